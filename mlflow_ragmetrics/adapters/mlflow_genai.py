@@ -177,7 +177,7 @@ class RagScorer(_SuiteScorer):
         another suite, as with a judge that is an object.
         """
         about, columns = self._shared.suite.describe(), self._shared.columns
-        options: dict[str, Any] = {name: about[name] or None for name in ("judge", "embeddings", "language")}
+        options = {name: about[name] for name in ("judge", "embeddings", "language") if about[name]}
         rebuilt = Suite(about["metrics"], **options)
         if rebuilt.describe() | {"suite": about["suite"]} != about or rebuilt.keys != self._shared.suite.keys:
             message = "as_function() needs a suite that its metrics and the names of its judges describe"
@@ -289,7 +289,6 @@ class _SharedRows:
         self._entries: dict[str, _Entry] = {}
         self._expenses = Expenses()
         self._warned_of: set[str] = set()
-        self._marks: dict[str, MarkCounts] = {}
         self._expected: set[str] = set()
         limits = {suite.name_prefix + each.key: each.threshold for each in suite.metrics}
         limits |= {suite.name_prefix + each.key: each.threshold for each in suite.composites}
@@ -344,20 +343,12 @@ class _SharedRows:
     def _mark(self, row: Row, trace: Trace) -> None:
         """Say in MLflow's run what scored it, how complete that is, and what its means leave out."""
         run_id = (trace.info.trace_metadata or {}).get(TraceMetadataKey.SOURCE_RUN)
-        if not run_id:
-            return
-        cause = diagnoses_of([row.scores])[0].cause if has_diagnoses(row.scores) else None
-        with self._lock:
-            counts = self._marks.setdefault(run_id, MarkCounts())
-            before = counts.figures
-            counts.add(row.scores, cause, gives_no_answer(row.sample.answer))
-            figures = {mlflow_name(name): value for name, value in counts.figures.items() - before.items()}
-        try:
-            with explained(run_id):
-                _evaluated_run(run_id).add(self.suite, row)
-                RunWriter(run_id).figures(figures)
-        except RagMetricsError as error:
-            _logger.warning("%s", for_log(str(error)))
+        if run_id:
+            try:
+                with explained(run_id):
+                    _evaluated_run(run_id).add(self.suite, row)
+            except RagMetricsError as error:
+                _logger.warning("%s", for_log(str(error)))
 
     def _warn_of_skipped(self, row: Row) -> None:
         for key, score in row.scores.items():
@@ -367,30 +358,36 @@ class _SharedRows:
 
 
 class _EvaluatedRun:
-    """A run that MLflow owns: what the suites of its scorers are, and whether their rows were scored."""
+    """A run that MLflow owns: what the suites of its scorers are, and what is counted of their rows."""
 
     def __init__(self, run_id: str) -> None:
         self._writer = RunWriter(run_id)
         self._lock = threading.Lock()
-        self._totals: dict[Suite, Totals] = {}
+        self._suites: dict[Suite, tuple[Totals, MarkCounts]] = {}
         self._status = ""
 
     def add(self, suite: Suite, row: Row) -> None:
-        """Count a row that was scored with ``suite``; artifact and tags of the run are written when they change."""
+        """Count a row that was scored with ``suite``; what changes by it is written."""
+        cause = diagnoses_of([row.scores])[0].cause if has_diagnoses(row.scores) else None
         with self._lock:
-            if suite not in self._totals:
-                self._totals[suite] = Totals()
+            if suite not in self._suites:
+                self._suites[suite] = Totals(), MarkCounts()
                 self._describe()
-            self._totals[suite].add(row)
-            found = [status_of(each.failures.silence, each.partial) for each in self._totals.values()]
+            totals, marks = self._suites[suite]
+            before = marks.figures
+            totals.add(row)
+            marks.add(row.scores, cause, gives_no_answer(row.sample.answer))
+            figures = {mlflow_name(name): value for name, value in marks.figures.items() - before.items()}
+            found = [status_of(each.failures.silence, each.partial) for each, _ in self._suites.values()]
             status = min(found, key=lambda each: (each.startswith(COMPLETE), each.startswith(PARTIAL)))
             if status != self._status:
                 self._writer.tags({STATUS_TAG: status})
                 self._status = status
+        self._writer.figures(figures)
 
     def _describe(self) -> None:
         about: dict[str, Any] = {}
-        for name, value in (entry for suite in self._totals for entry in suite.describe().items()):
+        for name, value in (entry for suite in self._suites for entry in suite.describe().items()):
             if isinstance(value, list):
                 about[name] = list(dict.fromkeys([*about.get(name, ()), *value]))
             else:

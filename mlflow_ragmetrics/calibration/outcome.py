@@ -211,17 +211,19 @@ class Calibration:
         The artifacts are ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``, the metrics
         ``calibration/<key>/…``.
         """
-        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log_report import log_findings, safe_name
 
         name = safe_name(self.key)
-        findings = Findings(
+        return log_findings(
+            run_id,
+            run_name or f"calibrate {self.key}",
+            own=True,
             texts={f"calibration_{name}.txt": f"{self}\n"},
             tables={f"calibration_{name}.json": self.table} if self.at_default else {},
             plots={f"calibration_{name}.png": self.plot()},
             metrics=self.metrics,
             params={f"calibration_{name}": self.decision},
         )
-        return log_findings(findings, run_id, run_name or f"calibrate {self.key}", own=True)
 
 
 def _with_interval(estimate: Estimate | None) -> str:

@@ -460,16 +460,18 @@ class Comparison:
 
         They are the artifacts ``compare_<A>.html``, ``.json`` (a table) and ``.png``; the run has no metrics.
         """
-        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log_report import log_findings, safe_name
 
         name = safe_name(self.a.name)
-        findings = Findings(
+        return log_findings(
+            run_id,
+            run_name or f"compare {self.name}",
+            own=True,
             texts={f"compare_{name}.html": self.to_html()},
             tables={f"compare_{name}.json": self.table},
             plots={f"compare_{name}.png": self.plot()},
             params={"a": self.a.run_id or self.a.name, "b": self.b.run_id or self.b.name},
         )
-        return log_findings(findings, run_id, run_name or f"compare {self.name}", own=True)
 
 
 def _mark(difference: Difference) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -141,11 +140,8 @@ def _run_name(described: Mapping[str, Any], rows: int) -> str:
 
     judges = described["judge"] or ()
     judge = ", ".join(str(each).rpartition("/")[2] for each in ([judges] if isinstance(judges, str) else judges))
-    about = (
-        [described["data"], described["version"]]
-        if described["data"] or described["version"]
-        else [counted(rows, "row")]
-    )
+    about = [described["data"], described["version"]]
+    about = about if any(about) else [counted(rows, "row")]
     suite = described["suite"] if described["suite"] != "custom" else ""
     name = redact(" · ".join(dict.fromkeys(each for each in (*about, suite, judge) if each)))[:240]
     with suppress(*write_errors()):
@@ -158,37 +154,37 @@ def _own_files(report: Loggable, suite: Mapping[str, Any], parts: Mapping[str, i
     return {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about, indent=2))}
 
 
-@dataclass(frozen=True)
-class Findings:
-    """Artifacts by file name, run metrics and params by name; ``status`` is that of the run, ``None``: as it was."""
-
-    texts: Mapping[str, str] = field(default_factory=dict)
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    plots: Mapping[str, Figure | None] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    params: Mapping[str, Any] = field(default_factory=dict)
-    status: str | None = None
-
-
-def log_findings(findings: Findings, run_id: str | None, run_name: str | None, *, own: bool = False) -> str:
+def log_findings(
+    run_id: str | None,
+    run_name: str | None,
+    *,
+    texts: Mapping[str, Content] | None = None,
+    tables: Mapping[str, pd.DataFrame] | None = None,
+    plots: Mapping[str, Figure | None] | None = None,
+    metrics: Mapping[str, float] | None = None,
+    params: Mapping[str, Any] | None = None,
+    status: str | None = None,
+    own: bool = False,
+) -> str:
     """Write a comparison, a calibration or the like into the run ``run_id``, else the active run, else a new one.
 
-    With ``own`` it is a new one, nested in the active run. Returns the run's id. Artifacts of the same name are
-    replaced. A ``RagMetricsError`` says why something could not be written.
+    With ``own`` it is a new one, nested in the active run. Returns the run's id. ``texts``, ``tables`` and ``plots``
+    are artifacts by file name; those of the same name are replaced. ``status`` is that of the run, by default as it
+    was. A ``RagMetricsError`` says why something could not be written.
     """
     files: dict[str, Content] = {
-        **findings.texts,
-        **{name: table_json(table) for name, table in findings.tables.items()},
-        **{name: figure.savefig for name, figure in findings.plots.items() if figure is not None},
+        **(texts or {}),
+        **{name: table_json(table) for name, table in (tables or {}).items()},
+        **{name: figure.savefig for name, figure in (plots or {}).items() if figure is not None},
     }
     with new_target(run_name) if own and run_id is None else target_run(run_id, run_name) as target:
         writer = RunWriter(target)
-        writer.files(files, tables=list(findings.tables))
-        writer.params(findings.params)
-        writer.figures(findings.metrics)
+        writer.files(files, tables=list(tables or ()))
+        writer.params(params or {})
+        writer.figures(metrics or {})
         is_new = writer.present_tags().get(STATUS_TAG) == WRITING
-        if findings.status is not None or is_new:
-            writer.tags({STATUS_TAG: findings.status or (f"{COMPLETE}: no rows" if own else COMPLETE)})
+        if status is not None or is_new:
+            writer.tags({STATUS_TAG: status or (f"{COMPLETE}: no rows" if own else COMPLETE)})
     return target
 
 

@@ -141,5 +141,5 @@ def test_register_and_start_say_what_works(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_suite_that_cannot_be_written_down_is_no_function() -> None:
-    with pytest.raises(ValueError, match="names of its judges"):
+    with pytest.raises(ValueError, match="'silent' is not a judge"):
         rm.get_scorer("faithfulness", model=Silent()).as_function()
