@@ -1,4 +1,8 @@
-"""The site: ``sphinx-build -W docs site`` builds it; the modules in making/ write what comes from the code."""
+"""The site: ``sphinx-build -W docs site`` builds it from the committed pages.
+
+``python docs/making`` updates the generated parts of those pages. This file only adds the live reports, each page as
+Markdown, ``llms.txt`` and the JSON Schema of ``suite.yaml`` to the built site.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from pygments.lexers.special import TextLexer
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from making import gallery, markdown, metric_pages, python_reference, reference  # noqa: E402
+from making import gallery, markdown  # noqa: E402
 
 from mlflow_ragmetrics.suite_file import suite_schema_text  # noqa: E402
 
@@ -39,23 +43,8 @@ html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": True}
 
 
-def write_generated(app: Any) -> None:
-    """Pages that the code, its options and its data write, beside those that people write."""
-    pages = {**metric_pages.pages(), **python_reference.pages(), **reference.pages(), **gallery.pages()}
-    for name, text in pages.items():
-        path = HERE / f"{name}.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-
-
-def fill_tables(app: Any, docname: str, source: list[str]) -> None:
-    """Put the tables where a page names them."""
-    source[0] = markdown.finished(docname, source[0])
-
-
-def write_beside(app: Any, error: Exception | None) -> None:
-    """The live pages, every page as Markdown, llms.txt and the JSON Schema of suite.yaml."""
+def add_files(app: Any, error: Exception | None) -> None:
+    """Write the files that are not pages of Sphinx into the built site."""
     if error is None:
         folder = Path(app.outdir)
         gallery.write(folder / "gallery")
@@ -64,9 +53,7 @@ def write_beside(app: Any, error: Exception | None) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Connect the three to Sphinx's own steps; files of data are shown without colours."""
+    """Show CSV without colours, and add the other files at the end of the build."""
     app.add_lexer("csv", TextLexer)
-    app.connect("builder-inited", write_generated)
-    app.connect("source-read", fill_tables)
-    app.connect("build-finished", write_beside)
+    app.connect("build-finished", add_files)
     return {"parallel_read_safe": True}

@@ -1,4 +1,4 @@
-"""Is the new version better than the old one, or is the difference noise? Ends with exit code 1 when it is worse.
+"""Decide whether the new version is better than the old one or the difference is noise. Exits with 1 if it is worse.
 
 python examples/compare_and_gate.py
 python examples/compare_and_gate.py old.jsonl new.jsonl --judge openai:/gpt-4o-mini --tolerance 0.02

@@ -1,24 +1,18 @@
-"""A question-answering service with FastAPI whose answers are scored in the background while it serves.
+"""Score the answers of a FastAPI service in the background while it serves.
 
-Without arguments it serves itself a few questions and prints what was scored, with a stand-in for a model and words
-as judge: no key, no network. As a service, alone or under gunicorn::
+Run directly, it asks itself a few questions and prints what was scored, with a stand-in model and the offline judge.
+To serve, alone or under gunicorn::
 
     python examples/fastapi_service.py
     uvicorn --app-dir examples fastapi_service:app
     gunicorn --chdir examples -k uvicorn.workers.UvicornWorker -w 4 --graceful-timeout 30 fastapi_service:app
 
-``MODEL=openai:/gpt-4o-mini`` answers and judges with a real model. Results go to ``MLFLOW_TRACKING_URI``, else to
+``MODEL=openai:/gpt-4o-mini`` answers and judges with a real model. Results go to ``MLFLOW_TRACKING_URI``, by default
 ``sqlite:///mlflow.db``. Needs ``pip install fastapi uvicorn httpx gunicorn``.
 
-Under gunicorn:
-
-- Each worker makes its own handler when it starts (in ``lifespan``), so it needs no ``--preload``; with ``--preload``
-  a handler that was made before the fork begins anew in each worker.
-- Workers that are to write one run are given its id (``RUN_ID``); each writes its own part, and the run's tables hold
-  all of them. Without it each worker makes a run of its own.
-- On SIGTERM a worker finishes its requests, then ``lifespan`` closes the handler, which writes what waits, for at most
-  ``FLUSH_SECONDS``. Keep that below ``--graceful-timeout`` and below Kubernetes'
-  ``terminationGracePeriodSeconds``. What the store does not take in that time waits on disk for the next handler.
+Each gunicorn worker makes its own handler. Give all workers one ``RUN_ID`` to write into one run; otherwise each makes
+its own. On SIGTERM a worker finishes its requests and then writes what waits, for at most ``FLUSH_SECONDS``: keep that
+below ``--graceful-timeout``. The rest stays on disk for the next handler.
 """
 
 from __future__ import annotations
@@ -29,9 +23,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import mlflow
+from corpus.chain import made_chain, read_questions
 from fastapi import FastAPI, Request
 from pydantic import BaseModel
-from score_a_chain import made_chain, read_questions
 
 import mlflow_ragmetrics as rm
 
@@ -61,7 +55,7 @@ class Question(BaseModel):
 
 @app.post("/ask")
 async def ask(asked: Question, request: Request) -> dict[str, str]:
-    """The answer, at once; its scores come later."""
+    """Answer at once; the scores come later."""
     state = request.app.state
     config: Any = {"callbacks": [state.handler], "metadata": {"user": asked.user}}
     return {"answer": await state.chain.ainvoke(asked.question, config)}
@@ -69,13 +63,13 @@ async def ask(asked: Question, request: Request) -> dict[str, str]:
 
 @app.get("/metrics")
 def metrics(request: Request) -> dict[str, int]:
-    """What became of the answers: watch ``dropped``, ``failed``, ``unwritten`` and ``lost``."""
+    """Counts of answers: watch ``dropped``, ``failed``, ``unwritten`` and ``lost``."""
     counts: dict[str, int] = request.app.state.handler.counts
     return counts
 
 
 def main() -> None:
-    """Serve a few questions without a port, and say what was scored."""
+    """Serve a few questions without a port and print what was scored."""
     from fastapi.testclient import TestClient
 
     with TestClient(app) as client:

@@ -1,4 +1,4 @@
-"""A function that answers questions, called and scored by ``mlflow.genai.evaluate`` with our scorers.
+"""Call and score a question-answering function with ``mlflow.genai.evaluate``.
 
 python examples/genai_evaluate.py
 python examples/genai_evaluate.py --judge openai:/gpt-4o-mini
@@ -28,7 +28,7 @@ def retrieve(question: str) -> list[Document]:
 
 @mlflow.trace
 def answer(question: str) -> str:
-    """Stands for your application: here it looks the passages and the answer up."""
+    """Replace this with your application; here it looks up the passages and the answer."""
     retrieve(question)
     return str(ROWS[question]["answer"])
 
@@ -43,7 +43,7 @@ def main() -> None:
         {"inputs": {"question": question}, "expectations": {"expected_response": row["reference"]}}
         for question, row in list(ROWS.items())[: arguments.rows]
     ]
-    # a SQLite store has fewer connections than MLflow starts workers, and then loses traces
+    # MLflow starts more workers than a SQLite store has connections, and loses traces
     os.environ.setdefault("MLFLOW_GENAI_EVAL_MAX_WORKERS", "4")
     suite = rm.Suite.preset("white_paper", judge=arguments.judge)
     result = mlflow.genai.evaluate(data=data, predict_fn=answer, scorers=[rm.scorer(suite)])
@@ -51,7 +51,7 @@ def main() -> None:
     print(f"\nMeans over {len(data)} questions, each traced with its retrieved passages:")
     for name, value in sorted(result.metrics.items()):
         print(f"  {name:28} {value:.3f}")
-    print(f"Each score and its reason stands on its trace in run {result.run_id}; look at it with: mlflow ui")
+    print(f"Each trace has its scores and reasons in run {result.run_id}; look at it with: mlflow ui")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""A prompt improved by what the metrics say of its answers, with MLflow's ``optimize_prompts``.
+"""Improve a prompt with MLflow's ``optimize_prompts`` and the reasons of a metric.
 
     python examples/improve_a_prompt.py
     python examples/improve_a_prompt.py --reflect openai:/gpt-4o-mini
 
-Without a key a scripted model answers and a scripted optimizer reads the rationales, as GEPA does: each names the
-claims that no passage supports, and what to do. ``--reflect`` gives them to GEPA and the model that it names
-(``pip install gepa litellm``, and the provider's key in the environment).
+The reasons of ``faithfulness`` name the unsupported claims and say what to do about them. By default a scripted model
+answers and a scripted optimizer reads the reasons. ``--reflect`` uses GEPA with the model that you name instead
+(``pip install gepa litellm``, with the provider's key in the environment).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ RULE = "Say nothing that the passages do not say."
 
 
 def model(prompt: str, question: str) -> str:
-    """A scripted language model: it embroiders unless the prompt forbids it."""
+    """A scripted language model: it adds unsupported details unless the prompt forbids it."""
     return PASSAGES[question] if RULE in prompt else f"{PASSAGES[question]} {EXTRAS[question]}"
 
 
 class ScriptedReflection(BasePromptOptimizer):
-    """Reads the rationales of the answers that are not faithful and adds the rule that they ask for."""
+    """Reads the reasons of unfaithful answers and adds a rule to the prompt."""
 
     def optimize(self, eval_fn, train_data, target_prompts, enable_tracking=True):  # type: ignore[no-untyped-def]
-        """The prompts with the rule, where that scores higher."""
+        """The prompts with the rule if that scores higher."""
         before = eval_fn(target_prompts, train_data)
         told = [text for record in before for text in record.rationales.values() if "Leave out" in text]
         for text in told:
@@ -56,10 +56,10 @@ class ScriptedReflection(BasePromptOptimizer):
 
 
 def main() -> None:
-    """Register a prompt, improve it, and print both."""
-    parser = argparse.ArgumentParser(description="Improve a prompt by the rationales of faithfulness.")
-    parser.add_argument("--reflect", metavar="MODEL", help="let GEPA reflect with this model, as openai:/gpt-4o-mini")
-    parser.add_argument("--judge", default="lexical", metavar="MODEL", help="who judges [default: lexical]")
+    """Register a prompt, improve it and print both."""
+    parser = argparse.ArgumentParser(description="Improve a prompt with the reasons of faithfulness.")
+    parser.add_argument("--reflect", metavar="MODEL", help="let GEPA reflect with a model, such as openai:/gpt-4o-mini")
+    parser.add_argument("--judge", default="lexical", metavar="MODEL", help="the judge [default: lexical]")
     options = parser.parse_args()
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
     mlflow.set_experiment("improve a prompt")

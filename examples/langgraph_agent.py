@@ -1,13 +1,13 @@
-"""A LangGraph agent with a retrieval tool over ``examples/corpus``, scored by the handler while it answers.
+"""Score a LangGraph agent with a retrieval tool while it answers.
 
-Without arguments a stand-in for a model calls the tool and quotes from what it gives, and words judge: no key, no
-network. With one argument both are a real model::
+By default a stand-in model calls the tool and quotes its result, and the offline judge scores. With one argument, that
+model does both::
 
     python examples/langgraph_agent.py
     python examples/langgraph_agent.py openai:/gpt-4o-mini
 
-What the tool gave, and the model saw, are an answer's contexts. Results go to ``sqlite:///mlflow.db``, or to where
-``MLFLOW_TRACKING_URI`` says. Needs ``pip install langchain langgraph``.
+The contexts of an answer are the passages that the tool returned and the model received. Results go to
+``MLFLOW_TRACKING_URI``, by default ``sqlite:///mlflow.db``. Needs ``pip install langchain langgraph``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import mlflow
+from corpus.chain import QuotingModel, WordRetriever, model_of, read_questions
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import create_retriever_tool
 from langgraph.checkpoint.memory import InMemorySaver
-from score_a_chain import QuotingModel, WordRetriever, model_of, read_questions
 
 import mlflow_ragmetrics as rm
 
@@ -58,19 +58,19 @@ def shown(score: rm.Score) -> str:
 
 
 def made_agent(uri: str | None) -> Runnable[Any, Any]:
-    """An agent that looks things up, and remembers each thread's conversation."""
+    """An agent that looks things up and remembers each conversation."""
     tool = create_retriever_tool(
         WordRetriever(count=2),
         "search_articles",
-        "Passages of the articles on a question.",
-        response_format="content_and_artifact",  # the documents themselves: their ids are kept
+        "Search the articles for passages about a question.",
+        response_format="content_and_artifact",  # keeps the ids of the documents
     )
     model = LookingUpModel() if uri is None else model_of(uri)
     return create_agent(model, [tool], system_prompt=INSTRUCTIONS, checkpointer=InMemorySaver())
 
 
 class LookingUpModel(QuotingModel):
-    """A stand-in for a language model that calls tools: it looks the question up, then quotes a sentence of it."""
+    """Replaces a model that calls tools: looks the question up, then quotes a sentence of the result."""
 
     def bind_tools(self, tools: Sequence[Any], **_: Any) -> LookingUpModel:
         return self

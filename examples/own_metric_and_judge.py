@@ -1,4 +1,4 @@
-"""A metric of your own that computes, one that asks a judge, and a judge of your own: each is a few lines.
+"""Write a computed metric, a metric that asks a judge, and a judge: each takes a few lines.
 
 python examples/own_metric_and_judge.py
 python examples/own_metric_and_judge.py --judge openai:/gpt-4o-mini
@@ -18,7 +18,7 @@ DATA = Path(__file__).parent / "data" / "ragtruth_llama-2-13b.jsonl"
 
 @rm.metric
 def brevity(answer: str, *, limit: int = 60) -> float:
-    """1.0 for an answer of at most ``limit`` words, less in proportion beyond."""
+    """1.0 for an answer of at most ``limit`` words, proportionally less for longer ones."""
     return min(1.0, limit / max(1, len(answer.split())))
 
 
@@ -35,7 +35,7 @@ def first_passage_suffices(answer: str, contexts: Sequence[str]) -> rm.Steps[rm.
 
 
 class VerbatimJudge:
-    """Takes each line for a claim, and supports one that a passage holds word for word."""
+    """Treats each line as a claim, and supports it if a passage contains it word for word."""
 
     name = "verbatim"
     local = True
@@ -56,7 +56,7 @@ class VerbatimJudge:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--judge", default="lexical", help="beside our own: lexical or a model URI (default: lexical)")
+    parser.add_argument("--judge", default="lexical", help="second judge: lexical or a model URI (default: lexical)")
     arguments = parser.parse_args()
 
     suite = rm.Suite(
@@ -64,7 +64,7 @@ def main() -> None:
     )
     report = suite.evaluate(DATA)
 
-    print(f"{len(report)} answers; each judged metric has the mean of both judges:")
+    print(f"{len(report)} answers; judged metrics are the mean of both judges:")
     for key in report.keys:
         print(f"  {key:24} {report.metrics[f'{key}/mean']:.3f}")
     row = report.rows[0]

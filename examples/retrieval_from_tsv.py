@@ -1,9 +1,9 @@
-"""Retrieval judged by document ids alone, from a TSV of results and a TSV of references, as in the LiveRAG challenge.
+"""Score retrieval by document ids, from a TSV of results and a TSV of references, as in the LiveRAG challenge.
 
     python examples/retrieval_from_tsv.py
     python examples/retrieval_from_tsv.py my_results.tsv my_references.tsv --k 5
 
-Recall, precision, F1 and NDCG follow from the ids, so no model is asked.
+The metrics compare ids: no model is asked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("results", nargs="?", type=Path, default=DATA / "retrieval_results.tsv")
     parser.add_argument("references", nargs="?", type=Path, default=DATA / "retrieval_reference.tsv")
     parser.add_argument("--on", default="qid", help="the column that joins the two files (default: qid)")
-    parser.add_argument("--k", type=int, default=10, help="the rank at which NDCG stops (default: 10)")
+    parser.add_argument("--k", type=int, default=10, help="the last rank that NDCG counts (default: 10)")
     arguments = parser.parse_args()
 
     joined = rm.join(arguments.results, arguments.references, on=arguments.on)

@@ -1,4 +1,4 @@
-"""A Spark DataFrame scored where its partitions lie; its figures logged into an MLflow run.
+"""Score a Spark DataFrame on its executors and log the figures to an MLflow run.
 
     python examples/spark.py
     python examples/spark.py --judge openai:/gpt-4o-mini
@@ -32,7 +32,7 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     answers = spark.read.json(arguments.file)
 
-    # limits are those of the whole cluster: at most 8 calls in flight, however many executors there are
+    # limits apply to the whole cluster: at most 8 calls in flight for all executors together
     metrics, options = ["faithfulness", "correctness"], {"judge": arguments.judge, "concurrency": 8}
     scored = score_spark(answers, metrics, **options).cache()
     columns = ["id", "faithfulness", "correctness", "faithfulness_reason"]

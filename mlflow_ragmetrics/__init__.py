@@ -6,7 +6,9 @@ public by their own names as well: ``rm.faithfulness``, ``rm.rouge``, …. The t
 
 from __future__ import annotations
 
+from functools import wraps
 from importlib import import_module
+from types import FunctionType
 
 __version__ = "0.1.0"
 
@@ -41,6 +43,7 @@ _HOMES = {
     "engine.program": ("Row",),
     "errors": ("RagMetricsError",),
     "judges.chat.chat_judge": ("ChatJudge",),
+    "judges.decision": ("DecisionJudge",),
     "judges.lexical.lexical_judge": ("LexicalJudge",),
     "judges.nli": ("NLIJudge",),
     "judges.resolve": ("Panel",),
@@ -61,7 +64,8 @@ __all__ = sorted([*_HOME, "__version__"])
 
 def __getattr__(name: str) -> object:
     if name in _HOME:
-        found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = found = _public(found) if isinstance(found, FunctionType) else found
         return found
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -71,6 +75,32 @@ def __getattr__(name: str) -> object:
     if name not in metrics:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}, nor is there a metric of that name")
     return metrics[name]
+
+
+def _public(function: FunctionType) -> FunctionType:
+    """``function`` with errors of one line of traceback, and the nearest name for an argument that it does not have."""
+    from inspect import Parameter, iscoroutinefunction, signature
+
+    from mlflow_ragmetrics.core.options import meant
+    from mlflow_ragmetrics.errors import RagMetricsError
+
+    parameters = signature(function).parameters
+    takes_all = any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
+
+    @wraps(function)
+    def call(*arguments: object, **options: object) -> object:
+        __tracebackhide__ = True  # pytest and IPython show the line of the caller
+        unknown = [each for each in options if each not in parameters and not takes_all]
+        if unknown:
+            said = f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}"
+            raise TypeError(said + meant(unknown[0], parameters))
+        try:
+            return function(*arguments, **options)
+        except RagMetricsError as error:
+            raise error.with_traceback(None) from None
+
+    call.__module__ = __name__  # under which it is found again
+    return function if iscoroutinefunction(function) else call
 
 
 def __dir__() -> list[str]:

@@ -46,6 +46,7 @@ from mlflow_ragmetrics.core.score import Score as Score
 from mlflow_ragmetrics.engine.program import Row as Row
 from mlflow_ragmetrics.errors import RagMetricsError as RagMetricsError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge as ChatJudge
+from mlflow_ragmetrics.judges.decision import DecisionJudge as DecisionJudge
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge as LexicalJudge
 from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
 from mlflow_ragmetrics.judges.resolve import Panel as Panel

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Union
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Union, cast
 
 from typing_extensions import Unpack
 
@@ -30,14 +30,17 @@ _MOST_CHARACTERS = 400
 
 
 def assert_score(
-    sample: Union[Row, Sample, Mapping[str, Any]], *limits: Limit, **options: Unpack[SuiteKeywords]
+    limits: Union[Limit, Sequence[Limit]],
+    sample: Union[Row, Sample, Mapping[str, Any]],
+    **options: Unpack[SuiteKeywords],
 ) -> dict[str, Score]:
     """Score ``sample`` and fail, with what is wrong in it, unless all ``limits`` hold; returns the scores by key.
 
-    ``sample``: what ``rm.score`` takes, or a row that is scored already (``report["row-id"]``, the fixture
-    ``rag_row``). A limit is a condition, ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"`` (``>=``, ``>``, ``<=``,
-    ``<``; the value is the raw one, not 1–5), or a metric that has a threshold, which must be reached. ``options`` are
-    those of ``Suite``: ``judge``, ``embeddings``, ``cache``, …; what several limits ask of a judge is asked once.
+    ``limits``: one, or a list. A limit is a condition, ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"`` (``>=``,
+    ``>``, ``<=``, ``<``; the value is the raw one, not 1–5), or a metric that has a threshold, which must be reached.
+    ``sample``: what ``rm.score`` takes, or a row that is scored already (one of ``report.rows``, the fixture
+    ``rag_row``). ``options`` are those of ``Suite``: ``judge``, ``embeddings``, ``cache``, …; what several limits ask
+    of a judge is asked once.
 
     ``GateError``, an ``AssertionError``, where a limit does not hold, and also where it was not measured: the score was
     skipped or failed, or comes from the rule for rows without contexts or claims, unless ``no_context=`` was given to
@@ -45,7 +48,7 @@ def assert_score(
 
     >>> import mlflow_ragmetrics as rm
     >>> tower = {"answer": "It was built in 1925.", "contexts": ["It was built in 1889."]}
-    >>> rm.assert_score(tower, "faithfulness >= 0.8")
+    >>> rm.assert_score("faithfulness >= 0.8", tower)
     Traceback (most recent call last):
         ...
     mlflow_ragmetrics.errors.GateError: faithfulness is 0.000 and must be >= 0.8 (judge lexical)
@@ -55,9 +58,10 @@ def assert_score(
         passage 1: “It was built in 1889.”
     """
     __tracebackhide__ = True  # pytest shows the line of the test
-    if not limits:
-        raise InvalidOptionError('give a limit, as in assert_score(sample, "faithfulness >= 0.8")', param="limits")
-    given = [_condition(each) or metric_of(each) for each in limits]
+    listed = limits if isinstance(limits, (list, tuple)) else [cast(Limit, limits)]
+    if not listed:
+        raise InvalidOptionError('give a limit, as in assert_score("faithfulness >= 0.8", sample)', param="limits")
+    given = [_condition(each) or metric_of(each) for each in listed]
     if isinstance(sample, Row):
         if options:
             message = f"{next(iter(options))}: this row is scored already; give its sample to score it anew"

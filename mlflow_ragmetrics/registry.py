@@ -60,11 +60,33 @@ Measure = Union[Metric, Composite]
 MetricLike = Union[str, Measure, Mapping[str, Any], Callable[..., Any]]
 
 _AMBIGUOUS = {
+    "hallucination": "faithfulness, hallucination_rate, lexical_groundedness",
+    "groundedness": "faithfulness, lexical_groundedness",
+    "contextualrelevancy": "chunk_precision, context_sufficiency",
     "relevance": "answer_relevance, lexical_relevance",
     "precision": "chunk_precision, context_precision, precision_10, factual_correctness_precision, rouge1_precision",
     "recall": "fact_recall, context_recall, recall_10, factual_correctness_recall, rouge1_recall",
     "f1": "context_f1, factual_correctness, rouge1_f1",
 }
+_ELSEWHERE = {
+    "answerrelevancy": "answer_relevance",
+    "responserelevancy": "answer_relevance",
+    "relevancetoquery": "answer_relevance",
+    "llmcontextprecisionwithreference": "chunk_precision",
+    "llmcontextprecisionwithoutreference": "chunk_precision",
+    "contextualprecision": "chunk_precision",
+    "retrievalrelevance": "chunk_precision",
+    "llmcontextrecall": "fact_recall(target='reference')",
+    "contextualrecall": "fact_recall(target='reference')",
+    "retrievalsufficiency": "fact_recall(target='reference')",
+    "idbasedcontextprecision": "context_precision",
+    "idbasedcontextrecall": "context_recall",
+    "retrievalgroundedness": "faithfulness",
+    "responsegroundedness": "faithfulness",
+    "noisesensitivity": "noise_sensitivity_relevant",
+    "geval": "correctness",
+}
+"""What metrics of ragas, deepeval and MLflow correspond to here, as docs/metrics/migrating.md says."""
 _PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<spelling>[A-Za-z_]\w*.*)", re.DOTALL)
 
 
@@ -76,7 +98,7 @@ def all_metrics() -> dict[str, Measure]:
 def metric_of(spelled: MetricLike) -> Measure:
     """The metric that ``spelled`` stands for.
 
-    Takes a metric, a function, a name or alias (``"faithfulness"``, ``"hallucination"``), a key (``"ndcg_5"``), a
+    Takes a metric, a function, a name or alias (``"faithfulness"``, ``"contextual_recall"``), a key (``"ndcg_5"``), a
     spelling with options (``"rouge(rouge_type='rougeL')"``), a path (``"package.module:metric"``), or a mapping of
     one of these to its options (``{"rouge": {"measure": "recall"}}``). ``InvalidOptionError`` for anything else.
     """
@@ -144,7 +166,9 @@ def _imported(module: str, spelling: str) -> Measure:
 
 
 def _named(name: str) -> Measure:
-    plain = _plain(name)
+    plain = _plain(name).removesuffix("metric")
+    if plain in _ELSEWHERE:
+        return _parse(_ELSEWHERE[plain])
     if plain in _AMBIGUOUS:
         message = f"the metric name {name!r} is ambiguous; say which one: {_AMBIGUOUS[plain]}"
         raise InvalidOptionError(message, param="metrics")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -12,7 +13,9 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.metrics.documents import match_documents
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
+from mlflow_ragmetrics.rows.aliases import doubts
 from mlflow_ragmetrics.rows.record import MLFLOW_COLUMNS
 from mlflow_ragmetrics.rows.values import are_texts, is_missing
 from mlflow_ragmetrics.text.messages import Text, say
@@ -46,7 +49,8 @@ def way_out(field: str, samples: Sequence[Sample]) -> Text:
     name = likely_contexts(samples) if field == "contexts" else None
     mapping = f"columns={{{field!r}: {'…' if name is None else repr(name)}}}"
     if name is None:
-        return say("way.add", mapping=mapping, field=field, there=there)
+        ids = field in ("retrieved_doc_ids", "gold_doc_ids")
+        return say("way.add_ids" if ids else "way.add", mapping=mapping, field=field, there=there)
     return say("way.likely", mapping=mapping, field=field, column=name, there=there)
 
 
@@ -100,18 +104,31 @@ PRESETS: dict[str, tuple[str, ...]] = {
 }
 
 
+def preset_named(name: object) -> str | None:
+    """The preset of this name, in any case, with ``-`` or spaces for ``_``; ``None`` where there is none."""
+    plain = re.sub(r"[\s-]+", "_", name.strip().lower()) if isinstance(name, str) else ""
+    return plain if plain in PRESETS else None
+
+
 @dataclass(frozen=True)
 class Preset:
-    """A preset's name, and metrics that are scored beside it, or in place of those with the same key."""
+    """A preset's name, and metrics that are scored beside it, or in place of those with the same key.
+
+    ``InvalidOptionError`` for a name that no preset has.
+    """
 
     name: str
     also: tuple[Measure, ...] = ()
 
-    def measures(self) -> list[Measure]:
-        """Its metrics and composites; ``InvalidOptionError`` names the presets there are."""
-        if not isinstance(self.name, str) or self.name not in PRESETS:
+    def __post_init__(self) -> None:
+        name = preset_named(self.name)
+        if name is None:
             message = f"unknown preset {shown(self.name)}; presets are {', '.join(PRESETS)}"
             raise InvalidOptionError(message, param="suite")
+        object.__setattr__(self, "name", name)
+
+    def measures(self) -> list[Measure]:
+        """Its metrics and composites."""
         keys = {each.key for each in self.also}
         return [*(each for each in map(metric_of, PRESETS[self.name]) if each.key not in keys), *self.also]
 
@@ -273,12 +290,20 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
     every row, or when nothing is left; ``InvalidDataError`` when there are no rows.
     """
     lacking = {field for metric in selection.metrics for field in metric.required}
+    used = lacking.union(*(metric.definition.optional for metric in selection.metrics))
     first: list[Sample] = []
-    rows = unknown = 0
+    rows = unknown = unanswered = with_ids = 0
+    match = not {"retrieved_doc_ids", "gold_doc_ids"} <= used or any(
+        "id_pattern" in each.given for each in selection.metrics
+    )
     for sample in samples:
         rows += 1
         lacking -= {field for field in lacking if getattr(sample, field, None) is not None or field in sample.invalid}
         unknown += sample.contexts is None and "contexts" not in sample.invalid
+        unanswered += sample.answer is None and "answer" not in sample.invalid
+        if not match and sample.retrieved_doc_ids and sample.gold_doc_ids:
+            with_ids += 1
+            match = bool(match_documents(sample.retrieved_doc_ids, sample.gold_doc_ids).correct)
         if len(first) < LOOKED_AT:
             first.append(sample)
     if not rows:
@@ -291,13 +316,22 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
     left = selection.without(list(absent))
     refused = [key for key in absent if key not in selection.optional] or (list(absent) if not left.metrics else [])
     if refused:
-        key, field = refused[0], absent[refused[0]]
-        message = f"{key} needs the field {field!r} and no row has it; {way_out(field, first)}"
-        raise MissingFieldError(message, field=field, metric=key)
-    keys = [metric.key for metric in left.metrics if "contexts" in metric.required]
-    said = (say("presence.unknown", n=unknown, total=rows, keys=", ".join(keys)),) if keys and unknown else ()
+        asking = {absent[key]: key for key in reversed(refused)}  # the first metric that needs each
+        sentences = [
+            f"{key} needs the field {field!r} and no row has it; {way_out(field, first)}"
+            for field, key in reversed(asking.items())
+        ]
+        raise MissingFieldError(". ".join(sentences), field=absent[refused[0]], metric=refused[0])
+    said = list(doubts(first, used))
+    for code, field, count in (("unknown", "contexts", unknown), ("unanswered", "answer", unanswered)):
+        keys = [metric.key for metric in left.metrics if field in metric.required]
+        if keys and count:
+            said.append(say(f"presence.{code}", n=count, total=rows, keys=", ".join(keys)))
+    if with_ids and not match:
+        ids = [each[0] for s in first for each in (s.retrieved_doc_ids, s.gold_doc_ids) if each]
+        said.append(say("doubt.no_id_matches", n=with_ids, retrieved=shown(ids[0]), gold=shown(ids[-1])))
     if not absent:
-        return selection, said
+        return selection, tuple(said)
     named = "presence.left_out_of_preset" if selection.name else "presence.left_out"
     warnings = [
         say(

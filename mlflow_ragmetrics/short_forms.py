@@ -60,17 +60,24 @@ def score(
     return row.scores[measure.key]
 
 
-def evaluate(data: Data, metrics: SuiteLike, /, **options: Unpack[SuiteOverrides]) -> Report:
+def evaluate(
+    data: Data,
+    metrics: SuiteLike,
+    /,
+    *,
+    columns: Mapping[str, str] | None = None,
+    **options: Unpack[SuiteOverrides],
+) -> Report:
     """The report on ``data`` by ``metrics``: the short form of ``Suite.of(metrics, **options).evaluate(data)``.
 
-    ``metrics``: a list of metrics, a preset's name, a suite's YAML file, or a ``Suite``. ``options`` are those of
-    ``Suite``, such as ``judge``.
+    ``metrics``: a list of metrics, a preset's name, a suite's YAML file, or a ``Suite``. ``columns`` maps sample fields
+    to column names. ``options`` are those of ``Suite``, such as ``judge``.
 
     >>> import mlflow_ragmetrics as rm
     >>> rm.evaluate([{"answer": "the cat sat", "reference": "the cat"}], ["rouge"]).metrics["rouge1_f1/mean"]
     0.8
     """
-    return Suite.of(metrics, **options).evaluate(data)
+    return Suite.of(metrics, **options).evaluate(data, columns=columns)
 
 
 def _composed(measure: Composite, record: Mapping[str, Any], language: str) -> Score:

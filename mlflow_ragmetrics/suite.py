@@ -21,7 +21,7 @@ from mlflow_ragmetrics.core.composite import Composite, Weights
 from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
-from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, shown
+from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, meant, shown
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
@@ -37,8 +37,19 @@ from mlflow_ragmetrics.report.progress import Progress, progress_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import Totals, grouping_of, panel_warnings, repeated_questions
 from mlflow_ragmetrics.rows import Data, read_samples
+from mlflow_ragmetrics.rows.aliases import reading_line
 from mlflow_ragmetrics.rows.row_groups import sample_groups
-from mlflow_ragmetrics.selection import PRESETS, Checked, Preset, Selection, Thresholds, check_presence, select
+from mlflow_ragmetrics.selection import (
+    LOOKED_AT,
+    PRESETS,
+    Checked,
+    Preset,
+    Selection,
+    Thresholds,
+    check_presence,
+    preset_named,
+    select,
+)
 from mlflow_ragmetrics.text.messages import Text, check_language, counted, render
 
 if TYPE_CHECKING:
@@ -117,6 +128,10 @@ class Suite:
         groups: str | None = None,
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
+        known = (*SuiteKeywords.__annotations__, "columns")
+        for option in judge_options:
+            if option not in known and (near := meant(option, known)):
+                raise InvalidOptionError(f"there is no option {option!r}{near}", param=option)
         if isinstance(metrics, Iterable) and not isinstance(metrics, (Preset, Selection, Mapping, str, bytes)):
             metrics = [metric_of_scorer(each) if _is_scorer(each) else each for each in metrics]
         self.language = check_language(language)
@@ -183,7 +198,7 @@ class Suite:
         if "metrics" in given:
             return cls(**given)
         if isinstance(what, (str, Path)):
-            return cls.preset(str(what), **given) if what in PRESETS else cls([_metric_of(str(what))], **given)
+            return cls.preset(str(what), **given) if preset_named(what) else cls([_metric_of(str(what))], **given)
         return cls([what] if callable(what) else what, **given)
 
     @classmethod
@@ -423,6 +438,8 @@ class Suite:
         usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
         asked = () if expenses is None else tuple(expenses.warnings)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
+        if line := reading_line([row.sample for row in rows[:LOOKED_AT]]):
+            description["read"] = render(line, self.language)
         said = tuple(render(warning, self.language) for warning in (*warnings, *more, *asked, *panel_warnings(rows)))
         return Report(rows, description, said, usage=usage, source=source, ranges=self.ranges, totals=totals)
 
@@ -458,11 +475,14 @@ class Suite:
         """What an evaluation of ``data`` would cost each language-model judge, by its name; nothing is sent.
 
         Each ``Plan`` is a range, from one claim a sentence to three (``most``). Calls are exact where nothing is asked
-        again or found in a cache; a judge that costs nothing is left out.
+        again or found in a cache; a judge that costs nothing is left out. ``InvalidOptionError`` for a decision model.
         """
         from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
         from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge, Plans
+        from mlflow_ragmetrics.judges.decision import DecisionJudge
 
+        for name in [judge.name for judge in self.judges if isinstance(judge, DecisionJudge)]:
+            raise InvalidOptionError(f"a plan has no estimate for a decision model; leave {name} out", param="judge")
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)
         judges = self.settled(samples).judges
@@ -559,7 +579,7 @@ class _Kept:
 
 def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
     """The first of several reports, with how far they differ."""
-    from mlflow_ragmetrics.comparison.repeats import repeatability
+    from mlflow_ragmetrics.report.repeats import repeatability
 
     reports: list[Report] = []
     try:
@@ -597,7 +617,7 @@ def mapped_field(name: str | None, columns: Mapping[str, str] | None) -> str | N
 
 def is_suite_file(what: object) -> bool:
     """Whether ``what`` is the path of a YAML file: a ``Path``, a name with that ending, or a file that is there."""
-    if isinstance(what, str) and what not in PRESETS:
+    if isinstance(what, str) and preset_named(what) is None:
         return what.lower().endswith((".yaml", ".yml")) or os.path.isfile(what)
     return isinstance(what, Path)
 
@@ -606,6 +626,6 @@ def _metric_of(spelling: str) -> Measure:
     try:
         return metric_of(spelling)
     except InvalidOptionError as error:
-        presets = ", ".join(PRESETS)
+        presets = meant(spelling, PRESETS).removeprefix("; ") or ", ".join(PRESETS)
         message = f"{shown(spelling)} is not a preset ({presets}) or a suite's YAML file; as a metric: {error}"
         raise InvalidOptionError(message, param="suite") from None

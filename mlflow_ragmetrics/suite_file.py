@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Union
@@ -25,6 +26,7 @@ from mlflow_ragmetrics.core.judge import Embedding, Judge
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.judges.chat.judge_options import Calls, JudgeOptions, Prices, RetryOptions
+from mlflow_ragmetrics.judges.resolve import model_judge
 from mlflow_ragmetrics.registry import all_metrics
 from mlflow_ragmetrics.selection import PRESETS
 
@@ -179,10 +181,20 @@ def _arguments(settings: SuiteSettings, given: Mapping[str, Any], folder: Path) 
     return {**arguments, **for_calls, **given}
 
 
+class _Loader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        repeated = [name for name, count in Counter(str(key.value) for key, _ in node.value).items() if count > 1]
+        if repeated:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {repeated[0]!r} is given twice", node.start_mark
+            )
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(file: Path) -> Any:
-    """The content of a suite's file; ``InvalidDataError`` if it cannot be read or is not YAML."""
+    """The content of a suite's file; ``InvalidDataError`` if it cannot be read, is not YAML or repeats a key."""
     try:
-        return yaml.safe_load(file.read_bytes().decode("utf-8"))
+        return yaml.load(file.read_bytes().decode("utf-8"), _Loader)
     except OSError as error:
         raise InvalidDataError(f"the suite {str(file)!r} cannot be read: {error}") from None
     # beside its own errors, PyYAML lets out those of what it calls, for 2024-13-45, !!bool x and the like
@@ -223,12 +235,10 @@ def _judge(settings: JudgeSettings, shared: Mapping[str, Any], folder: Path) -> 
     own = _given(settings, "judge")
     if not own:
         return settings.model
-    from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-
     rate_limit = own.pop("rate_limit", None) or {}
     if settings.prompts is not None:
         own["prompts"] = folder / settings.prompts
-    return ChatJudge(settings.model, **{**shared, **rate_limit, **own})
+    return model_judge(settings.model, **{**shared, **rate_limit, **own})
 
 
 def _embedding(settings: EmbeddingSettings) -> str | Embedding:

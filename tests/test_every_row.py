@@ -324,10 +324,10 @@ def test_a_gate_needs_the_measured_rows_however_low_its_limit(cause: str, affect
             with pytest.raises(GateError if key in report.keys else InvalidOptionError):
                 report.check(**{key: 0.0})
             with pytest.raises(GateError, match=f"{key} was not measured and must be"):
-                rm.assert_score(rows[0], f"{key} >= 0")
+                rm.assert_score(f"{key} >= 0", rows[0])
         else:
             report.check(**{key: 0.0})
-            rm.assert_score(rows[0], f"{key} >= 0")
+            rm.assert_score(f"{key} >= 0", rows[0])
 
 
 @pytest.mark.parametrize("cause", CAUSES)

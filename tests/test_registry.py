@@ -22,7 +22,6 @@ from mlflow_ragmetrics.registry import all_metrics, metric_of
         ("ndcg_5", "ndcg(k=5)"),
         ("rougeL_recall", "rouge(measure='recall', rouge_type='rougeL')"),
         ("fact_recall_reference", "fact_recall(target='reference')"),
-        ("hallucination", "lexical_groundedness"),
         ("HallucinationEvaluator", "lexical_groundedness"),
         ("rag_precision", "chunk_precision"),
         ("ContextRecall", "context_recall"),

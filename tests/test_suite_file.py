@@ -140,3 +140,10 @@ def test_keys_come_from_the_environment_and_go_nowhere_else(suite_file, monkeypa
     assert first.openai_api_key.get_secret_value() == "key-of-the-test-suite"
     assert first.temperature == 0.5
     assert suite.embeddings[0].model.dimensions == 64
+
+
+def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "suite.yaml"
+    path.write_text("metrics: [rouge]\njudges: [lexical]\nmetrics: [coherence]\n")
+    with pytest.raises(InvalidDataError, match="the key 'metrics' is given twice"):
+        Suite.from_yaml(path)

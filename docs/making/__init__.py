@@ -1,1 +1,1 @@
-"""What of the site is made from the code and from committed figures, at each build."""
+"""The generated parts of the pages, and the files that a build adds to the site."""

@@ -3,46 +3,42 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from making import costs
 from making.text import table
 
-__all__ = ["TABLES", "filled", "for_metric", "shown"]
+__all__ = ["TABLES", "for_metric", "shown"]
 
 DATA = Path(__file__).parents[1] / "data" / "benchmarks.json"
+LINKS = {
+    "judged": "agreement-with-people-a-strong-language-model",
+    "agreement": "agreement-with-people-the-offline-judge",
+}
 TABLES: dict[str, dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))
-_MARK = re.compile(r"^<!-- table: (\w+) -->$", re.MULTILINE)
-
-
-def filled(text: str) -> str:
-    """``text`` with the table that each ``<!-- table: name -->`` names; ``cost`` is counted, others are committed."""
-    return _MARK.sub(lambda found: costs.of_presets() if found[1] == "cost" else shown(found[1]), text)
 
 
 def shown(name: str) -> str:
-    """One table: its figures, and below it how it is made and when it was; a sentence where nothing was measured."""
-    if name not in TABLES:
-        return "No figures are committed yet."
+    """A table of figures, followed by how and when they were measured; ``cost`` is counted now."""
+    if name == "cost":
+        return costs.of_presets()
     found = TABLES[name]
-    return f"{table(found['columns'], _cells(found, found['rows']))}\n\n{_made(found)}"
+    made = f"{found['about']} Made by `{found['command']}`, {found['date']}."
+    return f"{table(found['columns'], _cells(found['columns'], found['rows']))}\n\n{made}"
 
 
 def for_metric(metric: str) -> str:
-    """The rows of all tables that speak of a metric, under the same headings; empty where there is none."""
+    """The rows about a metric in the two tables of agreement with people; empty if there are none."""
     parts = []
-    for found in TABLES.values():
-        rows = [row for row in found["rows"] if metric in row.get("metrics", ())]
+    for name, judge in (("judged", "With a strong language model as judge"), ("agreement", "With the offline judge")):
+        columns = TABLES[name]["columns"]
+        rows = [row for row in TABLES[name]["rows"] if metric in row.get("metrics", ())]
         if rows:
-            parts.append(f"{table(found['columns'], _cells(found, rows))}\n\n{_made(found)}")
+            link = f"../benchmarks/index.md#{LINKS[name]}"
+            parts += [f"{judge} ([how it was measured]({link})):", table(columns, _cells(columns, rows))]
     return "\n\n".join(parts)
 
 
-def _cells(found: dict[str, Any], rows: list[dict[str, Any]]) -> list[list[str]]:
-    return [[str(row.get(column, "")) for column in found["columns"]] for row in rows]
-
-
-def _made(found: dict[str, Any]) -> str:
-    return f"{found['about']} Made by `{found['command']}`, {found['date']}."
+def _cells(columns: list[str], rows: list[dict[str, Any]]) -> list[list[str]]:
+    return [[str(row.get(column, "")) for column in columns] for row in rows]

@@ -34,7 +34,7 @@ ROW = {
 
 @cache
 def planned(metrics: str | Sequence[str]) -> list[tuple[str, str, str, str]]:
-    """For each way of calling: it, the calls, the prompt tokens and those of the schemas beside them."""
+    """For each value of ``calls``: the value, the calls, the prompt tokens and the tokens of the schemas."""
     lines = []
     for calls in CALLS:
         judge = rm.ChatJudge(FakeListChatModel(responses=["{}"]), name="model", calls=calls)
@@ -46,12 +46,12 @@ def planned(metrics: str | Sequence[str]) -> list[tuple[str, str, str, str]]:
 
 
 def _span(plan: Any, name: str) -> str:
-    """The least, and the most where that is more."""
+    """The least, and the most if it is more."""
     least, most = getattr(plan, name), getattr(plan.most or plan, name)
     return f"{least:,}" if most <= least else f"{least:,} to {most:,}"
 
 
 def of_presets() -> str:
-    """A table with the cost of each preset that asks a judge."""
+    """The cost of each preset that asks a judge, as a table."""
     rows = [(f"`{preset}`", *line) for preset in PRESETS for line in planned(preset) if line[1] != "0"]
-    return table(("preset", "", "calls", "prompt tokens", "of the schemas beside them"), rows)
+    return table(("suite", "setting", "calls", "prompt tokens", "schema tokens"), rows)

@@ -1,36 +1,19 @@
-"""Live pages: reports and comparisons of the example data, made anew at each build, as ``report.log`` writes them."""
+"""Live pages: reports and comparisons of the example data, made at each build, as ``report.log`` writes them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import mlflow_ragmetrics as rm
 
-__all__ = ["PAGES", "pages", "write"]
+__all__ = ["PAGES", "write"]
 
 DATA = Path(__file__).parents[2] / "examples" / "data"
 PAGES = ["report_llama-2-13b", "report_gpt-4", "report_russian", "report_retrieval", "report_diagnose", "comparison"]
 
 
-def pages() -> dict[str, str]:
-    """The summary of a pull request, as ``ragmetrics compare --format markdown`` prints it."""
-    suite = rm.Suite(["faithfulness", "answer_relevance"], judge="lexical")
-    base, change = (
-        suite.evaluate(DATA / f"ragtruth_{name}.jsonl", progress=False) for name in ("gpt-4", "llama-2-13b")
-    )
-    before = rm.compare(base, change, tolerance=0.02)
-    compared = replace(before, a=replace(before.a, name="base"), b=replace(before.b, name="change"))
-    found = compared.to_markdown(["regressed"])
-    said = (
-        "What `ragmetrics compare base.parquet change.parquet --fail-on regressed --format markdown` prints for the "
-        "summary of a CI job ([the job](../guides/gate.md)), here of the example data:"
-    )
-    return {"gallery/summary": f"# Summary of a pull request\n\n{said}\n\n{found}"}
-
-
 def write(folder: Path) -> None:
-    """All pages into ``folder``."""
+    """Write all pages into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     suite = rm.Suite.preset("white_paper", judge="lexical")
     older = suite.evaluate(DATA / "ragtruth_llama-2-13b.jsonl", progress=False)

@@ -16,26 +16,29 @@ from making.text import escaped, prose, table
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.suite_file import suite_schema
 
-__all__ = ["pages"]
+__all__ = ["part"]
 
 DATA = Path(__file__).parents[1] / "data"
 PACKAGE = Path(errors.__file__).parent
 
 
-def pages() -> dict[str, str]:
-    """The text of each page by its place."""
-    return {
-        "reference/commands": _commands(),
-        "reference/suite_file": _suite_file(),
-        "reference/runs": _runs(),
-        "reference/mlflow_versions": _mlflow_versions(),
-        "reference/errors": _errors(),
+def part(name: str) -> str:
+    """One generated part of the reference by its name."""
+    parts = {
+        "commands": _commands,
+        "suite_template": _suite_template,
+        "suite_keys": _suite_keys,
+        "runs": _runs,
+        "mlflow_versions": _mlflow_versions,
+        "errors": _errors,
+        "codes": _codes,
     }
+    return parts[name]()
 
 
 def _commands() -> str:
     context = click.Context(main, info_name="ragmetrics")
-    parts = ["# Command line", *_help(main.help or "")]
+    parts = [*_help(main.help or "")]
     for name in main.list_commands(context):
         command = main.get_command(context, name)
         assert command is not None
@@ -45,7 +48,7 @@ def _commands() -> str:
         records = [each.get_help_record(own) for each in command.get_params(own)]
         rows = [(f"`{shown}`", escaped(said)) for shown, said in filter(None, records)]
         parts.append(table(("option", ""), rows))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)
 
 
 def _help(text: str) -> Iterator[str]:
@@ -62,23 +65,13 @@ def _help(text: str) -> Iterator[str]:
             yield escaped(" ".join(line.strip() for line in lines))
 
 
-def _suite_file() -> str:
+def _suite_template() -> str:
+    return f"```yaml\n{(PACKAGE / 'cli' / 'suite.yaml').read_text(encoding='utf-8')}```"
+
+
+def _suite_keys() -> str:
     schema = suite_schema()
-    template = (PACKAGE / "cli" / "suite.yaml").read_text(encoding="utf-8")
-    parts = [
-        "# suite.yaml",
-        "`ragmetrics init` writes this file; `ragmetrics evaluate FILE --suite suite.yaml`, "
-        '`rm.Suite.from_yaml("suite.yaml")` and the doors of MLflow, LangChain and Spark read it. An unknown key is '
-        "refused by name, and a key of a provider is never written into it, only the name of an environment variable.",
-        f"```yaml\n{template}```",
-        "## In an editor",
-        "`ragmetrics init --schema` writes `suite.schema.json` beside `suite.yaml`, and a first line into this that "
-        "names it: editors that know yaml-language-server, such as VS Code with its YAML extension, then complete and "
-        "check keys. "
-        'It is also <a href="../suite.schema.json">here</a>.',
-        "## Keys",
-        _keys(schema, schema["properties"]),
-    ]
+    parts = [_keys(schema, schema["properties"])]
     for name, title in (
         ("JudgeSettings", "A judge"),
         ("EmbeddingSettings", "An embedding model"),
@@ -88,7 +81,7 @@ def _suite_file() -> str:
     ):
         found = schema["$defs"][name]
         parts += [f"## {title}", prose(found.get("description", "")), _keys(schema, found["properties"])]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)
 
 
 def _keys(schema: dict[str, Any], properties: dict[str, Any]) -> str:
@@ -122,32 +115,33 @@ def _kind(found: dict[str, Any]) -> str:
 
 
 def _runs() -> str:
-    """What a run may hold, by the committed list, which a test holds against real runs."""
+    """The names in a run, from the committed list, which a test compares with real runs."""
     names = json.loads((DATA / "run_names.json").read_text(encoding="utf-8"))
-    parts = ["# What a run holds", names["about"]]
+    parts = []
     for section in names["sections"]:
         parts += [f"## {section['title']}", section["about"]]
         parts.append(table(("name", "what it is"), ((f"`{name}`", said) for name, said in section["names"].items())))
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(filter(None, parts))
 
 
 def _mlflow_versions() -> str:
-    """What was run with which MLflow and store, by the committed record."""
+    """Which version of MLflow and which store were tested, from the committed record."""
     found = json.loads((DATA / "doors.json").read_text(encoding="utf-8"))
-    head = tuple(found["rows"][0])
     rows = [tuple(escaped(str(cell)) for cell in row.values()) for row in found["rows"]]
     measured = f"`{found['command']}`, {found['date']}."
-    parts = ["# Versions of MLflow", found["about"], table(head, rows), measured, *found["notes"]]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([found["about"], table(tuple(found["rows"][0]), rows), measured, *found["notes"]])
 
 
 def _errors() -> str:
+    return prose((errors.__doc__ or "").partition("\n")[2])
+
+
+def _codes() -> str:
     codes = json.loads((DATA / "codes.json").read_text(encoding="utf-8"))
-    tree = prose((errors.__doc__ or "").partition("\n")[2])
-    parts = ["# Errors, codes and exit codes", tree, "[Each error with its attributes](python_errors.md)."]
+    parts = []
     for section in codes["sections"]:
         parts += [f"## {section['title']}", section["about"]]
         parts.append(
             table((section["column"], "what it means"), ((f"`{n}`", said) for n, said in section["codes"].items()))
         )
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)

@@ -1,4 +1,4 @@
-"""Docstrings as Markdown, and Markdown tables."""
+"""Docstrings as Markdown, and tables in Markdown."""
 
 from __future__ import annotations
 

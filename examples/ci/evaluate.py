@@ -1,11 +1,11 @@
-"""Run the chain of this checkout over the questions and write the scored rows to a file, for a CI job to compare.
+"""Run the chain of this checkout over the questions and write the scored rows to a file that a CI job compares.
 
 The job in ``github-actions.yml`` (or ``gitlab-ci.yml``) runs it for the base branch and for the change::
 
     python examples/ci/evaluate.py rows.parquet
     python examples/ci/evaluate.py rows.parquet openai:/gpt-4o-mini
 
-Without a judge's URI words judge: no key, no network. In your own repository, import your chain here.
+By default the offline judge scores. In your own repository, import your chain here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from score_a_chain import made_chain, read_questions
+from corpus.chain import made_chain, read_questions
 
 import mlflow_ragmetrics as rm
 

@@ -1,8 +1,8 @@
-"""The rows of a data set as tests. The stand-in for a model has no answer to two of the questions: these tests fail.
+"""Test each row of a data set. The stand-in model cannot answer two of the questions, so these tests fail.
 
 ::
 
-    pytest examples/ci/test_answers.py                              # words judge: no key, no network
+    pytest examples/ci/test_answers.py                              # offline judge
     pytest examples/ci/test_answers.py --ragmetrics-judge openai:/gpt-4o-mini --ragmetrics-report run
 """
 
@@ -18,7 +18,7 @@ import mlflow_ragmetrics as rm
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from score_a_chain import made_chain, read_questions
+from corpus.chain import made_chain, read_questions
 
 rows = pytest.mark.ragmetrics(
     read_questions(), suite=["faithfulness", "answer_relevance"], chain=made_chain(None, count=2)
@@ -27,18 +27,18 @@ rows = pytest.mark.ragmetrics(
 
 @rows
 def test_answer_is_in_the_passages(rag_row: rm.Row) -> None:
-    """One test for each question: all are asked and judged once, when the first test needs them."""
-    rm.assert_score(rag_row, "faithfulness >= 0.8")
+    """One test for each question; the first test runs and judges all of them once."""
+    rm.assert_score("faithfulness >= 0.8", rag_row)
 
 
 @rows
 def test_means(rag_report: rm.Report) -> None:
-    """A gate on figures of all rows."""
+    """A gate on the figures of all rows."""
     rag_report.check(faithfulness=0.9, answer_relevance=0.3, min_scored=0.9)
 
 
 @pytest.mark.skipif("OPENAI_API_KEY" not in os.environ, reason="needs a key")
 def test_one_answer_by_a_model() -> None:
-    """Skipped where OPENAI_API_KEY is not set."""
+    """Skipped if OPENAI_API_KEY is not set."""
     sample = {"answer": "The tower is 330 metres high.", "contexts": ["The tower measures 330 m in height."]}
-    rm.assert_score(sample, "faithfulness >= 0.8", judge="openai:/gpt-4o-mini", cache="ragmetrics-cache.db")
+    rm.assert_score("faithfulness >= 0.8", sample, judge="openai:/gpt-4o-mini", cache="ragmetrics-cache.db")

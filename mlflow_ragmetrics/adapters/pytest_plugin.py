@@ -96,7 +96,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def rag_row(request: pytest.FixtureRequest) -> Row:
     """One row of the evaluation that the test's ``ragmetrics`` marker describes, with its sample and its scores.
 
-    ``rm.assert_score(rag_row, "faithfulness >= 0.8")`` holds it against limits. The rows of all selected tests are
+    ``rm.assert_score("faithfulness >= 0.8", rag_row)`` holds it against limits. The rows of all selected tests are
     scored at once, when the first test needs one, and only once among the workers of pytest-xdist.
     """
     wanted = _evaluations(request.config).request(request.node)

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
-from mlflow_ragmetrics.cli.shared_options import files, open_store, tracking_uri_option
+from mlflow_ragmetrics.cli.shared_options import (
+    cache_option,
+    files,
+    max_calls_option,
+    one_or_all,
+    open_store,
+    suite_of,
+    tracking_uri_option,
+)
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 
@@ -37,6 +45,17 @@ if TYPE_CHECKING:
 @click.option(
     "--groups", metavar="COLUMN", help="Rows that belong together [default: the groups that RUN_A was evaluated with]."
 )
+@click.option(
+    "--preference",
+    multiple=True,
+    callback=one_or_all,
+    metavar="JUDGE",
+    help="Ask which answer is better, in both orders: lexical or a model URI; repeat it for a majority.",
+)
+@click.option("--rubric", metavar="TEXT", help="What makes an answer better, for --preference.")
+@cache_option
+@max_calls_option
+@click.option("--dry-run", is_flag=True, help="Only say what calls, tokens and money --preference would take.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Differences of each slice as well, such as of each topic.")
 @click.option(
     "--format",
@@ -62,6 +81,11 @@ def command(
     junit: str | None,
     tracking_uri: str | None,
     log: bool | None,
+    preference: str | list[str] | None,
+    rubric: str | None,
+    cache: str | None,
+    max_calls: int | None,
+    dry_run: bool,
     **options: Any,
 ) -> None:
     """Compare RUN_B (and each further run) with RUN_A, row by row.
@@ -75,15 +99,27 @@ def command(
       ragmetrics compare 5f0c…a1 candidate --fail-on regressed --tolerance 0.02
       ragmetrics compare latest two of experiment support-bot --html page.html
       ragmetrics compare main pr --format markdown >> "$GITHUB_STEP_SUMMARY"
+      ragmetrics compare main pr --preference openai:/gpt-4o-mini
 
     Exit codes: 0 done, 1 a --fail-on gate not reached, 2 a mistake.
     """
+    from mlflow_ragmetrics.cli.evaluate import keyless, show_plan
     from mlflow_ragmetrics.comparison import compare as compare_runs
+    from mlflow_ragmetrics.comparison.preference import plan_preference
 
     check_writable(html, junit)
     if form != "text" and by:
         raise InvalidOptionError(f"--by is shown with --format text, not {form}", param="format")
+    if preference is not None:
+        limits = {"max_calls": max_calls, **(keyless(preference) if dry_run else {})}
+        options |= {"preference": suite_of(judge=preference, cache=cache, **limits), "rubric": rubric}
+    elif cache or max_calls or dry_run or rubric:
+        raise InvalidOptionError("--rubric, --cache, --max-calls and --dry-run need --preference", param="preference")
     baseline, *others = _results(runs, tracking_uri)
+    if dry_run:
+        for other in others:
+            show_plan(plan_preference(baseline, other, options["preference"], rubric), "short to long reasons")
+        return
     comparisons = [compare_runs(baseline, other, **options) for other in others]
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
     cases = {comparison.name: comparison.row_cases(fail_on) for comparison in comparisons}

@@ -62,12 +62,12 @@ def check_extras() -> Iterator[Check]:
 
 def check_judge(judge: str) -> Check:
     """Ask one short question and see whether a usable answer comes back."""
-    from mlflow_ragmetrics.core.question import Claims
+    from mlflow_ragmetrics.core.question import Verify
     from mlflow_ragmetrics.judges.resolve import judges_of
 
     try:
         (asked,) = judges_of(judge)
-        (outcome,) = asked.answer([Claims("Paris is the capital of France.")])
+        (outcome,) = asked.answer([Verify(("Paris is in France.",), ("Paris is the capital of France.",))])
         if isinstance(outcome, JudgeError):
             raise outcome
     except RagMetricsError as error:

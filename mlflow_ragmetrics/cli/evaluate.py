@@ -181,7 +181,7 @@ def command(
         options["default"] = _metrics_of_run(source.path)
     made = _suite(suite, metric, dry_run, options)
     if dry_run:
-        _show_plan(made.plan(list(source.read())))
+        show_plan(made.plan(list(source.read())), "one to three claims a sentence")
         return
     limits: dict[str, Any] = {"fail_under": fail_under, "fail_over": fail_over, "min_scored": min_scored}
     is_gated = any(limits.values()) or bool(junit)
@@ -222,10 +222,13 @@ def command(
 
 
 def _suite(suite: str | None, metric: Sequence[str], dry_run: bool, options: Mapping[str, Any]) -> Suite:
-    judge = options["judge"] or ()
-    if dry_run and any(":/" in name for name in ([judge] if isinstance(judge, str) else judge)):
-        options = {**options, "api_key": "none"}  # nothing is sent, so that no key is needed to learn the price of one
-    return suite_of(suite, metric, **options)
+    return suite_of(suite, metric, **options, **(keyless(options["judge"]) if dry_run else {}))
+
+
+def keyless(judge: str | Sequence[str] | None) -> dict[str, Any]:
+    """The option for judges that are sent nothing: no key is needed to learn the price of a model."""
+    named = [judge] if isinstance(judge, str) else judge or ()
+    return {"api_key": "none"} if any(":/" in name for name in named) else {}
 
 
 def _gates_reached(report: Report, suite: Suite, junit: str | None, limits: Mapping[str, Any]) -> bool:
@@ -386,8 +389,8 @@ def _check_scored(report: Report, source: str) -> None:
     raise RagMetricsError(f"{source}: nothing could be scored, and nothing was logged; {reason}")
 
 
-def _show_plan(plans: Mapping[str, Plan]) -> None:
-    """Print what an evaluation would cost each language model."""
+def show_plan(plans: Mapping[str, Plan], between: str) -> None:
+    """Print what it would cost each language model; ``between`` says what the lowest and the highest figures are."""
     screen = console()
     if not plans:
         screen.print("No language model is asked: nothing is sent, and it costs nothing.")
@@ -399,7 +402,7 @@ def _show_plan(plans: Mapping[str, Plan]) -> None:
         if plan.cost is not None and most.cost is not None:
             cost = f"${plan.cost:.4g} to ${most.cost:.4g}"
         calls = f"{_range(plan.calls, most.calls)} calls, {tokens}, {cost}"
-        line = f"{clean(name)}: {calls} (one to three claims a sentence). Nothing was sent."
+        line = f"{clean(name)}: {calls} ({between}). Nothing was sent."
         screen.print("\n".join(wrapped(line, screen.width)), soft_wrap=True)
 
 

@@ -92,7 +92,7 @@ def _facts(metric: Metric) -> str:
 def explain_command(metric: str) -> None:
     """Show what METRIC means: formula, what it needs, options, thresholds, other names, source, an example.
 
-    METRIC is a name (faithfulness), an alias (hallucination), a key (ndcg_5), a spelling with options, or
+    METRIC is a name (faithfulness), an alias (contextual_recall), a key (ndcg_5), a spelling with options, or
     module:name for your own.
 
     \b

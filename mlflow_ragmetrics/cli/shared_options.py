@@ -199,13 +199,13 @@ def suite_of(
     A named metric replaces the preset's metric of the same key. ``options`` are those of ``Suite``, ``None`` where the
     file decides. A language model's answers are cached in the current folder unless another place, or none, was given.
     """
-    from mlflow_ragmetrics.selection import PRESETS
+    from mlflow_ragmetrics.selection import preset_named
     from mlflow_ragmetrics.suite import Suite
 
     given = {name: value for name, value in options.items() if value is not None}
     if cache is not None:
         given["cache"] = None if cache == _NO_CACHE else cache
-    if metric and suite in PRESETS:
+    if metric and suite is not None and preset_named(suite):
         found = Suite.preset(suite, also=metric, **given)
     else:
         given |= {"metrics": metric} if metric else {}

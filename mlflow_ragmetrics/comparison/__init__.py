@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mlflow_ragmetrics.comparison.compare_runs import compare
-from mlflow_ragmetrics.comparison.repeats import repeatability
 from mlflow_ragmetrics.comparison.result import Comparison
 
-__all__ = ["Comparison", "compare", "repeatability"]
+__all__ = ["Comparison", "compare"]

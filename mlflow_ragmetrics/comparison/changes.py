@@ -9,8 +9,8 @@ from typing import Any, Union
 import numpy as np
 
 from mlflow_ragmetrics.comparison.difference import Values
-from mlflow_ragmetrics.comparison.pairing import Pairing
 from mlflow_ragmetrics.core.score import verdict_name
+from mlflow_ragmetrics.report.pairing import Pairing
 from mlflow_ragmetrics.rows.results import Results
 
 _GOOD = ("SUPPORTED", "RELATED", "FOUND")

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import changed_rows
 from mlflow_ragmetrics.comparison.difference import TOLERANCE, Passes, differences_of
-from mlflow_ragmetrics.comparison.pairing import Pairing, check_alike, check_references, measured, metric_spans, pair
+from mlflow_ragmetrics.comparison.preference import preference_of, preference_suite
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.judges.resolve import JudgeLike
+from mlflow_ragmetrics.report.pairing import Pairing, check_alike, check_references, measured, metric_spans, pair
 from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
+from mlflow_ragmetrics.suite import Suite
 
 
 def compare(
@@ -28,6 +33,8 @@ def compare(
     seed: int = 0,
     rows: int = 10,
     groups: Groups | None = None,
+    preference: JudgeLike | Sequence[JudgeLike] | Suite | None = None,
+    rubric: str | None = None,
 ) -> Comparison:
     """Whether B is better than A: paired differences (B minus A) with intervals, tests and a verdict for each metric.
 
@@ -37,10 +44,14 @@ def compare(
     that changed most to keep. ``groups``: a column of A's data, or a name for each of its rows, that rows which belong
     together share; by default the groups that A was evaluated with, else the conversations of its traces. Scores that
     were not measured (the rule for rows without context or claims gave them) are left out; ``Difference`` counts them.
+    ``preference``: a judge to ask which answer of each row is better, in both orders (``Preference``), two calls a row;
+    several, whose majority decides; or a suite, whose judges, cache and limits are used. ``rubric``: a text that says
+    what is better (default: correct, supported, complete, to the point).
     ``InvalidOptionError`` when judge, prompts, suite, or the references that a metric reads differ, unless
     ``allow_different``; ``InvalidDataError`` when the two have no row or no metric in common.
     """
-    _check_options(tolerance, resamples)
+    _check_options(tolerance, resamples, preference, rubric)
+    suite = None if preference is None else preference_suite(preference, rubric)
     a, b = results_of(run_a, "A"), results_of(run_b, "B")
     if a.name == b.name:
         a, b = replace(a, name=f"{a.name} (A)"), replace(b, name=f"{b.name} (B)")
@@ -50,20 +61,19 @@ def compare(
     if not shared:
         message = f"{a.name} and {b.name} have no metric in common ({', '.join(a.keys)} / {', '.join(b.keys)})"
         raise InvalidDataError(message)
-    warnings += check_references(a, b, pairing, shared, allow_different)
+    reading = shared if suite is None else [*shared, "preference"]
+    warnings += check_references(a, b, pairing, reading, allow_different)
     scores = {key: pairing.select(measured(a, key), measured(b, key)) for key in shared}
     named = results_groups(a, groups)
     names = None if named is None else tuple(named[row] for row in pairing.rows_a)
     questions = _questions(a, pairing)
     differences = np.column_stack([after - before for before, after in scores.values()])
     warning = repeated_questions(questions, list(scores), differences) if names is None else None
+    options: dict[str, Any] = {"tolerance": tolerance, "resamples": resamples, "seed": seed, "groups": names}
     found = differences_of(
         scores,
         failed=pairing.failed(a, b),
-        tolerance=tolerance,
-        resamples=resamples,
-        seed=seed,
-        groups=names,
+        **options,
         better={key: b.better(key) for key in scores},
         spans=metric_spans(scores),
     )
@@ -71,18 +81,18 @@ def compare(
     only_one = [f"only one side has {', '.join(alone)}"] if alone else []
     only_a, only_b = len(a.table) - len(pairing), len(b.table) - len(pairing)
     passes = {key: _passes(key, a, b, pairing) for key in shared}
+    preferred = None if suite is None else preference_of(a, b, pairing, suite, rows, **options)
+    doubts = () if preferred is None else preferred.warnings
     return Comparison(
         a=a,
         b=b,
         differences=tuple(replace(e, passes=passes[e.key], only_a=only_a, only_b=only_b) for e in found),
         rows=changed_rows(a, b, pairing, scores, rows),
         pairing=pairing,
-        warnings=(*warnings, *pairing.warnings, *only_one, *([warning] if warning else [])),
-        tolerance=tolerance,
-        resamples=resamples,
-        groups=names,
+        warnings=(*warnings, *pairing.warnings, *only_one, *([warning] if warning else []), *doubts),
         unit="rows" if None in questions or len(set(questions)) < len(questions) else "questions",
-        seed=seed,
+        preference=preferred,
+        **options,
     )
 
 
@@ -93,7 +103,9 @@ def _questions(a: Results, pairing: Pairing) -> list[str | None]:
     return [asked[row] if isinstance(asked[row], str) else None for row in pairing.rows_a]
 
 
-def _check_options(tolerance: float, resamples: int) -> None:
+def _check_options(tolerance: float, resamples: int, preference: object, rubric: object) -> None:
+    if rubric is not None and preference is None:
+        raise InvalidOptionError("rubric= is for preference=, the judge that reads it", param="rubric")
     if not (isinstance(tolerance, (int, float)) and 0 <= tolerance <= sys.float_info.max):
         raise InvalidOptionError(f"tolerance={shown(tolerance)} must be a number that is at least 0", param="tolerance")
     if resamples < 100:

@@ -10,8 +10,7 @@ import numpy as np
 
 from mlflow_ragmetrics.core.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.core.score import Better
-from mlflow_ragmetrics.statistics.groups import describe_groups
-from mlflow_ragmetrics.statistics.intervals import paired_intervals, unseen_share
+from mlflow_ragmetrics.statistics.intervals import clusters_of, paired_intervals, unseen_share
 from mlflow_ragmetrics.statistics.sample_size import about, power_of
 from mlflow_ragmetrics.statistics.significance import effect_size, equal_columns, holm, mcnemar, paired_tests
 from mlflow_ragmetrics.text.messages import counted
@@ -241,10 +240,10 @@ def differences_of(
         return []
     matrix = np.column_stack([b - a for a, b in scores.values()])
     reach = [(spans or {}).get(key, 1.0) for key in scores]
-    same = equal_columns(*(np.column_stack(side) for side in zip(*scores.values(), strict=True)))
+    same = equal_columns(*zip(*scores.values(), strict=True))
     intervals = paired_intervals(matrix, groups=groups, spans=reach, resamples=resamples, seed=seed)
     p_values = paired_tests(matrix, groups=groups, resamples=resamples, seed=seed + 1)
-    groupings = describe_groups(matrix, groups) if groups is not None else [None] * len(scores)
+    samples = [None if groups is None else clusters_of(column, groups) for column in matrix.T]
     powers = power_of(matrix, groups=groups, spans=reach, tests=slices * len(set(same)))
     keys, nobody = list(scores), np.zeros(len(matrix), dtype=bool)
     found = [
@@ -260,12 +259,12 @@ def differences_of(
             needed=None if power is None or not tolerance else power.rows_needed(tolerance),
             unseen=0.0 if power is None else unseen_share(power.groups) * power.span,
             same_as=None if keys[first] == key else keys[first],
-            groups=None if grouping is None else grouping.groups,
-            design_effect=None if grouping is None else grouping.design_effect,
-            few_groups=grouping is not None and grouping.few_groups,
+            groups=None if sample is None else sample.groups,
+            design_effect=None if sample is None else sample.design_effect,
+            few_groups=sample is not None and sample.few_groups,
         )
-        for key, interval, p_value, power, grouping, first in zip(
-            scores, intervals, p_values, powers, groupings, same, strict=True
+        for key, interval, p_value, power, sample, first in zip(
+            scores, intervals, p_values, powers, samples, same, strict=True
         )
     ]
     return adjust(found) if slices == 1 else found

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlflow_ragmetrics.comparison.pairing import measured, metric_spans, numbers_of
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.report.pairing import measured, metric_spans, numbers_of
 from mlflow_ragmetrics.rows.results import Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics.sample_size import about, power_of
@@ -149,7 +149,7 @@ def power(
         raise InvalidDataError("there is no metric of which anything could be said")
     spans = list(metric_spans(scores).values())
     sides = [np.column_stack(side) for side in zip(*scores.values(), strict=True)]
-    tests = len(set(equal_columns(*sides)))
+    tests = len(set(equal_columns(*(side.T for side in sides))))
     found: dict[str, MetricPower] = {}
     powers = power_of(scale * (sides[1] - sides[0]), groups=names, spans=spans, tests=tests)
     for key, own in zip(scores, powers, strict=True):

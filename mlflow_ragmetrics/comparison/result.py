@@ -13,7 +13,7 @@ import numpy as np
 from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.paired_sessions import SessionPasses, session_passes
-from mlflow_ragmetrics.comparison.pairing import Pairing, measured, metric_spans
+from mlflow_ragmetrics.comparison.preference import Preference
 from mlflow_ragmetrics.core.document import (
     Block,
     Cell,
@@ -37,11 +37,12 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.gates import Check, raise_failures
 from mlflow_ragmetrics.report.junit import Case
 from mlflow_ragmetrics.report.marks import count_causes
+from mlflow_ragmetrics.report.pairing import Pairing, measured, metric_spans
 from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.rows.row_groups import table_slices
-from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
+from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
@@ -97,7 +98,8 @@ class Comparison:
     a closed form takes its place). Tests: ``statistics.significance.paired_tests``, adjusted by Holm over the metrics.
     Both from ``resamples`` draws of ``seed``. With ``groups``, a name for each pair, both are those over groups.
 
-    ``unit`` is what the rows are called: questions, where each asks another.
+    ``unit`` is what the rows are called: questions, where each asks another. ``preference``: whose answers are better,
+    where a judge was asked.
     """
 
     a: Results = field(repr=False, compare=False)
@@ -111,6 +113,7 @@ class Comparison:
     seed: int = 0
     groups: tuple[str, ...] | None = field(default=None, repr=False)
     unit: Literal["questions", "rows"] = "rows"
+    preference: Preference | None = None
 
     def __getitem__(self, key: str) -> Difference:
         """The difference of the metric ``key``."""
@@ -146,7 +149,8 @@ class Comparison:
         marks = {f"{each.key}/few_groups": each.few_groups for each in self.differences}
         marks |= {f"{each.key}/n_{name}": getattr(each, name) for each in self.differences for name in _COUNTS}
         figures |= {name: mark for name, mark in marks.items() if mark}
-        return {name: float(value) for name, value in figures.items() if value is not None}
+        figures |= {f"preference/{name}": value for name, value in (self.preference or {}).items()}
+        return {name: float(value) for name, value in figures.items() if isinstance(value, (int, float))}
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -281,7 +285,8 @@ class Comparison:
         return [*rows, *answers, *equal, *causes, *sides, *passes, *map(str, self.sessions)]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
-        """One check per metric, failed where its verdict is one of ``fail_on``; for JUnit and the like.
+        """One check per metric and for the preference, failed where the verdict is one of ``fail_on``; for JUnit and
+        the like.
 
         With ``"regressed"`` it also fails if B lost more than 5 % of the rows that A measured (``Difference.reaches``).
         ``InvalidOptionError`` for an unknown verdict.
@@ -290,7 +295,7 @@ class Comparison:
         unknown = sorted(failing - {*VERDICTS})
         if unknown:
             raise InvalidOptionError(f"fail_on={unknown[0]!r} is not one of {', '.join(VERDICTS)}", param="fail_on")
-        return [
+        checks = [
             Check(
                 f"{self.name}: {each.key}",
                 not each.reaches(failing),
@@ -298,6 +303,7 @@ class Comparison:
             )
             for each in self.differences
         ]
+        return checks if self.preference is None else [*checks, self.preference.check(self.name, failing)]
 
     def check(self, fail_on: Iterable[str] = ("regressed",)) -> None:
         """``GateError`` (an ``AssertionError``) when a metric's verdict is one of ``fail_on``."""
@@ -345,6 +351,7 @@ class Comparison:
             "causes": {cause: list(pair) for cause, pair in self.causes.items()},
             "sessions": list(map(asdict, self.sessions)),
             "rows": [asdict(row) for row in self.rows],
+            "preference": None if self.preference is None else dict(self.preference),
         }
 
     def _blocks(self, checks: Sequence[Check] = ()) -> list[Block]:
@@ -358,6 +365,7 @@ class Comparison:
             self._figures_table([("", each) for each in self.differences]),
             *(Line(note, "faint") for note in self.notes),
             *(Line(f"Note: {warning}", "middling") for warning in self.warnings),
+            *(() if self.preference is None else self.preference.blocks),
         ]
 
     def _figures_table(self, found: Sequence[tuple[str, Difference]], column: str = "") -> Table:
@@ -458,12 +466,14 @@ class Comparison:
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write page, table and plot into a run of its own, or the run ``run_id``; returns the run's id.
 
-        They are the artifacts ``compare_<A>.html``, ``.json`` (a table) and ``.png``; the run has no metrics.
+        They are the artifacts ``compare_<A>.html``, ``.json`` (a table) and ``.png``; the run has no metrics. A
+        preference is also written onto the traces of B, as the assessment ``preferred`` (yes, no or tie).
         """
         from mlflow_ragmetrics.tracking.log_report import log_findings, safe_name
+        from mlflow_ragmetrics.tracking.traces import log_feedback, row_traces
 
         name = safe_name(self.a.name)
-        return log_findings(
+        target = log_findings(
             run_id,
             run_name or f"compare {self.name}",
             own=True,
@@ -472,6 +482,12 @@ class Comparison:
             plots={f"compare_{name}.png": self.plot()},
             params={"a": self.a.run_id or self.a.name, "b": self.b.run_id or self.b.name},
         )
+        if self.preference is not None:
+            traces = row_traces(self.b.run_id, self.b.table)
+            rows = self.preference.feedback_rows([traces[row] for row in self.pairing.rows_b])
+            if rows:
+                log_feedback(rows, target)
+        return target
 
 
 def _mark(difference: Difference) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Union
 from mlflow_ragmetrics.core.options import Aggregate, Settings, check_aggregate, check_options, shown
 from mlflow_ragmetrics.core.score import DOUBTS, Score, passes, score_of
 from mlflow_ragmetrics.errors import AllJudgesFailedError, InvalidFieldError, InvalidOptionError, NoConsensusError
-from mlflow_ragmetrics.text.messages import render, say
+from mlflow_ragmetrics.text.messages import joined, render, say
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -85,7 +85,7 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
     parts = ", ".join(f"{named} {values[key]:.3f} × {share[key]:g}" for key, named in weighed.items())
     reason = say("combine.reason", n=len(weighed), parts=parts)
     if missing:
-        reason = say("joined", first=reason, second=say("combine.skipped", names=", ".join(missing)))
+        reason = joined(reason, say("combine.skipped", names=", ".join(missing)))
     return Score(value=value, reason=reason, details=details, passed=all(verdicts) if verdicts else None)
 
 

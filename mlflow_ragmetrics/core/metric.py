@@ -10,7 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from typing import Any, overload
 
 from pydantic import BaseModel
@@ -20,8 +20,8 @@ from mlflow_ragmetrics.core.options import Settings, check_options, options_mode
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import BY_RULE, FIELDS, Better, Sample, Score, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
-from mlflow_ragmetrics.text.languages import is_unknown_language
 from mlflow_ragmetrics.text.messages import render, say
+from mlflow_ragmetrics.text.non_answers import is_unknown_language
 
 CALLBACK_ATTRIBUTES = ("ignore_chain", "raise_error", "run_inline")
 """What LangChain asks of a callback before a chain runs."""
@@ -301,6 +301,13 @@ def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     if function is None:
         return lambda decorated: _define(decorated, **facts)
     return _define(function)
+
+
+def named_as(function: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
+    """``made`` under the name and with the docstring of ``function``, whose parameters are others."""
+    update_wrapper(made, function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+    del made.__wrapped__  # type: ignore[attr-defined]
+    return made
 
 
 def _define(function: Callable[..., Any], **facts: Any) -> Metric:

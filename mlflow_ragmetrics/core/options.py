@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
@@ -86,7 +87,9 @@ def check_options(metric: str, model: type[M], given: Mapping[str, Any]) -> M:
         param = str(first["loc"][0]) if first["loc"] else "options"
         problem = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
         if first["type"] == "extra_forbidden":
-            problem = f"no such option; {metric} takes {', '.join(sorted(model.model_fields)) or 'none of its own'}"
+            near = meant(param, [*model.model_fields, *Settings.model_fields, "judge", "embeddings"])
+            problem = f"no such option{near or '; '}"
+            problem += "" if near else f"{metric} takes {', '.join(sorted(model.model_fields)) or 'none of its own'}"
         message = f"{metric}: option {param}={shown(given.get(param))}: {problem}"
         if first["type"] == "missing":
             message = f"{metric}: {param} is missing; {metric} takes {', '.join(model.model_fields)}"
@@ -97,6 +100,12 @@ def check_aggregate(how: Aggregate, tolerance: float) -> tuple[Aggregate, float]
     """Both, checked; ``InvalidOptionError`` for an unknown way to aggregate or a tolerance below zero."""
     checked = check_options("aggregate", Settings, {"aggregate": how, "tolerance": tolerance})
     return checked.aggregate, checked.tolerance
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence that asks whether the nearest known name was meant; blank where none is near."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def kind_of(value: object) -> str:

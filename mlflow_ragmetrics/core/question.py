@@ -226,11 +226,12 @@ class Verify(Question[tuple[Finding, ...]]):
 
 @dataclass(frozen=True)
 class RelatedChunks(Question[tuple[Related, ...]]):
-    """Which chunks state something that ``text`` says?"""
+    """Which chunks state something that ``text`` says? ``question`` is what the text answers."""
 
     text: str
     chunks: tuple[str, ...]
     role: Role = field(default="answer", compare=False)
+    question: str | None = None
     kind: ClassVar[str] = "related_chunks"
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
@@ -337,6 +338,26 @@ class Tone(Question[Rating]):
     reference: str
     question: str | None = None
     kind: ClassVar[str] = "tone"
+
+
+@dataclass(frozen=True)
+class Prefer(Question[Finding]):
+    """Which of two answers to ``question`` is better, ``first`` or ``second``?
+
+    ``references`` are the accepted answers, ``contexts`` the passages that both answers were made from, ``history`` the
+    user's turns before the question, ``rubric`` says what is better (default: a built-in one). Answer: a ``Finding``
+    with the verdict ``"first"``, ``"second"`` or ``"tie"``, whose ``support`` is how many of a hundred careful readers
+    would choose that answer (0.5 to 1).
+    """
+
+    question: str
+    first: str
+    second: str
+    references: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    rubric: str | None = None
+    kind: ClassVar[str] = "preference"
 
 
 Vectors = tuple[tuple[float, ...], ...]

@@ -40,7 +40,8 @@ class Sample:
     chain's answer to ``question``, ``references`` are the accepted answers, usually one, ``contexts`` the retrieved
     passages. ``retrieved_doc_ids`` are in rank order, ``gold_doc_ids`` those of the relevant documents. ``history``
     holds the turns before the question, ``metadata`` all other columns. ``invalid`` maps a field that could not be
-    read to the sentence that says why: only metrics which need that field fail.
+    read to the sentence that says why: only metrics which need that field fail. ``read_from`` maps a field to the
+    name it has in the data, where that is another one.
     """
 
     id: str = ""
@@ -53,6 +54,7 @@ class Sample:
     history: tuple[Message, ...] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     invalid: Mapping[str, str] = field(default_factory=dict)
+    read_from: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def reference(self) -> str | None:

@@ -101,7 +101,7 @@ class JudgeSession:
         with charged_to(self._expenses):
             outcomes = answer_call(self.judge, call)
         self.closed = next((each for each in outcomes if isinstance(each, JudgeError) and each.fatal), self.closed)
-        if self._store is not None and self._fingerprint is not None:
+        if self._store is not None and self._fingerprint is not None and self._fingerprint == self.judge.fingerprint:
             for question, outcome in zip(call, outcomes, strict=True):
                 if not isinstance(outcome, JudgeError):
                     self._store.put(self._fingerprint, question, outcome)

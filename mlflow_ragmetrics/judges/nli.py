@@ -83,7 +83,7 @@ class NLIJudge(Judge):
         if not pairs:
             return np.zeros((0, 2))
         options = {"batch_size": self.batch_size, "show_progress_bar": False, "convert_to_numpy": True}
-        logits = np.asarray(self.model.predict(pairs, activation_fn=_identity, **options), dtype=np.float64)
+        logits = np.asarray(self.model.predict(pairs, activation_fn=lambda logits: logits, **options), dtype=np.float64)
         logits = logits.reshape(len(pairs), -1)
         if logits.shape[1] == 1:
             return np.hstack([1 / (1 + np.exp(-logits)), np.zeros((len(pairs), 1))])
@@ -108,10 +108,6 @@ class NLIJudge(Judge):
         quoted = () if verdict == "NEUTRAL" else places
         quotes = tuple((place + 1, passages[place][:_PASSAGE_QUOTED]) for place in quoted)
         return Finding(verdict, shown, round(support, 4), quotes)
-
-
-def _identity(logits: Any) -> Any:
-    return logits
 
 
 def _load(model: str) -> Any:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(:\S+)?")
+DECISIONS = re.compile(r"langchain_(?:core|openai)\.decisions\b")
+"""The modules with decision models and their kinds of questions."""
 JudgeLike = Union[str, Judge, Any]
 
 
@@ -60,15 +63,34 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
     is_uri = isinstance(judge, str) and (_URI.match(judge) is not None or judge == "databricks")
     if not isinstance(judge, str) and isinstance(judge, AnswersQuestions):
         return as_judge(judge)
-    if is_uri or isinstance(judge, _ChatModel):
-        from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-
-        return ChatJudge(judge, language=language, **options)
+    if is_uri or isinstance(judge, _ChatModel) or _is_decision_model(judge):
+        return model_judge(judge, language=language, **options)
     message = (
         f'judge={redact(shown(judge))} is not a judge; give "lexical", a model URI such as "openai:/gpt-4o-mini", '
-        "a LangChain chat model, a Judge, or a list of these"
+        "a LangChain chat or decision model, a Judge, or a list of these"
     )
     raise InvalidOptionError(message, param="judge")
+
+
+def model_judge(model: Any, **options: Any) -> Judge:
+    """The judge that a language model makes: a decision model, or else a chat model; ``calls`` is for chat models."""
+    if _is_decision_model(model):
+        from mlflow_ragmetrics.judges.decision import DecisionJudge
+
+        return DecisionJudge(model, **{name: value for name, value in options.items() if name != "calls"})
+    from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+
+    return ChatJudge(model, **options)
+
+
+def _is_decision_model(model: Any) -> bool:
+    """Whether it is a decision model, alone or in a binding or fallbacks, or the dotted path to one."""
+    if isinstance(model, str):
+        return _DOTTED.fullmatch(model) is not None
+    inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
+    if inner is not None and type(model).__module__.startswith("langchain_core.runnables"):
+        return _is_decision_model(inner)
+    return any(DECISIONS.match(kind.__module__) for kind in type(model).__mro__)
 
 
 @lru_cache(maxsize=4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlflow_ragmetrics.core.judge import Judge
@@ -13,6 +13,7 @@ from mlflow_ragmetrics.core.question import (
     Nugget,
     Nuggets,
     Outcome,
+    Prefer,
     Question,
     Rating,
     Related,
@@ -33,7 +34,8 @@ class ScriptedJudge(Judge):
     ``used_chunks`` the related chunks; ``rating`` every grade (``None``, given, is a reply that cannot be parsed);
     ``ratings`` the grades of single aspects, such as ``{"politeness": 4}``; ``tone`` the tone; ``sufficiency`` (0 to 1)
     whether the passages suffice; ``nuggets`` the facts of a good answer, ``True`` where they are vital;
-    ``response_claims`` and ``reference_claims`` the claims of answer and reference, ``response_verdicts`` and
+    ``preference`` which of two answers is better: ``"first"``, ``"second"``, ``"tie"``, or a function of both that says
+    it; ``response_claims`` and ``reference_claims`` the claims of answer and reference, ``response_verdicts`` and
     ``reference_verdicts`` their verdicts against the other text. ``error`` makes every question fail with that text.
     ``asked`` lists the questions that came, for counting.
     """
@@ -50,6 +52,7 @@ class ScriptedJudge(Judge):
         sufficiency: float | None = None,
         nuggets: Mapping[str, bool] | None = None,
         ratings: Mapping[str, Any] | None = None,
+        preference: str | Callable[[str, str], str] | None = None,
         response_claims: Sequence[str] | None = None,
         reference_claims: Sequence[str] | None = None,
         response_verdicts: Sequence[str] | None = None,
@@ -66,6 +69,7 @@ class ScriptedJudge(Judge):
         self.sufficiency = sufficiency
         self.nuggets = nuggets
         self.ratings = dict(ratings or {})
+        self.preference = preference
         self.claims = {"answer": response_claims, "reference": reference_claims}
         self.verdicts = {"answer": response_verdicts, "reference": reference_verdicts}
         self.asked: list[Question[Any]] = []
@@ -92,6 +96,10 @@ class ScriptedJudge(Judge):
             return _ABSENT if self.nuggets is None else tuple(Nugget(*each) for each in self.nuggets.items())
         if isinstance(question, Sufficiency):
             return _ABSENT if self.sufficiency is None else Finding("", support=self.sufficiency)
+        if isinstance(question, Prefer):
+            if callable(self.preference):
+                return Finding(self.preference(question.first, question.second))
+            return _ABSENT if self.preference is None else Finding(self.preference)
         rating = _ABSENT
         if isinstance(question, Grade):
             rating = self.ratings.get(question.aspect, self.rating)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.question import Grade, Steps
+from mlflow_ragmetrics.core.question import Grade, Steps, ask
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.metrics.claims import graded
-from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.non_answers import Indistinct, states_of
+from mlflow_ragmetrics.text.messages import joined, say
+from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
+
+
+def graded(question: Grade, states: States) -> Steps[Score]:
+    """The score that a judge's grade from 1 to 5 stands for; the sentence is under ``<aspect>.judged``."""
+    rating = yield from ask(question)
+    grade = rating.checked_grade(question.aspect)
+    reason = joined(say(f"{question.aspect}.judged", grade=grade), rating.reason)
+    return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))
 
 
 @metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_relevance",))

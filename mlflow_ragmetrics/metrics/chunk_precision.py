@@ -18,6 +18,7 @@ def chunk_precision(
     answer: str,
     reference: str | None = None,
     contexts: Sequence[str] | None = None,
+    question: str | None = None,
     *,
     indistinct: Indistinct = "rules",
     no_context: NoContext = "vacuous",
@@ -45,17 +46,17 @@ def chunk_precision(
     if not has_context(chunks):
         return without_context(no_context, None, states.details("no_context", _counts({}, ())))
     if states.answer == "clear":
-        return (yield from _compared(answer, chunks, "answer", states))
+        return (yield from _compared(answer, chunks, "answer", states, question))
     if reference is None:
         raise need_reference("chunk_precision", "the answer says nothing and chunks are compared with it instead")
     if states.reference == "clear":
-        return (yield from _compared(reference, chunks, "reference", states))
+        return (yield from _compared(reference, chunks, "reference", states, question))
     details = states.details("both_indistinct", _counts({}, chunks), no_context=False)
     return Score(value=0.0, reason=say("chunk_precision.both_indistinct"), details=details)
 
 
-def _compared(text: str, chunks: tuple[str, ...], role: Role, states: States) -> Steps[Score]:
-    found = yield from ask(RelatedChunks(text, chunks, role))
+def _compared(text: str, chunks: tuple[str, ...], role: Role, states: States, question: str | None) -> Steps[Score]:
+    found = yield from ask(RelatedChunks(text, chunks, role, question))
     related = {each.chunk: each for each in reversed(found) if 1 <= each.chunk <= len(chunks)}  # the first of repeats
     rule = "on_answer" if role == "answer" else "instead_of_answer"
     return Score(

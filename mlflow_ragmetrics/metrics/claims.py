@@ -14,7 +14,6 @@ from mlflow_ragmetrics.core.question import (
     Claims,
     Extraction,
     Finding,
-    Grade,
     Role,
     Steps,
     Verify,
@@ -23,8 +22,7 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict
 from mlflow_ragmetrics.errors import JudgeReplyError, MissingFieldError
-from mlflow_ragmetrics.text.messages import Text, say
-from mlflow_ragmetrics.text.non_answers import States
+from mlflow_ragmetrics.text.messages import Text, joined, say
 
 NoContext = Literal["vacuous", "floor", "skip"]
 """What a row without context gets: the metric's own value for it, 0.0, or no score."""
@@ -41,7 +39,7 @@ def without_context(mode: NoContext, vacuous: float | None, details: Mapping[str
     rule: Text = say("context.unscored") if value is None else say("context.scored", value=value, mode=mode)
     return Score(
         value=value,
-        reason=say("joined", first=say("context.none"), second=rule),
+        reason=joined(say("context.none"), rule),
         details={**details, "no_context": True},
         warnings=(("no_context", say("context.none")),),
     )
@@ -132,19 +130,19 @@ def to_do(code: str, claims: Sequence[str]) -> Text | None:
     return say(f"claims.{code}", claims=say("claims.more", claims=named, n=more) if more > 0 else named)
 
 
-def joined(reason: Text, *more: str | None) -> Text:
-    """The sentences one after another; those that are missing or blank are left out."""
-    for each in more:
-        reason = say("joined", first=reason, second=each) if each else reason
-    return reason
+def held_by(evidence: Iterable[Evidence]) -> list[int]:
+    """The numbers of the passages, each once, in order."""
+    return sorted({each.chunk for each in evidence if each.chunk is not None})
 
 
-def graded(question: Grade, states: States) -> Steps[Score]:
-    """The score that a judge's grade from 1 to 5 stands for; the sentence is under ``<aspect>.judged``."""
-    rating = yield from ask(question)
-    grade = rating.checked_grade(question.aspect)
-    reason = joined(say(f"{question.aspect}.judged", grade=grade), rating.reason)
-    return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))
+def is_right(item: Item) -> bool:
+    """Whether the other text supports the claim."""
+    return item.verdict == "SUPPORTED"
+
+
+def is_held(item: Item) -> bool:
+    """Whether a passage holds the claim."""
+    return bool(item.evidence)
 
 
 def verified_claims(

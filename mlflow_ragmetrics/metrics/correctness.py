@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Steps
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.metrics.claims import graded
+from mlflow_ragmetrics.metrics.answer_relevance import graded
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.non_answers import Indistinct, states_of
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import compress, count
-from statistics import fmean
 from typing import Annotated, Literal, Union
 
 from pydantic import AfterValidator, Field
@@ -173,7 +172,13 @@ class RetrievalCounts:
             self.every += counts["correct_docs_count"] == counts["gold_docs_count"]
 
     def figures(self, means: Mapping[str, float]) -> dict[str, float]:
-        """As ``retrieval_summary`` says; ``means`` holds ``<key>/mean``."""
+        """The figures of a run; ``means`` holds ``<key>/mean``.
+
+        The means of the metrics (``avg_context_recall``, ``avg_context_precision``, ``avg_context_f1``, and of others,
+        such as ``ndcg_k`` and ``mrr``, under their keys), ``sample_count`` (rows scored by any retrieval metric), and,
+        over those of them that have relevant documents, ``pct_records_with_at_least_one_ref`` and
+        ``pct_records_with_all_refs`` (0 to 100). What no row has is left out.
+        """
         figures: dict[str, float] = {_mean_name(key): means[f"{key}/mean"] for key in self.keys}
         if self.rows:
             figures["sample_count"] = self.rows
@@ -181,25 +186,6 @@ class RetrievalCounts:
             figures["pct_records_with_at_least_one_ref"] = 100.0 * self.some / self.with_gold
             figures["pct_records_with_all_refs"] = 100.0 * self.every / self.with_gold
         return figures
-
-
-def retrieval_summary(rows: Iterable[Mapping[str, Score]]) -> dict[str, float]:
-    """The figures of a run, from the scores of each row by metric key.
-
-    Means over the scored rows (``avg_context_recall``, ``avg_context_precision``, ``avg_context_f1``, and those of
-    the other metrics, such as ``ndcg_k`` and ``mrr``, under their keys), ``sample_count`` (rows scored by any retrieval
-    metric), and, over those of them that have relevant documents, ``pct_records_with_at_least_one_ref`` and
-    ``pct_records_with_all_refs`` (0 to 100).
-    What no row has is left out.
-    """
-    counts = RetrievalCounts()
-    values: dict[str, list[float]] = {}
-    for scores in rows:
-        counts.add(scores)
-        for key in counts.keys & scores.keys():
-            if (value := scores[key].value) is not None:
-                values.setdefault(f"{key}/mean", []).append(value)
-    return counts.figures({name: fmean(numbers) for name, numbers in values.items()})
 
 
 def _mean_name(key: str) -> str:

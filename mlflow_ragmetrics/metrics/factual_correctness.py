@@ -12,9 +12,9 @@ from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps, together
 from mlflow_ragmetrics.core.score import Message, Score
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.metrics.claims import Correspondence, correspond, joined, to_do
+from mlflow_ragmetrics.metrics.claims import Correspondence, correspond, to_do
 from mlflow_ragmetrics.metrics.semantic_similarity import Similarity, similarity
-from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.messages import joined, say
 
 Mode = Annotated[Literal["F1", "PRECISION", "RECALL"], spelled("F1", "PRECISION", "RECALL", f1score="F1")]
 
@@ -28,7 +28,6 @@ def _key(options: BaseModel) -> str:
     key=_key,
     key_pattern="factual_correctness_(?P<mode>f1|precision|recall)",
     source="ragas",
-    aliases=("factual_correctness_metric",),
 )
 def factual_correctness(
     answer: str,
@@ -116,7 +115,7 @@ FactualWeight = Annotated[float | None, AfterValidator(_not_negative)]
 SemanticWeight = Annotated[float | None, AfterValidator(_not_negative), AfterValidator(_not_both_zero)]
 
 
-@metric(asks=("judge", "embeddings"), source="ragas", aliases=("answer_correctness_metric",))
+@metric(asks=("judge", "embeddings"), source="ragas")
 def answer_correctness(
     answer: str,
     reference: str,

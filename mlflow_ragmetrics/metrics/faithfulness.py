@@ -12,12 +12,11 @@ from mlflow_ragmetrics.metrics.claims import (
     NoContext,
     Verified,
     has_context,
-    joined,
     to_do,
     verified_claims,
     without_context,
 )
-from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 

@@ -20,7 +20,7 @@ Grounding = Annotated[tuple[Source, ...], Field(min_length=1)]
 @metric(
     thresholds={"conservative": 0.85, "balanced": 0.70, "lenient": 0.60},
     source="ElBruno.AI.Evaluation",
-    aliases=("hallucination", "hallucination_evaluator", "groundedness"),
+    aliases=("hallucination_evaluator",),
 )
 def lexical_groundedness(
     answer: str,

@@ -8,8 +8,8 @@ from typing import Literal
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Nugget, Nuggets, Steps, Verify, ask
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.metrics.claims import Warnings, has_context, joined, need_reference, read_findings
-from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.metrics.claims import Warnings, has_context, need_reference, read_findings
+from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, is_indistinct, states_of
 
 Counted = Literal["vital", "all", "weighted"]

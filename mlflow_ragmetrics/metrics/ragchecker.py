@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.metric import metric, named_as
 from mlflow_ragmetrics.core.question import Against, Finding, Role, Steps, together
 from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score
 from mlflow_ragmetrics.metrics.claims import (
     Verified,
     Warnings,
     has_context,
-    joined,
+    held_by,
+    is_held,
+    is_right,
     to_do,
     verified_claims,
     without_context,
 )
-from mlflow_ragmetrics.text.messages import Text, say
+from mlflow_ragmetrics.text.messages import Text, joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
@@ -99,21 +101,6 @@ def _where(evidence: Sequence[Evidence]) -> Text:
     return say("checked.held", n=len(numbers), passages=", ".join(map(str, numbers)))
 
 
-def held_by(evidence: Iterable[Evidence]) -> list[int]:
-    """The numbers of the passages, each once, in order."""
-    return sorted({each.chunk for each in evidence if each.chunk is not None})
-
-
-def is_right(item: Item) -> bool:
-    """Whether the other text supports the claim."""
-    return item.verdict == "SUPPORTED"
-
-
-def is_held(item: Item) -> bool:
-    """Whether a passage holds the claim."""
-    return bool(item.evidence)
-
-
 Counted = Callable[[Item, Sequence[int]], bool]
 """Whether a claim of the answer counts; the numbers are those of the passages that hold a fact of the reference."""
 
@@ -175,16 +162,26 @@ def reference_facts(texts: Texts) -> Steps[CheckedClaims]:
     return CheckedClaims.of("reference", sides[1], sides[0])
 
 
+def _of_claims(rate: Callable[[Texts], Steps[Score]]) -> Callable[..., Steps[Score]]:
+    """The metric of a rate: it reads the three texts, and what helps to understand them."""
+
+    def score(
+        answer: str,
+        reference: str,
+        contexts: Sequence[str],
+        question: str | None = None,
+        history: Sequence[Message] | None = None,
+        *,
+        indistinct: Indistinct = "rules",
+    ) -> Steps[Score]:
+        return (yield from rate(Texts(answer, reference, contexts, question, history, indistinct)))
+
+    return named_as(rate, score)
+
+
 @metric(higher_is_better=False, source="RAGChecker")
-def hallucination_rate(
-    answer: str,
-    reference: str,
-    contexts: Sequence[str],
-    question: str | None = None,
-    history: Sequence[Message] | None = None,
-    *,
-    indistinct: Indistinct = "rules",
-) -> Steps[Score]:
+@_of_claims
+def hallucination_rate(texts: Texts) -> Steps[Score]:
     """Share of the answer's claims that neither a passage nor the reference supports; lower is better.
 
     Formula: claims of the answer that neither ``contexts`` nor the reference support / claims of the answer. 0 to 1.
@@ -209,22 +206,14 @@ def hallucination_rate(
     does not support it. Leave out or correct what the reference does not
     support: “The bridge is green.”'
     """
-    texts = Texts(answer, reference, contexts, question, history, indistinct)
     return (
         yield from rate_of_answer(texts, "hallucination_rate", lambda item, _: not is_held(item) and not is_right(item))
     )
 
 
 @metric(higher_is_better=None, source="RAGChecker")
-def self_knowledge(
-    answer: str,
-    reference: str,
-    contexts: Sequence[str],
-    question: str | None = None,
-    history: Sequence[Message] | None = None,
-    *,
-    indistinct: Indistinct = "rules",
-) -> Steps[Score]:
+@_of_claims
+def self_knowledge(texts: Texts) -> Steps[Score]:
     """Share of the answer's claims that are right though no passage holds them: what the model knew by itself.
 
     Formula: claims of the answer that the reference supports and ``contexts`` do not / claims of the answer. 0 to 1;
@@ -247,7 +236,6 @@ def self_knowledge(
     >>> rm.score("self_knowledge", record).value
     0.5
     """
-    texts = Texts(answer, reference, contexts, question, history, indistinct)
     return (
         yield from rate_of_answer(
             texts, "self_knowledge", lambda item, _: not is_held(item) and is_right(item), faults=False
@@ -256,15 +244,8 @@ def self_knowledge(
 
 
 @metric(higher_is_better=False, source="RAGChecker")
-def noise_sensitivity_relevant(
-    answer: str,
-    reference: str,
-    contexts: Sequence[str],
-    question: str | None = None,
-    history: Sequence[Message] | None = None,
-    *,
-    indistinct: Indistinct = "rules",
-) -> Steps[Score]:
+@_of_claims
+def noise_sensitivity_relevant(texts: Texts) -> Steps[Score]:
     """Share of the answer's claims that are wrong and come from a passage with facts of the reference.
 
     Formula: claims of the answer that the reference does not support and a relevant passage does / claims of the
@@ -289,20 +270,12 @@ def noise_sensitivity_relevant(
     >>> rm.score("noise_sensitivity_relevant", record).value
     0.5
     """
-    texts = Texts(answer, reference, contexts, question, history, indistinct)
-    return (yield from rate_of_answer(texts, "noise_sensitivity_relevant", _from_relevant, by_relevance=True))
+    return rate_of_answer(texts, "noise_sensitivity_relevant", _from_relevant, by_relevance=True)
 
 
 @metric(higher_is_better=False, source="RAGChecker")
-def noise_sensitivity_irrelevant(
-    answer: str,
-    reference: str,
-    contexts: Sequence[str],
-    question: str | None = None,
-    history: Sequence[Message] | None = None,
-    *,
-    indistinct: Indistinct = "rules",
-) -> Steps[Score]:
+@_of_claims
+def noise_sensitivity_irrelevant(texts: Texts) -> Steps[Score]:
     """Share of the answer's claims that are wrong and come from passages without any fact of the reference alone.
 
     Formula: claims of the answer that the reference does not support, no relevant passage does either, and an
@@ -325,8 +298,7 @@ def noise_sensitivity_irrelevant(
     >>> rm.score("noise_sensitivity_irrelevant", record).value
     0.5
     """
-    texts = Texts(answer, reference, contexts, question, history, indistinct)
-    return (yield from rate_of_answer(texts, "noise_sensitivity_irrelevant", _from_irrelevant, by_relevance=True))
+    return rate_of_answer(texts, "noise_sensitivity_irrelevant", _from_irrelevant, by_relevance=True)
 
 
 def _from_relevant(item: Item, relevant: Sequence[int]) -> bool:
@@ -338,15 +310,8 @@ def _from_irrelevant(item: Item, relevant: Sequence[int]) -> bool:
 
 
 @metric(source="RAGChecker")
-def context_utilization(
-    answer: str,
-    reference: str,
-    contexts: Sequence[str],
-    question: str | None = None,
-    history: Sequence[Message] | None = None,
-    *,
-    indistinct: Indistinct = "rules",
-) -> Steps[Score]:
+@_of_claims
+def context_utilization(texts: Texts) -> Steps[Score]:
     """Share of the reference's facts in the passages that the answer states: what generation makes of retrieval.
 
     Formula: facts of the reference that a passage holds and the answer states / facts of the reference that a passage
@@ -371,7 +336,6 @@ def context_utilization(
     'The answer states 1 of 2 facts that the passages hold. State what the
     answer lacks: “It opened in 1889.”'
     """
-    texts = Texts(answer, reference, contexts, question, history, indistinct)
     found = texts.unusable(answer_too=False)
     if found is not None:
         return found

@@ -11,9 +11,9 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Sufficiency, ask
 from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, MissingFieldError
-from mlflow_ragmetrics.metrics.claims import has_context, joined
+from mlflow_ragmetrics.metrics.claims import has_context
 from mlflow_ragmetrics.metrics.replies import Reply, reply_kind
-from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, is_error_text
 from mlflow_ragmetrics.text.sentences import has_content
 

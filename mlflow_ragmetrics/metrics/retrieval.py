@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.metric import metric, named_as
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.metrics.documents import (
     Cutoff,
@@ -18,15 +18,45 @@ from mlflow_ragmetrics.metrics.documents import (
 )
 from mlflow_ragmetrics.text.messages import Text, say
 
+Measured = tuple[float, Text]
+
+
+def _of_documents(measure: Callable[[Match], Measured]) -> Callable[..., Score]:
+    """The metric of a measure: it reads the two lists of ids, and a row without relevant documents has no measure."""
+
+    def score(
+        retrieved_doc_ids: Sequence[str],
+        gold_doc_ids: Sequence[str],
+        *,
+        zero_division: ZeroDivision = 0.0,
+        id_pattern: IdPattern = None,
+    ) -> Score:
+        match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
+        return score_of_documents(match, zero_division, *measure(match))
+
+    return named_as(measure, score)
+
+
+def _of_first_ranks(measure: Callable[[Match, int], Measured]) -> Callable[..., Score]:
+    """The same for a measure of the first ``k`` ranks."""
+
+    def score(
+        retrieved_doc_ids: Sequence[str],
+        gold_doc_ids: Sequence[str],
+        *,
+        k: Cutoff = 10,
+        zero_division: ZeroDivision = 0.0,
+        id_pattern: IdPattern = None,
+    ) -> Score:
+        match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
+        return score_of_documents(match, zero_division, *measure(match, k))
+
+    return named_as(measure, score)
+
 
 @metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_recall_evaluator",))
-def context_recall(
-    retrieved_doc_ids: Sequence[str],
-    gold_doc_ids: Sequence[str],
-    *,
-    zero_division: ZeroDivision = 0.0,
-    id_pattern: IdPattern = None,
-) -> Score:
+@_of_documents
+def context_recall(match: Match) -> Measured:
     """Share of the relevant documents that were retrieved.
 
     Formula: |R ∩ G| / |G| over distinct documents; the chunk id ``doc-<urn:uuid:U>::chunk-N`` stands for the document
@@ -44,19 +74,13 @@ def context_recall(
     ... ).value
     0.5
     """
-    match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
     value = len(match.correct) / max(1, len(match.gold))
-    return score_of_documents(match, zero_division, value, _reason("recall", match))
+    return value, _reason("recall", match)
 
 
 @metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_precision_evaluator",))
-def context_precision(
-    retrieved_doc_ids: Sequence[str],
-    gold_doc_ids: Sequence[str],
-    *,
-    zero_division: ZeroDivision = 0.0,
-    id_pattern: IdPattern = None,
-) -> Score:
+@_of_documents
+def context_precision(match: Match) -> Measured:
     """Share of the retrieved documents that are relevant.
 
     Formula: |R ∩ G| / |R| over distinct documents, as in ``context_recall``. 0 to 1; nothing retrieved: 0.0.
@@ -71,19 +95,13 @@ def context_precision(
     ... ).reason
     '1 of 3 retrieved documents is relevant.'
     """
-    match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
     value = len(match.correct) / max(1, len(match.retrieved))
-    return score_of_documents(match, zero_division, value, _reason("precision", match))
+    return value, _reason("precision", match)
 
 
 @metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_f1_evaluator",))
-def context_f1(
-    retrieved_doc_ids: Sequence[str],
-    gold_doc_ids: Sequence[str],
-    *,
-    zero_division: ZeroDivision = 0.0,
-    id_pattern: IdPattern = None,
-) -> Score:
+@_of_documents
+def context_f1(match: Match) -> Measured:
     """Harmonic mean of the precision and the recall of the retrieved documents.
 
     Formula: 2PR / (P + R) with ``context_precision`` and ``context_recall``. 0 to 1; nothing relevant retrieved: 0.0.
@@ -97,20 +115,13 @@ def context_f1(
     ... ).value
     0.6666666666666666
     """
-    match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
     value = 2 * len(match.correct) / max(1, len(match.retrieved) + len(match.gold))
-    return score_of_documents(match, zero_division, value, _reason("f1", match))
+    return value, _reason("f1", match)
 
 
 @metric(source="Järvelin and Kekäläinen (2002)", key="ndcg_{k}", key_pattern=r"(?i)ndcg[_@]?(?P<k>\d+)")
-def ndcg(
-    retrieved_doc_ids: Sequence[str],
-    gold_doc_ids: Sequence[str],
-    *,
-    k: Cutoff = 10,
-    zero_division: ZeroDivision = 0.0,
-    id_pattern: IdPattern = None,
-) -> Score:
+@_of_first_ranks
+def ndcg(match: Match, k: int) -> Measured:
     """How far in front the relevant documents are ranked among the first k.
 
     Formula: DCG / ideal DCG with binary gain and discount 1 / log2(rank + 1), on distinct documents (repeats keep
@@ -126,9 +137,8 @@ def ndcg(
     >>> round(score.value, 3), score.details["correct_docs_count"]
     (0.631, 1)
     """
-    match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
     value = gain(match, k)
-    return score_of_documents(match, zero_division, value, _reason("ndcg", match, value))
+    return value, _reason("ndcg", match, value)
 
 
 @metric(
@@ -137,14 +147,8 @@ def ndcg(
     key_pattern=r"(?i)(?:precision|p)(?:_at_|[_@])?(?P<k>\d+)",
     aliases=("precision_at_k",),
 )
-def precision_k(
-    retrieved_doc_ids: Sequence[str],
-    gold_doc_ids: Sequence[str],
-    *,
-    k: Cutoff = 10,
-    zero_division: ZeroDivision = 0.0,
-    id_pattern: IdPattern = None,
-) -> Score:
+@_of_first_ranks
+def precision_k(match: Match, k: int) -> Measured:
     """Share of the first k ranks that hold a relevant document.
 
     Formula: relevant documents among the first k / k, also where fewer than k were retrieved; documents as in
@@ -162,10 +166,9 @@ def precision_k(
     >>> score.value, score.reason
     (0.4, '2 of the first 5 ranks hold a relevant document (3 retrieved).')
     """
-    match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
     found = _found(match, k)
     reason = say("retrieval.precision_k", found=found, k=k, retrieved=len(match.retrieved))
-    return score_of_documents(match, zero_division, found / k, reason)
+    return found / k, reason
 
 
 @metric(
@@ -174,14 +177,8 @@ def precision_k(
     key_pattern=r"(?i)(?:recall|r)(?:_at_|[_@])?(?P<k>\d+)",
     aliases=("recall_at_k",),
 )
-def recall_k(
-    retrieved_doc_ids: Sequence[str],
-    gold_doc_ids: Sequence[str],
-    *,
-    k: Cutoff = 10,
-    zero_division: ZeroDivision = 0.0,
-    id_pattern: IdPattern = None,
-) -> Score:
+@_of_first_ranks
+def recall_k(match: Match, k: int) -> Measured:
     """Share of the relevant documents that are among the first k.
 
     Formula: relevant documents among the first k / relevant documents; documents as in ``context_recall``, and
@@ -196,10 +193,9 @@ def recall_k(
     >>> rm.score("recall_2", record).value
     0.5
     """
-    match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
     found, n = _found(match, k), len(match.gold)
     reason = say("retrieval.recall_k", found=found, n=n, k=k)
-    return score_of_documents(match, zero_division, found / max(1, n), reason)
+    return found / max(1, n), reason
 
 
 @metric(
@@ -208,14 +204,8 @@ def recall_k(
     key_pattern=r"(?i)(?:hit_?rate|hits?|success)(?:_at_|[_@])?(?P<k>\d+)",
     aliases=("hit_rate", "hit_rate_at_k"),
 )
-def hit_rate_k(
-    retrieved_doc_ids: Sequence[str],
-    gold_doc_ids: Sequence[str],
-    *,
-    k: Cutoff = 10,
-    zero_division: ZeroDivision = 0.0,
-    id_pattern: IdPattern = None,
-) -> Score:
+@_of_first_ranks
+def hit_rate_k(match: Match, k: int) -> Measured:
     """Whether any of the first k documents is relevant; the mean over rows is the hit rate.
 
     Formula: 1.0 where a relevant document is among the first k, else 0.0; documents as in ``context_recall``, and
@@ -230,20 +220,14 @@ def hit_rate_k(
     >>> rm.score("hit_rate_1", record).value, rm.score("hit_rate_5", record).value
     (0.0, 1.0)
     """
-    match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
     hit = _found(match, k) > 0
     reason = say("retrieval.hit", rank=match.ranks[0], k=k) if hit else say("retrieval.no_hit", k=k)
-    return score_of_documents(match, zero_division, float(hit), reason)
+    return float(hit), reason
 
 
 @metric(source="trec_eval", aliases=("reciprocal_rank", "mean_reciprocal_rank", "recip_rank"))
-def mrr(
-    retrieved_doc_ids: Sequence[str],
-    gold_doc_ids: Sequence[str],
-    *,
-    zero_division: ZeroDivision = 0.0,
-    id_pattern: IdPattern = None,
-) -> Score:
+@_of_documents
+def mrr(match: Match) -> Measured:
     """Reciprocal rank of the first relevant document; the mean over rows is the MRR.
 
     Formula: 1 / rank of the first relevant document; documents as in ``context_recall``, and repeats keep their first
@@ -260,22 +244,16 @@ def mrr(
     >>> round(score.value, 3), score.reason
     (0.333, 'The first relevant document is at rank 3.')
     """
-    match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
     if match.ranks:
         value, reason = 1.0 / match.ranks[0], say("retrieval.first", rank=match.ranks[0])
     else:
         value, reason = 0.0, say("retrieval.none_found", retrieved=len(match.retrieved))
-    return score_of_documents(match, zero_division, value, reason)
+    return value, reason
 
 
 @metric(source="trec_eval", name="map", aliases=("average_precision", "mean_average_precision"))
-def average_precision(
-    retrieved_doc_ids: Sequence[str],
-    gold_doc_ids: Sequence[str],
-    *,
-    zero_division: ZeroDivision = 0.0,
-    id_pattern: IdPattern = None,
-) -> Score:
+@_of_documents
+def average_precision(match: Match) -> Measured:
     """Average precision of the ranking; the mean over rows is the MAP.
 
     Formula: the precision at the rank of each relevant document that was retrieved, summed / relevant documents;
@@ -291,10 +269,9 @@ def average_precision(
     >>> round(rm.score("map", record).value, 3)  # (1/1 + 2/3) / 2
     0.833
     """
-    match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
     precisions = [found / rank for found, rank in enumerate(match.ranks, 1)]
     value = math.fsum(precisions) / max(1, len(match.gold))
-    return score_of_documents(match, zero_division, value, _reason("map", match, value))
+    return value, _reason("map", match, value)
 
 
 def _found(match: Match, k: int) -> int:

@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Embed, Steps, ask
 from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError
-from mlflow_ragmetrics.text.messages import Text, say
+from mlflow_ragmetrics.text.messages import Text, joined, say
 
 Vectors = Sequence[Sequence[float]]
 _LONGEST_PIECE = 2000
@@ -121,7 +121,7 @@ def pieces(text: str) -> Iterator[str]:
         yield rest
 
 
-@metric(asks=("embeddings",), range=(-1.0, 1.0), source="ragas", aliases=("semantic_similarity_metric",))
+@metric(asks=("embeddings",), range=(-1.0, 1.0), source="ragas")
 def semantic_similarity(
     answer: str,
     reference: str,
@@ -153,7 +153,7 @@ def semantic_similarity(
     reason = _cosine_reason(found)
     if threshold is not None:
         code = "semantic_similarity.reached" if value else "semantic_similarity.missed"
-        reason = say("joined", first=reason, second=say(code, threshold=threshold))
+        reason = joined(reason, say(code, threshold=threshold))
     return Score(
         value=value,
         reason=reason,

@@ -13,6 +13,7 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.marks import diagnose
 from mlflow_ragmetrics.rows.tables import COUNTED_COLUMNS, DIAGNOSIS, REASON, SCORE_COLUMNS, has_diagnoses, item_columns
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.suite import Suite
@@ -35,6 +36,7 @@ ITEM = pa.struct(
 )
 _TYPES = {"number": pa.float64(), "count": pa.int32(), "truth": pa.bool_(), "text": pa.string(), "texts": TEXTS}
 _ABSENT = Score()
+NON_ANSWER = "non_answer"
 
 
 class ScoreColumns:
@@ -44,8 +46,8 @@ class ScoreColumns:
     metric has them ``<key>_1to5``, ``<key>_passed``, ``<key>_better``, ``<key>_support``, ``<key>_judge``,
     ``<key>_no_context``, ``<key>_warnings`` (codes), ``<key>_fewer_judges`` (of a panel, not all judged),
     ``<key>_gold_docs`` and ``<key>_correct_docs`` (counts), ``<key>_coverage``, and ``<key>_items``, lists of structs;
-    where the metrics tell which part failed, ``diagnosis`` and ``diagnosis_reason`` at the end. A prefix of the suite
-    goes before all names.
+    where the metrics tell which part failed, ``diagnosis`` and ``diagnosis_reason``; at the end ``non_answer``: whether
+    the answer is blank, a non-answer or an error text. A prefix of the suite goes before all names.
     """
 
     def __init__(self, suite: Suite) -> None:
@@ -82,7 +84,8 @@ class ScoreColumns:
         for key, suffixes in self._keys.items():
             fields += [(f"{key}{column.suffix}", _TYPES[column.kind]) for column in _columns(suffixes)]
             fields += [(f"{key}_items", pa.list_(ITEM))] if "_items" in suffixes else []
-        return pa.schema([*fields, *((name, pa.string()) for name in self._diagnosis)])
+        fields += [(name, pa.string()) for name in self._diagnosis]
+        return pa.schema([*fields, (f"{self._prefix}{NON_ANSWER}", pa.bool_())])
 
     def arrays(self, rows: Sequence[Row]) -> list[pa.Array]:
         """One array per column, in the order of ``schema``."""
@@ -98,7 +101,7 @@ class ScoreColumns:
             found = [diagnose(row.scores, self._language) for row in rows]
             arrays.append(pa.array(["not measured" if each is None else each.cause for each in found], pa.string()))
             arrays.append(pa.array([None if each is None else each.reason for each in found], pa.string()))
-        return arrays
+        return [*arrays, pa.array([gives_no_answer(row.sample.answer) for row in rows], pa.bool_())]
 
 
 def _suffixes(**optional: bool) -> set[str]:

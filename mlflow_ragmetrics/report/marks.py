@@ -15,7 +15,7 @@ from mlflow_ragmetrics.core.document import Line, Style, cell
 from mlflow_ragmetrics.core.score import DOUBTS, Better, Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import AllJudgesFailedError, BudgetExceededError, JudgeError, JudgeReplyError
-from mlflow_ragmetrics.metrics.ragchecker import held_by, is_held, is_right
+from mlflow_ragmetrics.metrics.claims import held_by, is_held, is_right
 from mlflow_ragmetrics.rows.tables import TELLING
 from mlflow_ragmetrics.text.messages import Text, render, say
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
@@ -105,6 +105,11 @@ def judge_lines(asked: bool, names: Sequence[str], language: str = "en") -> list
     lexical = list(names) == ["lexical"]
     known = ", ".join(names) or render(say("marks.unnamed"), language)
     return [render(say("marks.lexical") if lexical else say("marks.model", names=known), language)]
+
+
+def equal_lines(equal: Sequence[Sequence[str]], language: str = "en") -> list[str]:
+    """Which metrics have the same values in every row."""
+    return [render(say("marks.equal", keys=", ".join(keys)), language) for keys in equal]
 
 
 def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, language: str = "en") -> list[str]:

@@ -146,18 +146,15 @@ function card(key) {
     const words = bad ? `✗ misses ${limitWord(key)}` : few ? `reaches ${limitWord(key)}, but ${count(data.total - measured)} rows are not measured` : `✓ reaches ${limitWord(key)}`;
     lines.push(element("div", {}, element("span", { class: "word " + (bad ? "bad" : few ? "none" : "good") }, words), hidden(`: the mean is ${bad ? word : "within"} the threshold`)));
   }
-  if (measured && rate !== undefined) lines.push(small(`${(100 * rate).toFixed(0)} % of the scored rows pass`));
+  if (measured && rate !== undefined) lines.push(small(`${(100 * rate).toFixed(0)} % of the measured rows pass`));
   if (measured && metric(key, "ci_low") !== undefined) {
     const groups = metric(key, "n_groups"), effect = metric(key, "design_effect");
     lines.push(small(`95 %: ${number(metric(key, "ci_low"))} to ${number(metric(key, "ci_high"))}` + (groups === undefined ? "" : ` over ${groups} groups` + (metric(key, "few_groups") ? " (few groups)" : "") + (effect === undefined ? "" : `, design effect ${number(effect, 1)}`))));
   }
-  const counts = [["scored", scored], ["skipped", metric(key, "n_skipped") || 0], ["failed", metric(key, "n_error") || 0]].filter(([name, n]) => n || name === "scored");
+  const counts = [["measured", measured], ["by rule", scored - measured], ["skipped", metric(key, "n_skipped") || 0], ["failed", metric(key, "n_error") || 0]].filter(([name, n]) => n || name === "measured");
   lines.push(small(counts.map(([name, n]) => `${count(n)} ${name}`).join(" · ")), sessions(key));
   if (measured < data.total) {
-    const ruled = scored - measured, rule = ruled > 0 ? `; ${count(ruled)} ${ruled === 1 ? "score is" : "scores are"} given by a rule` : "";
-    lines.push(small(measured ? `measured: ${count(measured)} of ${count(data.total)} rows${rule || "; the mean is of those"}` : `not measured on any row${rule}`, "short"));
-    const known = data.values[key].filter((value, index) => value !== null && isMeasured(data.states[key][index]));
-    if (ruled > 0 && known.length === measured && measured) lines.push(small(`mean of the measured: ${number(known.reduce((sum, value) => sum + value, 0) / measured)}`, "short"));
+    lines.push(small(measured ? `measured: ${count(measured)} of ${count(data.total)} rows; the mean is of those` : "not measured on any row", "short"));
   }
   const values = measured ? data.values[key].filter((value) => value !== null) : [], scaled = measured ? metric(key + "_1to5", "mean") : undefined;
   return element("div", { class: "card" + (isComposite(key) ? " first" : "") + (measured ? "" : " empty"), role: "group", "aria-label": key },

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.document import cell, to_markdown
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import (
     Diagnosis,
@@ -21,6 +20,7 @@ from mlflow_ragmetrics.report.marks import (
     count_lines,
     diagnoses_of,
     diagnosis_columns,
+    equal_lines,
     failure_lines,
     judge_lines,
 )
@@ -77,16 +77,12 @@ class Report:
     def __len__(self) -> int:
         return self.totals.rows
 
-    def __getitem__(self, row: str) -> Row:
-        """The row with this id, which a notebook shows with its answer marked; ``InvalidDataError`` for another."""
-        if row not in self._places:
-            near = get_close_matches(str(row), self._places, n=1)
-            raise InvalidDataError(f"there is no row {row!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        return self.rows[self._places[row]]
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {row.sample.id: place for place, row in enumerate(self.rows)}
+    def __getitem__(self, key: str) -> dict[str, float]:
+        """The figures of one metric, such as ``report["faithfulness"]["mean"]``; ``InvalidOptionError`` for others."""
+        if key not in self.keys:
+            raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(self.keys)}", param="key")
+        start = f"{key}/"
+        return {name.removeprefix(start): value for name, value in self.metrics.items() if name.startswith(start)}
 
     @property
     def keys(self) -> list[str]:
@@ -117,7 +113,7 @@ class Report:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
+        """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and those of retrieval."""
         scores = [row.scores for row in self.rows]
         figures = (
             self.totals.figures(self._group_names(), self.ranges) | panel_figures(scores) | cause_figures(self._causes)
@@ -140,7 +136,7 @@ class Report:
         ``InvalidOptionError`` where no row has the column.
         """
         samples = [row.sample for row in self.rows]
-        return slices_frame(self.rows, self.totals, sample_slices(samples, column), self._group_names())
+        return slices_frame(self.rows, self.totals, sample_slices(samples, column), self._group_names(), self.ranges)
 
     def sessions(self, key: str, threshold: float | None = None, *, by: str | None = None) -> pd.DataFrame:
         """The conversations by the metric ``key``: which have no failing turn, and where the first one failed.
@@ -214,14 +210,16 @@ class Report:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
         failed = failure_lines(self.totals.failures.causes, len(self), self.incomplete, self._language)
         counts = count_lines(self.keys, self.metrics, len(self), self._language)
-        return [*failed, *counts, *agreement_lines(self.keys, self.metrics)]
+        equal = equal_lines(self.totals.equal, self._language)
+        return [*failed, *counts, *equal, *agreement_lines(self.keys, self.metrics)]
 
     @property
     def notes(self) -> list[str]:
-        """How many rows have each diagnosis, and in how many conversations no turn fails, where that is known."""
+        """Which column each field was read from, how many rows have each diagnosis, how many conversations no fault."""
         lines = [session_line(key, self.metrics, str(self._session_column)) for key in self._sessions]
         lines = [causes_line(self._causes), *lines] if any(self._causes.values()) else lines
-        return [render(line, self._language) for line in lines if line is not None]
+        read = [self.description["read"]] if "read" in self.description else []
+        return [*read, *(render(line, self._language) for line in lines if line is not None)]
 
     @property
     def judged_by(self) -> list[str]:
@@ -272,13 +270,18 @@ class Report:
     def _repr_html_(self) -> str:
         return cell([*report_blocks(self), usage_line(self)])
 
-    def to_html(self, title: str | None = None) -> str:
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
         """A self-contained page: summary, distributions, a table of rows, and each row's claims and passages.
+
+        With ``path`` the page is written to that file as well.
 
         Of more than 20,000 rows it shows the 10,000 worst and as many others, and says so. ``title`` stands above it;
         without one, the name of the file that was evaluated does.
         """
-        return "".join(report_page(self, title))
+        page = "".join(report_page(self, title))
+        if path is not None:
+            Path(path).write_text(page, encoding="utf-8")
+        return page
 
     def log(
         self,

@@ -20,10 +20,9 @@ from mlflow_ragmetrics.report.marks import Failures, Ranking
 from mlflow_ragmetrics.rows.row_groups import SESSION, sample_groups
 from mlflow_ragmetrics.rows.tables import judge_slugs
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
-from mlflow_ragmetrics.statistics.groups import FEW_GROUPS, Grouping, describe_groups
-from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_intervals
+from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS, MANY_ROWS, bootstrap_intervals, clusters_of
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
-from mlflow_ragmetrics.statistics.significance import holm, welch_tests
+from mlflow_ragmetrics.statistics.significance import equal_columns, holm, welch_tests
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
@@ -36,10 +35,6 @@ TOLERATED = 0.05
 
 _DOUBTS = frozenset(DOUBTS.values())
 _STATUS_COUNTS = {"ok": "n_scored", "skipped": "n_skipped", "error": "n_error"}
-
-
-def _limits(interval: tuple[float, float] | None) -> dict[str, float]:
-    return {} if interval is None else {"ci_low": interval[0], "ci_high": interval[1]}
 
 
 class Totals:
@@ -92,6 +87,17 @@ class Totals:
     def composites(self) -> list[str]:
         """The keys of the weighted composites."""
         return [key for key, each in self._metrics.items() if each.is_composite]
+
+    @property
+    def equal(self) -> list[list[str]]:
+        """The keys that have the same values in every row, together; at least two rows of each are measured."""
+        keys = [key for key, each in self._metrics.items() if each.counts["n_measured"] > 1]
+        if len(keys) < 2:
+            return []
+        together: dict[int, list[str]] = {}
+        for key, first in zip(keys, equal_columns([self._metrics[key].column(self.rows) for key in keys]), strict=True):
+            together.setdefault(first, []).append(key)
+        return [each for each in together.values() if len(each) > 1]
 
     @property
     def ranking(self) -> Ranking:
@@ -188,23 +194,18 @@ def _figures_of_columns(
     if not columns or not columns[0].size:
         return [{} for _ in columns]
     intervals = bootstrap_intervals([column.tolist() for column in columns], groups=groups, ranges=ranges)
-    marks: list[dict[str, float]] = [{}] * len(columns)
-    if groups is not None:
-        marks = [group_marks(each) for each in describe_groups(np.array(columns).T, groups)]
     figures = []
-    for column, interval, mark in zip(columns, intervals, marks, strict=True):
+    for column, interval in zip(columns, intervals, strict=True):
         values = column[~np.isnan(column)]
-        mean = {"mean": math.fsum(values) / values.size} if values.size else {}
-        figures.append(mean | _limits(interval) | mark)
+        own = {"mean": math.fsum(values) / values.size} if values.size else {}
+        own |= {} if interval is None else {"ci_low": interval[0], "ci_high": interval[1]}
+        sample = None if groups is None else clusters_of(column, groups)
+        if sample is not None:
+            own |= {"n_groups": sample.groups}
+            own |= {} if sample.design_effect is None else {"design_effect": sample.design_effect}
+            own |= {"few_groups": 1} if sample.few_groups else {}
+        figures.append(own)
     return figures
-
-
-def group_marks(grouping: Grouping) -> dict[str, float]:
-    """How the rows are grouped; nothing where no row is scored."""
-    if not grouping.rows:
-        return {}
-    effect = {} if grouping.design_effect is None else {"design_effect": grouping.design_effect}
-    return {"n_groups": grouping.groups, **effect, **({"few_groups": 1} if grouping.few_groups else {})}
 
 
 _WORTH_A_WARNING = 1.1
@@ -266,8 +267,8 @@ def repeated_questions(questions: Sequence[str | None], keys: Sequence[str], val
     repeated = [count for count in Counter(names).values() if count > 1]
     if not repeated or not values.size:
         return None
-    groupings = zip(describe_groups(values, names), keys, strict=True)
-    effect, key = max((grouping.design_effect or 0.0, key) for grouping, key in groupings)
+    samples = ((clusters_of(column, names), key) for column, key in zip(values.T, keys, strict=True))
+    effect, key = max(((sample and sample.design_effect) or 0.0, key) for sample, key in samples)
     if effect <= _WORTH_A_WARNING:
         return None
     return (
@@ -341,9 +342,13 @@ _COLUMNS = ("slice", "metric", "rows", "mean", "ci_low", "ci_high", "p_holm", "m
 
 
 def slices_frame(
-    rows: Sequence[Row], totals: Totals, slices: Sequence[Union[str, None]], groups: Sequence[str] | None
+    rows: Sequence[Row],
+    totals: Totals,
+    slices: Sequence[Union[str, None]],
+    groups: Sequence[str] | None,
+    ranges: Mapping[str, tuple[float, float]],
 ) -> pd.DataFrame:
-    """One row per slice and metric, as ``Report.by`` says; ``totals`` are those of all rows."""
+    """One row per slice and metric, as ``Report.by`` says; ``totals`` and ``ranges`` are those of all rows."""
     import pandas as pd
 
     labels = np.array(["" if name is None else name for name in slices], dtype=object)
@@ -353,7 +358,7 @@ def slices_frame(
         inside = labels == name
         places = [int(place) for place in np.flatnonzero(inside)]
         own = Totals((rows[place] for place in places), totals.keys)
-        figures = own.figures(None if groups is None else [groups[place] for place in places])
+        figures = own.figures(None if groups is None else [groups[place] for place in places], ranges)
         p_values += welch_tests(totals.matrix, inside, None if groups is None else np.asarray(groups))
         for key in totals.keys:
             scored, measured = (int(figures[f"{key}/{count}"]) for count in ("n_scored", "n_measured"))

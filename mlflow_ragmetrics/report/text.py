@@ -28,8 +28,8 @@ from mlflow_ragmetrics.tracking.describe import Loggable
 if TYPE_CHECKING:
     import pandas as pd
 
-_COUNTS = {"scored": "n_scored", "skipped": "n_skipped", "failed": "n_error"}
-_DROPPED_FIRST = ("1–5", "passed", "skipped", "failed", "95 % interval")
+_COUNTS = {"measured": "n_measured", "by rule": "n_by_rule", "skipped": "n_skipped", "failed": "n_error"}
+_DROPPED_FIRST = ("1–5", "passed", "skipped", "failed", "by rule", "95 % interval")
 _SIDES = {False: "lower is better", None: "neither side is better"}
 _MOST_FAULTS = 3
 _LONGEST = 300
@@ -89,8 +89,10 @@ def usage_line(report: Shown) -> Line:
 
 
 def figures_table(report: Shown) -> Table:
-    """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were scored."""
-    figures = report.metrics
+    """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were measured."""
+    figures = dict(report.metrics)
+    for key in report.totals.keys:
+        figures[f"{key}/n_by_rule"] = figures.get(f"{key}/n_scored", 0) - figures.get(f"{key}/n_measured", 0)
     keys = report.totals.ranking.keys
     styles = [_style(figures, key) for key in keys]
     cells = {

@@ -14,7 +14,7 @@ from mlflow_ragmetrics.rows.labels import Labels, labels_of
 from mlflow_ragmetrics.rows.results import Results, results_groups
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics import prediction_powered
-from mlflow_ragmetrics.statistics.groups import describe_groups
+from mlflow_ragmetrics.statistics.intervals import clusters_of
 from mlflow_ragmetrics.statistics.resampling import Vector
 
 
@@ -100,12 +100,12 @@ def true_difference(key: str, a: LabelledScores, b: LabelledScores) -> TrueScore
 def _described(
     key: str, estimated: prediction_powered.TrueScore, labels: Vector, groups: list[str] | None, scores: Vector
 ) -> TrueScore:
-    grouping = None if groups is None else describe_groups(labels[:, None], groups)[0]
+    sample = None if groups is None else clusters_of(labels, groups)
     scored = np.sort(scores[~np.isnan(scores)])
     return TrueScore(
         **vars(estimated),
         key=key,
         judge=float(scored.mean()) if scored.size else None,
-        groups=None if grouping is None else grouping.groups,
-        few_groups=grouping is not None and grouping.few_groups,
+        groups=None if sample is None else sample.groups,
+        few_groups=sample is not None and sample.few_groups,
     )

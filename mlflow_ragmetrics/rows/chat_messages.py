@@ -113,7 +113,7 @@ def messages_of(value: object) -> tuple[Message, ...] | None:
 
 def messages_in(value: object) -> tuple[Message, ...] | None:
     """The messages inside chain ``inputs``, where the question is found among them; ``None`` if there are none."""
-    for level in _levels(value, QUESTION_KEYS, USER_ROLES):
+    for level in _levels(_as_mapping(value), QUESTION_KEYS, USER_ROLES):
         if isinstance(level, (list, tuple)) or (isinstance(level, Mapping) and not is_missing(level.get("messages"))):
             return messages_of(level)
     return None

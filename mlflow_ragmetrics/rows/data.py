@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -18,7 +17,7 @@ from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.exports import records_of_exports
-from mlflow_ragmetrics.rows.files import NEVER_BLANK, check_delimiter, extension_of, read_file
+from mlflow_ragmetrics.rows.files import check_delimiter, read_file
 from mlflow_ragmetrics.rows.record import FIELD_OF, check_columns, to_sample
 from mlflow_ragmetrics.rows.row_groups import with_ids
 from mlflow_ragmetrics.rows.trace_records import SCHEME, read_traces, record_of_trace
@@ -49,7 +48,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(json.dumps(_plain(each), sort_keys=True) for each in value)
     if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value) if each.compare}
     if callable(getattr(value, "tolist", None)):
         return _plain(value.tolist())
     if is_missing(value):
@@ -124,16 +123,7 @@ def read_samples(
         InvalidOptionError: (``param="columns"``) for unknown fields and names.
     """
     rows = read_rows(data, delimiter)
-    if columns and isinstance(data, (str, os.PathLike)) and extension_of(data) in (".csv", ".tsv"):
-        rows = map(partial(_with_blank_cells, columns=columns), rows)
     return with_ids(_mapped(rows, columns) if columns else map(to_sample, rows), remembered)
-
-
-def _with_blank_cells(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
-    """A row of a text table whose empty cells are missing or blank by the fields that they are mapped to."""
-    blank: dict[str, str | None] = {columns[field]: None for field in NEVER_BLANK if field in columns}
-    blank |= {columns["answer"]: ""} if "answer" in columns else {}
-    return {**row, **{name: value for name, value in blank.items() if name in row and not row[name]}}
 
 
 def _mapped(rows: Iterator[Any], columns: Mapping[str, str]) -> Iterator[Sample]:
@@ -182,7 +172,16 @@ def _frame_rows(frame: Any) -> Iterator[dict[Any, Any]]:
     if repeated is not None:
         raise InvalidDataError(f"The frame has the column {repeated!r} twice; rename one of them.")
     for values in frame.itertuples(index=False, name=None):
-        yield dict(zip(names, values, strict=True))
+        yield {name: _without_arrays(value) for name, value in zip(names, values, strict=True)}
+
+
+def _without_arrays(value: Any) -> Any:
+    """Lists in place of the arrays that pandas reads from Parquet, also within mappings and lists."""
+    if isinstance(value, dict):
+        return {name: _without_arrays(each) for name, each in value.items()}
+    if type(value).__name__ == "ndarray" and value.ndim:
+        value = value.tolist()
+    return [_without_arrays(each) for each in value] if isinstance(value, list) else value
 
 
 _SHOWN = 5
@@ -256,7 +255,7 @@ def _id_of(row: Mapping[str, Any], on: str, place: str) -> str:
         there = ", ".join(repr(each) for each in list(row)[:20])
         raise InvalidDataError(f"{place} has no id: neither {on!r} nor {', '.join(_ID_NAMES)} is among {there}.")
     try:
-        key = (text_of(row[name], name) or "").strip()
+        key = text_of(row[name], "id")
     except InvalidFieldError as error:
         raise InvalidDataError(f"{place} has no usable id: {error}") from error
     if not key:

@@ -22,7 +22,6 @@ from typing import Any, TextIO, cast
 
 from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 
 Row = dict[str, Any]
 
@@ -35,11 +34,6 @@ _EXPANSION = 100
 _MIB = 2**20
 _LIMITS = {"RAGMETRICS_MAX_LINE_MB": 64, "RAGMETRICS_MAX_CELL_MB": 64, "RAGMETRICS_MAX_EXPANDED_MB": 512}
 """How much one line, one cell, and what a compressed file holds at once may take, unless the environment says so."""
-NEVER_BLANK = ("question", "reference", "contexts")
-"""Fields whose empty cell in a text table says nothing; empty lists of ids are as good as ``[]``."""
-_MISSING_IF_EMPTY = frozenset(
-    name for each in NEVER_BLANK for name in (each, *ALIASES[each], *ALIASES_BY_NATURE.get(each, ()))
-)
 _ACCEPTED = (".tsv", ".csv", ".jsonl", ".json", ".parquet", ".arrow")
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _LOOK_AHEAD_LINES = 20
@@ -273,7 +267,7 @@ def _bounded_lines(stream: TextIO, file: Path) -> Iterator[str]:
 def _read_delimited(file: Path, delimiter: str | None, usual: str) -> Iterator[Row]:
     """The rows under the header of a CSV or TSV file; a short row misses its last cells, blank lines are skipped.
 
-    An empty question, reference or contexts is missing; an empty answer is what the chain answered.
+    An empty cell is missing, in every column: a text table cannot tell it from a blank answer.
     """
     with _opened(file) as stream:
         if delimiter is None:
@@ -291,8 +285,7 @@ def _read_delimited(file: Path, delimiter: str | None, usual: str) -> Iterator[R
                     f"{file}, line {reader.line_num}: {len(cells)} cells under a header of {len(header)}; "
                     "quote cells that contain the delimiter."
                 )
-            row = zip(header, cells, strict=False)
-            yield {name: None if cell == "" and name in _MISSING_IF_EMPTY else cell for name, cell in row}
+            yield {name: cell or None for name, cell in zip(header, cells, strict=False)}
 
 
 def _delimiter_of(lines: list[str], usual: str, file: Path) -> str:
@@ -340,15 +333,16 @@ def _read_json_lines(file: Path) -> Iterator[Row]:
 
 
 def _read_json(file: Path) -> Iterator[Row]:
-    """A list of objects, or a table as MLflow logs it: ``{"columns": […], "data": [[…], …]}``."""
+    """A list of objects, also under ``data``, or a table as MLflow logs it: ``{"columns": […], "data": [[…], …]}``."""
     most = _limit("RAGMETRICS_MAX_EXPANDED_MB") if file.suffix.lower() == ".gz" else None
     with _opened(file) as stream:
         text = stream.read() if most is None else stream.read(most + 1)
     if most is not None and len(text) > most:
         raise _too_long(str(file), "what it expands to", "RAGMETRICS_MAX_EXPANDED_MB")
     content = _parsed(text, str(file)) if text.strip() else []
-    if isinstance(content, dict) and isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):
-        content = _table_rows(content["columns"], content["data"], file)
+    if isinstance(content, dict) and isinstance(content.get("data"), list):
+        columns, content = content.get("columns"), content["data"]
+        content = _table_rows(columns, content, file) if isinstance(columns, list) else content
     if not isinstance(content, list):
         raise InvalidDataError(f"{file} holds {kind_of(content)}, but must hold a list of objects (or be .jsonl).")
     for number, row in enumerate(content, start=1):
@@ -365,8 +359,17 @@ def _table_rows(columns: list[Any], data: list[Any], file: Path) -> list[Row]:
 
 
 def _parsed(text: str, place: str) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> Row:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
+            raise InvalidDataError(f"{place}: an object has {repeated!r} twice; keep one of them.")
+        return found
+
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=once)
+    except InvalidDataError:
+        raise
     except json.JSONDecodeError as error:
         where = f" (line {error.lineno}, column {error.colno})" if "\n" in text.strip() else f" (column {error.colno})"
         raise InvalidDataError(f"{place}: invalid JSON{where}: {error.msg}.") from error

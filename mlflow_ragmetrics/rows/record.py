@@ -31,6 +31,7 @@ from mlflow_ragmetrics.rows.chat_messages import (
 from mlflow_ragmetrics.rows.values import (
     are_texts,
     chunks_of,
+    decoded,
     document_ids_of,
     elements_of,
     is_missing,
@@ -57,10 +58,11 @@ _NESTED = {
 
 
 class Reading(NamedTuple):
-    """What a record has for one field: its value (``None``: missing), or why it cannot be read, as a sentence."""
+    """What a record has for one field: its value (``None``: missing), or why it cannot be read; and its name there."""
 
     value: Any = None
     problem: str | None = None
+    name: str | None = None
 
     @property
     def empty(self) -> bool:
@@ -122,13 +124,15 @@ def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, A
         for column in names:
             if readings.get(field, MISSING).empty:
                 found, rest = inner[column]
-                readings[field] = read_field(field, found[field]) if field in found else read_by_nature(field, rest)
+                reading = read_field(field, found[field]) if field in found else read_by_nature(field, rest)
+                readings[field] = reading._replace(name=f"{column}.{reading.name}")
             if field == "contexts" and readings[field].empty:
-                readings[field] = Reading(contexts_in(columns[column].get("messages"), answer_in(columns["outputs"])))
+                given = contexts_in(columns[column].get("messages"), answer_in(columns["outputs"]))
+                readings[field] = Reading(given, name=f"{column}.messages")
     for field, read in (("reference", _expected_facts), ("gold_doc_ids", _document_uris)):
         if readings[field].empty:
             try:
-                readings[field] = Reading(read(columns["expectations"]))
+                readings[field] = Reading(read(columns["expectations"]), name="expectations")
             except InvalidFieldError as error:
                 readings[field] = Reading(problem=f"{error} It was read from `expectations`.")
     extra = {
@@ -159,6 +163,9 @@ def entries_by_field(
     return found, rest
 
 
+_NOTHING_KNOWN = frozenset({"None", "null", "N/A"})
+"""What a reference or contexts hold where there are none; an answer of these words is an answer."""
+
 _UNWRAPPED: Mapping[str, Callable[[object], object]] = {
     "question": question_in,
     "answer": answer_in,
@@ -169,9 +176,14 @@ _UNWRAPPED: Mapping[str, Callable[[object], object]] = {
 
 def _read(field: str, name: str, value: object) -> Reading:
     try:
-        if field not in _UNWRAPPED or (name == field and not (field == "question" and isinstance(value, list))):
-            return Reading(_value(field, value))
-        return Reading(_value(field, _UNWRAPPED[field](value)))
+        if field in _UNWRAPPED and (name != field or (field == "question" and isinstance(value, list))):
+            given = decoded(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
+            inner = _UNWRAPPED[field](given)
+            if isinstance(inner, Mapping) and not inner.keys().isdisjoint((field, *ALIASES[field])):
+                inner = None  # it is named there, and missing
+            is_plain = isinstance(value, str) and isinstance(inner, (Mapping, list))
+            value = value if is_plain and not (name in MLFLOW_COLUMNS and isinstance(given, Mapping)) else inner
+        return Reading(_value(field, value), name=name)
     except InvalidFieldError as error:
         where = "" if name == field else f" It was read from `{name}`."
         return Reading(problem=f"{error}{where}")
@@ -179,6 +191,8 @@ def _read(field: str, name: str, value: object) -> Reading:
 
 def _value(field: str, value: object) -> Any:
     """``value`` in the type that a sample holds."""
+    if field in ("reference", "contexts") and isinstance(value, str) and value.strip() in _NOTHING_KNOWN:
+        return None
     if field in ("question", "answer"):
         return None if isinstance(value, (dict, list)) and not value else text_of(value, field)
     if field == "reference":
@@ -192,12 +206,15 @@ def _value(field: str, value: object) -> Any:
             raise InvalidFieldError(message, field=field)
         return messages or None
     if field == "id":
-        return (text_of(value, field) or "").strip() or None
+        return text_of(value, field) or None
     return texts_of(value, field)
 
 
 def _references(value: object) -> tuple[str, ...] | None:
-    """Accepted answers: a text, or a list of texts whose blank elements are dropped. A string is always one text."""
+    """Accepted answers: a text, or a list of texts (also as a string), whose blank elements are dropped."""
+    if isinstance(value, str) and value.lstrip()[:1] == "[":
+        listed = decoded(value)
+        value = listed if isinstance(listed, list) and all(isinstance(each, str) for each in listed) else value
     if isinstance(value, (list, tuple)) or (hasattr(value, "tolist") and getattr(value, "shape", ()) != ()):
         return texts_of(value, "reference") or None
     text = text_of(value, "reference")
@@ -307,8 +324,8 @@ def _mapping(record: Any) -> Mapping[Any, Any]:
 
 def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
     """The entries that are not fields; those of a ``metadata`` mapping stand beside the others."""
-    nested = rest.get("metadata")
-    if isinstance(nested, Mapping):
+    nested = mapping_of(rest.get("metadata"))
+    if nested:
         rest = {**nested, **{name: value for name, value in rest.items() if name != "metadata"}}
     return {str(name): value for name, value in rest.items()}
 
@@ -344,8 +361,10 @@ def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any]
 
 
 def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any], default_id: str | None) -> Sample:
-    values = {field: reading.value for field, reading in readings.items() if reading.value is not None}
+    present = {field: reading for field, reading in readings.items() if reading.value is not None}
+    values = {field: reading.value for field, reading in present.items()}
+    names = {field: each.name for field, each in present.items() if each.name is not None and each.name != field}
     invalid = {field: reading.problem for field, reading in readings.items() if reading.problem is not None}
     references = values.pop("reference", None)
     values["id"] = values.get("id") or default_id or content_id(values.get("question"), references)
-    return Sample(references=references, metadata=metadata, invalid=invalid, **values)
+    return Sample(references=references, metadata=metadata, invalid=invalid, read_from=names, **values)

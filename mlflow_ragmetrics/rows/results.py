@@ -198,8 +198,7 @@ def read_table(path: Path) -> pd.DataFrame:
     """A file of rows as a frame, its scores with their types; ``InvalidDataError`` where it cannot be read."""
     import pandas as pd
 
-    table = pd.DataFrame(list(read_file(path)))
-    return typed(table.mask(table == "") if extension_of(path) in (".csv", ".tsv") else table)
+    return typed(pd.DataFrame(list(read_file(path))))
 
 
 def _from_file(path: Path) -> Results:

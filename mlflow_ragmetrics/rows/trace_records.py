@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Union
 from urllib.parse import parse_qsl, unquote
 
 from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.core.safe_text import plain
-from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.chat_messages import mapping_of
@@ -50,12 +48,6 @@ def retrieved_documents(trace: Trace) -> list[Any] | None:
     found = map(_documents_of_span, retrievers) if retrievers else map(_returned_documents, spans)
     known = [documents for documents in found if documents is not None]
     return [each for documents in known for each in documents] if known else None
-
-
-def documents_of(sample: Sample) -> list[dict[str, Any]]:
-    """The retrieved chunks in the form in which MLflow shows the documents of a retriever span."""
-    chunks = sample.contexts or ()
-    return [plain({"page_content": c.text, "metadata": dict(c.metadata), "id": c.id}) for c in chunks]
 
 
 def session_of(trace: Trace) -> dict[str, Any]:

@@ -19,14 +19,19 @@ from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.text.sentences import words
 
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
+_MISSING_TEXTS = frozenset({"nan", "NaN", "<NA>", "NaT"})
+"""What tables write for a value that is missing."""
 _CONTAINERS = (bytes, list, tuple, dict)
+_ID_FIELDS = ("id", "retrieved_doc_ids", "gold_doc_ids")
 
 
 def is_missing(value: object) -> bool:
-    """Whether ``value`` stands for no value: ``None``, NaN of any float type, ``pandas.NA``, ``NaT``."""
+    """Whether ``value`` stands for no value: ``None``, NaN of any float type, ``pandas.NA``, ``NaT``, their texts."""
     if value is None:
         return True
-    if isinstance(value, (str, *_CONTAINERS)):
+    if isinstance(value, str):
+        return value in _MISSING_TEXTS
+    if isinstance(value, _CONTAINERS):
         return False
     if isinstance(value, Decimal):
         return value.is_nan()
@@ -37,30 +42,38 @@ def is_missing(value: object) -> bool:
 
 
 def decoded(value: Any) -> Any:
-    """A text that holds JSON as what it holds, an array as a list; anything else as it is."""
+    """A text that holds JSON, or a mapping or list in Python's form, as what it holds, an array as a list.
+
+    Anything else is returned as it is.
+    """
     if not isinstance(value, str):
         return value.tolist() if callable(getattr(value, "tolist", None)) else value
     if value != "null" and value.lstrip()[:1] not in ('"', "{", "["):
         return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
+    for parse in (json.loads, _literal):
+        try:
+            return parse(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            continue
+    return value
 
 
 def text_of(value: object, field: str) -> str | None:
     """``value`` as text, ``None`` where it is missing.
 
-    A string is taken as it is; numbers (not ``bool``) and UUIDs become text.
+    A string is taken as it is; numbers (not ``bool``) and UUIDs become text. Of ids, whole floats become whole numbers
+    (pandas makes floats of a column with gaps), and surrounding blanks are dropped.
 
     Raises:
         InvalidFieldError: for any other type.
     """
-    if isinstance(value, str):
-        return value
     if is_missing(value):
         return None
+    if isinstance(value, str):
+        return value.strip() if field in _ID_FIELDS else value
     if type(value) is not bool and isinstance(value, (Real, Decimal, UUID)):
+        if field in _ID_FIELDS and isinstance(value, (Real, Decimal)) and value % 1 == 0:
+            return format(value, ".0f")
         return str(value)
     raise InvalidFieldError(f"`{field}` is {kind_of(value)}, but must be text or a number.", field=field)
 
@@ -76,10 +89,11 @@ def elements_of(value: object, field: str) -> Sequence[Any] | None:
     """
     if isinstance(value, (list, tuple)):
         return value
-    if isinstance(value, str):
-        return _parsed_list(value)
     if is_missing(value):
         return None
+    if isinstance(value, str):
+        parsed = decoded(value) if value.strip()[:1] == "[" else value
+        return parsed if isinstance(parsed, list) else (value,) if value.strip() else ()
     convert = next((getattr(value, name) for name in ("tolist", "to_list", "to_pylist") if hasattr(value, name)), None)
     listed = convert() if callable(convert) else None
     if not isinstance(listed, list):
@@ -101,25 +115,26 @@ def texts_of(value: object, field: str) -> tuple[str, ...] | None:
     return tuple(text for text in texts if text and not text.isspace())
 
 
-def _parsed_list(text: str) -> Sequence[Any]:
-    stripped = text.strip()
-    if not stripped:
-        return ()
-    if stripped.startswith("[") and stripped.endswith("]"):
-        for parse in (json.loads, _literal):
-            try:
-                parsed = parse(stripped)
-            except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-                continue
-            if isinstance(parsed, list):
-                return parsed
-    return (text,)
+class _Printed(ast.NodeTransformer):
+    """Plain values in place of what pandas and NumPy print: ``nan``, ``array([…])``, ``np.int64(1)``."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(None) if node.id == "nan" else node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        is_numpy = ast.unparse(node.func).startswith(("array", "np."))
+        return self.visit(node.args[0]) if is_numpy and node.args else node
 
 
 def _literal(text: str) -> object:
-    """A Python list literal; neighbouring strings are the elements of a printed NumPy array, not one string."""
-    parsed = ast.literal_eval(text)
-    if not isinstance(parsed, list) or ("," in text and len(parsed) > 1):
+    """A Python list or mapping; neighbouring strings are the elements of a printed NumPy array, not one string."""
+    stripped = text.strip()
+    if (stripped[:1], stripped[-1:]) not in (("[", "]"), ("{", "}")):
+        raise ValueError("neither a list nor a mapping")
+    parsed = ast.literal_eval(_Printed().visit(ast.parse(stripped, mode="eval")))
+    if not isinstance(parsed, list) or not all(isinstance(each, str) for each in parsed):
+        return parsed
+    if "," in text and len(parsed) > 1:
         return parsed
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     strings = [token.string for token in tokens if token.type == tokenize.STRING]
@@ -247,8 +262,6 @@ def _id_in(element: Mapping[Any, Any], metadata: Mapping[Any, Any]) -> str | Non
     for mapping, keys in ((element, ("id",)), (metadata, ("id",)), (element, _ID_KEYS), (metadata, _ID_KEYS)):
         for key in keys:
             value = mapping.get(key)
-            if type(value) is not bool and isinstance(value, (str, Real, UUID)) and not is_missing(value):
-                text = str(value).strip()
-                if text:
-                    return text
+            if type(value) is not bool and isinstance(value, (str, Real, UUID)) and (text := text_of(value, "id")):
+                return text
     return None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit, ndtri, stdtrit
 
-from mlflow_ragmetrics.statistics.groups import Labels, group_codes
+from mlflow_ragmetrics.statistics.intervals import Labels, group_codes, unseen_share
 
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Values = np.ndarray[Any, Any]
@@ -82,7 +82,11 @@ def agreement(
     *,
     groups: Labels | None = None,
 ) -> Agreement:
-    """Counts of verdicts against labels, and Cohen's κ (1960) with the jackknife's interval over rows or ``groups``."""
+    """Counts of verdicts against labels, and Cohen's κ (1960) with the jackknife's interval over rows or ``groups``.
+
+    Where no row changes κ, as with perfect verdicts, the interval comes from the share of rows, or groups, on which
+    verdicts and labels may differ unseen (``unseen_share``).
+    """
     said, truth = np.asarray(flagged, dtype=bool), np.asarray(bad, dtype=bool)
     kinds = np.select([said & truth, said & ~truth, ~said & truth], [0, 1, 2], 3)
     codes = np.arange(said.size) if groups is None else group_codes(groups)
@@ -91,16 +95,17 @@ def agreement(
     found, false_alarms, missed, cleared = (int(cell) for cell in cells)
     kappa = None
     if 0 < found + missed < said.size:  # for labels of one kind κ says nothing of the verdicts
+        chance = float(said.mean() * truth.mean() + (~said).mean() * (~truth).mean())
         value = float(_kappas(cells[None, :])[0])
         own = own[own.sum(axis=1) < said.size]
-        kappa = _jackknifed(value, _kappas(cells - own))
+        kappa = _jackknifed(value, _kappas(cells - own), least=-chance / (1 - chance))
     return Agreement(found, false_alarms, missed, cleared, kappa)
 
 
-def _jackknifed(value: float, without: Values) -> Estimate:
+def _jackknifed(value: float, without: Values, least: float = -1.0) -> Estimate:
     """An estimate from -1 to 1 with its interval, from what it is without each row or group.
 
-    The jackknife (Efron 1982) with Student's t, on Fisher's scale.
+    The jackknife (Efron 1982) with Student's t, on Fisher's scale. ``least``: the value of rows that all disagree.
     """
     known = np.sort(without[~np.isnan(without)])  # the order of the rows changes nothing
     number = known.size
@@ -108,7 +113,8 @@ def _jackknifed(value: float, without: Values) -> Estimate:
         return Estimate(value)
     error = float(np.sqrt((number - 1) / number * ((known - known.mean()) ** 2).sum()))
     if error < 1e-12 or abs(value) > 1 - 1e-12:
-        return Estimate(value, value, value)
+        share = unseen_share(number, _LEVEL)
+        return Estimate(value, max(-1.0, value - share * (value - least)), value + share * (1 - value))
     half = float(stdtrit(number - 1, (1 + _LEVEL) / 2)) * error / (1 - value**2)
     return Estimate(value, float(np.tanh(np.arctanh(value) - half)), float(np.tanh(np.arctanh(value) + half)))
 
@@ -151,6 +157,8 @@ def auroc(values: Values, bad: Booleans, *, groups: Labels | None = None) -> Est
         of_better = np.bincount(codes[~bad], weights=above_better - area, minlength=number) / better.size
         error = np.sqrt(number / (number - 1) * (np.sort(of_worse + of_better) ** 2).sum())
         deviate = stdtrit(number - 1, (1 + _LEVEL) / 2)
+    if error < 1e-12:  # such as that of equal scores
+        return Estimate(area)
     half = deviate * error / (area * (1 - area))
     return Estimate(area, float(expit(logit(area) - half)), float(expit(logit(area) + half)))
 

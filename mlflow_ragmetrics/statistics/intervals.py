@@ -1,4 +1,4 @@
-"""Confidence intervals of means and of paired differences.
+"""Confidence intervals of means and of paired differences, of rows and of groups of rows.
 
 The rule is the BCa bootstrap (Efron 1987) over rows, at a level widened for small samples (Hesterberg 2015: the normal
 quantile becomes √(n/(n−1)) times that of Student's t). Rows in groups have the cluster-robust t interval (CR2 and its
@@ -8,25 +8,137 @@ means the bootstrap of Student's t, Davison and Hinkley 1997). Where resampling 
 and Agresti and Min (2005) for differences of such scores and for values of which fewer than fifteen differ from the
 most frequent one. Above ``MANY_ROWS`` rows or groups the interval is Student's t. The interval of equal values comes
 from the share of rows that may differ unseen (``unseen_share``).
+
+Turns of one conversation or answers to one question resemble each other, so that n of them say less than n rows of
+their own. The design effect (Kish 1965) is how many times larger the variance of a mean is for it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Union
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Union
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
-from mlflow_ragmetrics.statistics.groups import Clusters, Labels, clusters_of
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector, bootstrap_limits
 
+FEW_GROUPS = 10
 BOOTSTRAP_GROUPS = 40
 MANY_ROWS = 1_000
 _FEW_CHANGES = 15
+Labels = Union[Sequence[object], NDArray[Any]]
 Interval = Union[tuple[float, float], None]
 Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The scores of one metric by group (rows without groups are groups of one).
+
+    ``counts`` and ``residuals`` have, for each group, the number of rows and the sum of their deviations from ``mean``.
+    ``squares`` is the sum of the squared deviations of all rows. ``is_binary``: all scores are 0 or 1.
+    """
+
+    counts: Vector
+    residuals: Vector
+    mean: float
+    squares: float
+    least: float
+    most: float
+    is_binary: bool
+
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return int(self.counts.size)
+
+    @cached_property
+    def rows(self) -> float:
+        """The number of rows."""
+        return float(self.counts.sum())
+
+    @cached_property
+    def variance(self) -> float:
+        """Of the mean: CR2 (Bell and McCaffrey 2002), unbiased if rows are independent. For two groups or more."""
+        return float(np.sort(self.residuals**2 / (1 - self.counts / self.rows)).sum()) / self.rows**2
+
+    @cached_property
+    def degrees(self) -> float:
+        """Degrees of freedom of the variance (Satterthwaite 1946; Imbens and Kolesár 2016), at least 1.
+
+        The model is that rows of one group are equal. With groups of one size it is their number less one.
+        """
+        counts = np.sort(self.counts)
+        if counts[0] == counts[-1]:
+            return counts.size - 1.0
+        shares = counts / self.rows
+        weights, own = 1 / (1 - shares), counts**2
+        total, of_shares, of_both = own.sum(), (weights * shares**2).sum(), (weights * shares * own).sum()
+        expected = (weights * own * (1 - 2 * shares)).sum() + of_shares * total
+        spread = (weights**2 * own * (own + 2 * (total * shares**2 - 2 * shares * own))).sum()
+        spread += 2 * of_shares * (weights * own**2).sum()
+        spread += 2 * of_both**2 + (total * of_shares) ** 2 - 4 * total * of_shares * of_both
+        return max(float(expected**2 / spread), 1.0)
+
+    @property
+    def effective_groups(self) -> float:
+        """Kish's number of groups from their sizes: (Σm)² / Σm²."""
+        return float(self.rows**2 / (self.counts**2).sum())
+
+    @property
+    def effective_rows(self) -> float:
+        """Independent rows that would know the mean as well; at most the rows, and the effective groups when all are
+        equal, since nothing is then known of their correlation."""
+        if self.squares == 0:
+            return self.effective_groups
+        return min(self.squares / (self.rows - 1) / self.variance, self.rows) if self.variance > 0 else self.rows
+
+    @property
+    def few_groups(self) -> bool:
+        """Fewer than ten effective groups: intervals may cover less than they say."""
+        return self.effective_groups < FEW_GROUPS
+
+    @property
+    def design_effect(self) -> Union[float, None]:
+        """The variance of the mean with groups over that without; ``None`` if too little is known."""
+        is_known = self.groups > 1 and self.squares > 0
+        return self.variance / (self.squares / (self.rows - 1) / self.rows) if is_known else None
+
+
+def clusters_of(values: Vector, groups: Union[Labels, None] = None) -> Union[Clusters, None]:
+    """The scores of one metric, NaN where a row is not scored, with the group of each row; ``None`` without a score.
+
+    ``ValueError`` if there is not one group for each row.
+    """
+    scored = ~np.isnan(values)
+    if groups is not None and len(groups) != len(values):
+        raise ValueError(f"{len(groups)} groups are given for {len(values)} rows")
+    if not scored.any():
+        return None
+    ordered = np.sort(values[scored])
+    least, most = float(ordered[0]), float(ordered[-1])
+    # A mean of equal values is that value, not its neighbour.
+    mean = least if least == most else float(ordered.mean())
+    deviations = ordered - mean
+    squares, is_binary = float((deviations**2).sum()), bool(np.isin(ordered, (0.0, 1.0)).all())
+    if groups is None:
+        return Clusters(np.ones(ordered.size), deviations, mean, squares, least, most, is_binary)
+    codes = group_codes(np.asarray(groups)[scored])
+    order = np.lexsort((values[scored], codes))  # so that the order of rows changes no sum
+    sums = np.asarray(np.bincount(codes[order], weights=values[scored][order] - mean), dtype=float)
+    counts = np.asarray(np.bincount(codes), dtype=float)
+    return Clusters(counts, sums, mean, squares, least, most, is_binary)
+
+
+def group_codes(groups: Labels) -> NDArray[np.integer[Any]]:
+    """Whole numbers from 0 for the groups' names, which are all text or all numbers."""
+    codes: NDArray[np.integer[Any]] = np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
+    return codes
 
 
 def unseen_share(rows: int, level: float = 0.95) -> float:

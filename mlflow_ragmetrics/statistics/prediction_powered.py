@@ -16,8 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from mlflow_ragmetrics.statistics.groups import Labels, group_codes
-from mlflow_ragmetrics.statistics.intervals import agresti_min_interval, wilson_limits
+from mlflow_ragmetrics.statistics.intervals import (
+    Labels,
+    agresti_min_interval,
+    group_codes,
+    unseen_share,
+    wilson_limits,
+)
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 
 Numbers = Union[Sequence[float], NDArray[Any]]
@@ -82,6 +87,10 @@ def true_mean(labels: Numbers, scores: Numbers, *, groups: Union[Labels, None] =
     if limits is not None and np.isin(known, (0.0, 1.0)).all():
         share = min(max(found.value, 0.0), 1.0)
         limits = wilson_limits(share, found.rows_alone(float(known.mean())), _deviate(found))
+    elif limits is not None and found.error < 1e-12:  # all labels are equal
+        share = unseen_share(known.size)
+        low, high = min(0.0, found.value), max(1.0, found.value)
+        limits = found.value - share * (found.value - low), found.value + share * (high - found.value)
     return _described(found, limits, y.size)
 
 

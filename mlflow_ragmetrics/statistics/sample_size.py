@@ -12,8 +12,7 @@ from typing import Union
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from mlflow_ragmetrics.statistics.groups import Labels, clusters_of
-from mlflow_ragmetrics.statistics.intervals import bootstrap_interval, unseen_share
+from mlflow_ragmetrics.statistics.intervals import Labels, bootstrap_interval, clusters_of, unseen_share
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
 _MOST_ROWS = 10**18  # whatever needs more cannot be seen
@@ -68,12 +67,11 @@ def power_of(
         if sample is None or sample.groups < 2:
             found.append(None)
             continue
-        effect = sample.grouping.design_effect
         smallest = smallest_difference(
             math.sqrt(sample.variance * sample.groups), sample.groups, alpha=alpha, power=power, span=span
         )
         deviation = math.sqrt(sample.squares / (sample.rows - 1))
-        effect = 1.0 if effect is None else effect
+        effect = 1.0 if sample.design_effect is None else sample.design_effect
         found.append(Power(int(sample.rows), sample.groups, deviation, effect, smallest, alpha, power, span))
     return found
 
@@ -117,26 +115,6 @@ def about(number: int) -> int:
     """
     size: int = max(1, 10 ** (len(str(number)) - 2))
     return -(-number // size) * size
-
-
-@dataclass(frozen=True)
-class VarianceParts:
-    """The variance of one score, in parts that add up: between ``rows``, and of a judge who is asked the same again."""
-
-    rows: float
-    repeats: float
-
-
-def variance_parts(scores: Matrix) -> Union[VarianceParts, None]:
-    """The parts from a rows × repeats matrix of one metric's scores, by the analysis of variance (parts below 0 are 0).
-
-    ``None`` for fewer than two rows, or one score a row.
-    """
-    rows, repeats = scores.shape
-    if rows < 2 or repeats < 2:
-        return None
-    within = float(scores.var(axis=1, ddof=1).mean())
-    return VarianceParts(max(0.0, float(scores.mean(axis=1).var(ddof=1)) - within / repeats), within)
 
 
 def crossed_interval(scores: Matrix, *, groups: Union[Labels, None] = None) -> Union[tuple[float, float], None]:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from mlflow_ragmetrics.statistics.groups import Clusters, Labels, clusters_of
-from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
-from mlflow_ragmetrics.statistics.resampling import Matrix, sign_flip_p_values
+from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, Clusters, Labels, clusters_of
+from mlflow_ragmetrics.statistics.resampling import Matrix, Vector, sign_flip_p_values
 
 
 def paired_tests(
@@ -77,14 +76,14 @@ def welch_tests(
     return found
 
 
-def equal_columns(*matrices: Matrix) -> list[int]:
-    """For each column the first one that equals it in every row of each matrix (its own place if none does)."""
+def equal_columns(*sides: Union[Sequence[Vector], Matrix]) -> list[int]:
+    """For each column the first one that equals it in every row, on each of the sides (its own place if none does)."""
     found: list[int] = []
-    for place in range(matrices[0].shape[1]):
+    for place in range(len(sides[0])):
         same = (
             first
             for first in found
-            if all(np.allclose(each[:, first], each[:, place], 0, 1e-9, equal_nan=True) for each in matrices)
+            if all(np.allclose(side[first], side[place], 0, 1e-9, equal_nan=True) for side in sides)
         )
         found.append(next(same, place))
     return found

@@ -103,6 +103,13 @@ def say(code: str, **values: Any) -> Text:
     return Text(code, values)
 
 
+def joined(text: Text, *more: str | None) -> Text:
+    """The sentences one after another; those that are missing or blank are left out."""
+    for each in more:
+        text = say("joined", first=text, second=each) if each else text
+    return text
+
+
 def said(code: str, language: str, **values: Any) -> str:
     """The sentence ``code`` of ``locales/`` with these values in one language, as a plain string."""
     return _filled(code, language, values)

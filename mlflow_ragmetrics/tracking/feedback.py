@@ -31,7 +31,8 @@ _DIGITS = 4
 
 
 def feedback_of(key: str, score: Score, run_id: str | None = None, *, required: bool = False) -> Feedback:
-    """``score`` as feedback of ``run_id``: the raw value, the reason as Markdown, and claims as JSON in the metadata.
+    """``score`` as feedback of ``run_id``: the ``label`` in its details, or else the raw value; the reason as Markdown,
+    and claims as JSON in the metadata.
 
     Its name is ``mlflow_name(key)``. The value has four digits, the metadata have all of them. A score that was not
     measured has the value ``None`` and the rationale ``"not measured: …"``, with the cause and the value that a rule
@@ -41,6 +42,7 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, required: 
     from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 
     why, error = rationale(score), None
+    value = None if score.measurement is None else round(score.measurement, _DIGITS)
     if score.status == "error":
         code, _, message = plain_text(score.error or f"Error: {score.reason}").partition(": ")
         error = AssessmentError(error_code=code, error_message=message or code)
@@ -51,7 +53,7 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, required: 
             error = AssessmentError(error_code="NOT_MEASURED", error_message=cause)
     return Feedback(
         name=mlflow_name(key),
-        value=None if score.measurement is None else round(score.measurement, _DIGITS),
+        value=score.details.get("label", value),
         error=error,
         rationale=why or None,
         source=AssessmentSource(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.tracking.describe import mlflow_name
-from mlflow_ragmetrics.tracking.traces import written_traces
+from mlflow_ragmetrics.tracking.traces import row_traces
 from mlflow_ragmetrics.tracking.writer import explained
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def queue_for_review(
     tag = f"ragmetrics.to_label.{key}"
     with explained(run_id):
         run = client.get_run(run_id)
-        traces = _traces(run_id, run.info.experiment_id, rows)
+        traces = row_traces(run_id, rows)
         known = [trace for trace in traces if trace is not None]
         if not known:
             raise InvalidDataError(
@@ -96,14 +96,6 @@ def good_grade(run_id: str | None, key: str) -> float | None:
         if schema.name == mlflow_name(key) and low is not None and high is not None:
             return float(low + 0.75 * (high - low))
     return None
-
-
-def _traces(run_id: str, experiment_id: str, rows: pd.DataFrame) -> list[Union[str, None]]:
-    """The trace of each row: the one it comes from, else the one that was written for it."""
-    written = written_traces(experiment_id, run_id)
-    by_id = {trace.info.client_request_id: str(trace.info.trace_id) for trace in written}
-    own = rows["trace_id"].tolist() if "trace_id" in rows.columns else [None] * len(rows)
-    return [str(o) if isinstance(o, str) and o else by_id.get(str(i)) for o, i in zip(own, rows["id"], strict=True)]
 
 
 def _queue(

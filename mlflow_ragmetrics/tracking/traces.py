@@ -26,7 +26,7 @@ from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.row_groups import SESSION
-from mlflow_ragmetrics.rows.trace_records import TRACE_TIMES, TRACES_TAG, documents_of
+from mlflow_ragmetrics.rows.trace_records import TRACE_TIMES, TRACES_TAG
 from mlflow_ragmetrics.tracking.describe import Diagnosed
 from mlflow_ragmetrics.tracking.feedback import (
     SOURCE_RUN,
@@ -38,6 +38,7 @@ from mlflow_ragmetrics.tracking.feedback import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
     from mlflow import MlflowClient
     from mlflow.entities import Span, Trace
     from mlflow.exceptions import MlflowException
@@ -143,6 +144,16 @@ def written_traces(experiment_id: str, run_id: str) -> list[Trace]:
     mine = f"tags.`{TRACES_TAG}` = '{run_id}'"
     found: list[Trace] = mlflow.search_traces([experiment_id], mine, return_type="list", include_spans=False)
     return found
+
+
+def row_traces(run_id: str | None, table: pd.DataFrame) -> list[str | None]:
+    """The trace of each row: the one it comes from, else the one that was written for it in the run."""
+    from mlflow import MlflowClient
+
+    written = [] if run_id is None else written_traces(MlflowClient().get_run(run_id).info.experiment_id, run_id)
+    by_id = {trace.info.client_request_id: str(trace.info.trace_id) for trace in written}
+    own = table["trace_id"].tolist() if "trace_id" in table.columns else [None] * len(table)
+    return [str(o) if isinstance(o, str) and o else by_id.get(str(i)) for o, i in zip(own, table["id"], strict=True)]
 
 
 def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:
@@ -264,7 +275,8 @@ def _trace(row: Row, target: _Target) -> Trace:
     whole = (start, start + 1_000_000 * (took or 0))
     spans = [_span("rag_eval", "CHAIN", trace_id, root_id, "", whole, question, sample.answer)]
     if sample.contexts is not None:  # when it was is not known: a mark at the beginning
-        found, own = documents_of(sample), uuid.uuid4().hex[:16]
+        found = [plain({"page_content": c.text, "metadata": dict(c.metadata), "id": c.id}) for c in sample.contexts]
+        own = uuid.uuid4().hex[:16]
         spans.append(_span("contexts", "RETRIEVER", trace_id, own, root_id, (start, start), question, found))
     return Trace(info, TraceData(spans))
 

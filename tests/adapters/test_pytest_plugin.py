@@ -36,7 +36,7 @@ import mlflow_ragmetrics as rm
 pytestmark = pytest.mark.ragmetrics("answers.jsonl", suite=["faithfulness"])
 
 def test_grounded(rag_row):
-    rm.assert_score(rag_row, "faithfulness >= 0.8")
+    rm.assert_score("faithfulness >= 0.8", rag_row)
 """
 
 
@@ -87,7 +87,7 @@ def test_workers_of_xdist_score_the_rows_once(project: pytest.Pytester) -> None:
 
         @pytest.mark.parametrize("again", range(4))
         def test_row(rag_row, again):
-            rm.assert_score(rag_row, "counted > 0.5")
+            rm.assert_score("counted > 0.5", rag_row)
 
         def test_all(rag_report):
             assert len(rag_report) == 3
@@ -168,7 +168,7 @@ def test_a_chain_is_asked_the_questions(project: pytest.Pytester) -> None:
         @pytest.mark.ragmetrics([{"id": "one", "question": "Is it?"}], suite=["faithfulness"], chain=chain)
         def test_chain(rag_row):
             assert rag_row.sample.answer == "Is it? Yes."
-            rm.assert_score(rag_row, "faithfulness >= 0.8")
+            rm.assert_score("faithfulness >= 0.8", rag_row)
         """
     )
     run(project).assert_outcomes(passed=1)

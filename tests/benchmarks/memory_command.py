@@ -31,9 +31,9 @@ _COMMAND = "from mlflow_ragmetrics.cli import main; main()"
 _PARTS = 20
 _PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
 _ABOUT = (
-    "`ragmetrics evaluate rows.parquet {options} --no-log --output scored.parquet`, in a process of its own; the file"
-    " is one row group. Memory is what is resident, the largest in each twentieth of the run; the load is what waited"
-    " for a processor of the machine meanwhile."
+    "`ragmetrics evaluate rows.parquet {options} --no-log --output scored.parquet` in its own process; the file is one"
+    " row group. Memory is resident memory, the maximum in each twentieth of the run; load is the load average"
+    " of the machine per CPU."
 )
 
 

@@ -18,8 +18,8 @@ from typing import Any
 DATA = Path(__file__).parents[2] / "docs" / "data" / "benchmarks.json"
 COLUMNS = ["work", "program", "CPU seconds", "times ours", "peak memory", "numbers"]
 _ABOUT = (
-    "CPU seconds of one round, the median of several; contestants take turns, each in a process and environment of its "
-    "own. The first program of each work is ours, or what ours is measured against."
+    "CPU seconds of one round, the median of several. Contestants take turns, each in its own process and environment. "
+    "The first program of each task is ours, or the baseline for ours."
 )
 _TITLE = re.compile(r"^(?P<work>\S.*?)(?:   \(target: .*\))?$")
 _MEASURED = re.compile(

@@ -19,8 +19,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import beta
 
-from mlflow_ragmetrics.statistics.groups import describe_groups
-from mlflow_ragmetrics.statistics.intervals import bootstrap_intervals, paired_intervals
+from mlflow_ragmetrics.statistics.intervals import bootstrap_intervals, clusters_of, paired_intervals
 from mlflow_ragmetrics.statistics.significance import paired_tests
 
 MEANS, CORRELATIONS, BATCH, RESAMPLES = (0.3, 0.5, 0.7, 0.9), (0.0, 0.1, 0.3, 0.5), 250, 2000
@@ -132,9 +131,10 @@ def conversations(path: Path, repetitions: int) -> None:
             held[row] += (low <= values.mean(axis=0)) & (values.mean(axis=0) <= high)
     print(f"\n{names.size} conversations of {path.name} drawn again: % of 95 % intervals that hold the mean of all")
     print(f"{'':<28}{'rows':>8}{'groups':>8}{'design effect':>15}")
-    for name, by_rows, by_groups, known in zip(figures, *held, describe_groups(values, codes), strict=True):
+    for name, by_rows, by_groups, column in zip(figures, *held, values.T, strict=True):
         shares = f"{100 * by_rows / repetitions:>8.1f}{100 * by_groups / repetitions:>8.1f}"
-        print(f"{name:<28}{shares}{known.design_effect or 0:>15.1f}")
+        known = clusters_of(column, codes)
+        print(f"{name:<28}{shares}{(known and known.design_effect) or 0:>15.1f}")
 
 
 def speed() -> None:

@@ -15,8 +15,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
 from mlflow_ragmetrics.comparison.difference import Difference
-from mlflow_ragmetrics.statistics.groups import clusters_of
-from mlflow_ragmetrics.statistics.intervals import _of_difference, _of_mean, unseen_share
+from mlflow_ragmetrics.statistics.intervals import _of_difference, _of_mean, clusters_of, unseen_share
 from mlflow_ragmetrics.statistics.sample_size import rows_needed
 from mlflow_ragmetrics.statistics.significance import holm, skewed_t_test
 

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 import mlflow
 import pytest
 
+import mlflow_ragmetrics as rm
+
 from ..comparison.reports import noisy, report_of
 from .conftest import Run
 
@@ -133,3 +135,36 @@ def test_mistakes_end_with_2_and_one_sentence(
     assert result.exit_code == 2
     assert said in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> list[str]:
+    reference = "The tower opened in 1889."
+    for name, answer in {"old": "Bananas grow in Ecuador.", "new": reference}.items():
+        rows = [{"id": str(n), "question": f"When {n}?", "answer": answer, "reference": reference} for n in range(8)]
+        rm.evaluate(rows, ["coherence"]).table.to_parquet(tmp_path / f"{name}.parquet")
+    return ["old.parquet", "new.parquet"]
+
+
+def test_a_judge_says_which_answer_is_better(ragmetrics: Run, answers: list[str]) -> None:
+    result = ragmetrics("compare", *answers, "--preference", "lexical", "--format", "json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["preference"]["wins"] == 8
+    worse = ragmetrics("compare", *reversed(answers), "--preference", "lexical", "--fail-on", "regressed")
+    assert worse.exit_code == 1
+    assert "Gate not reached: old vs new: preference: B's answer is preferred in 0 of 8 rows" in worse.stderr
+
+
+def test_the_cost_of_a_preference_is_told_without_a_key(ragmetrics: Run, answers: list[str]) -> None:
+    result = ragmetrics("compare", *answers, "--preference", "openai:/gpt-4o-mini", "--dry-run")
+    assert result.exit_code == 0
+    assert "16 calls" in result.output
+    assert "Nothing was sent." in result.output
+    assert "improved" not in result.output
+
+
+@pytest.mark.parametrize("option", [("--dry-run",), ("--rubric", "short"), ("--cache", "c.db"), ("--max-calls", "3")])
+def test_options_of_a_preference_need_one(ragmetrics: Run, answers: list[str], option: tuple[str, ...]) -> None:
+    result = ragmetrics("compare", *answers, *option)
+    assert result.exit_code == 2
+    assert "need --preference" in result.stderr

@@ -22,7 +22,7 @@ def test_options_are_shown_with_choices_and_defaults(ragmetrics):
 
 
 def test_thresholds_and_aliases_are_shown_under_an_alias(ragmetrics):
-    shown = ragmetrics("explain", "hallucination").stdout
+    shown = ragmetrics("explain", "hallucination_evaluator").stdout
     assert "conservative 0.85, balanced 0.7, lenient 0.6" in shown
     assert "Passes from  0.7" in shown
 

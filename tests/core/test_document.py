@@ -90,9 +90,9 @@ def test_the_description_has_figures_intervals_and_the_worst_rows() -> None:
     report = rm.Suite(["rouge", rm.composite("overall", {"rouge1_f1": 1})]).evaluate(records)
     lines = to_markdown(report_blocks(report)).splitlines()
     table = [line for line in lines if line.startswith("| ")]
-    assert table[0] == "| metric | mean | 95 % interval | scored | skipped | failed |"
+    assert table[0] == "| metric | mean | 95 % interval | measured | by rule | skipped | failed |"
     mean, low, high = (report.metrics[f"rouge1_f1/{name}"] for name in ("mean", "ci_low", "ci_high"))
-    assert f"| rouge1_f1 | {mean:.3f} | {low:.3f}–{high:.3f} | 5 | 0 | 0 |" in table
+    assert f"| rouge1_f1 | {mean:.3f} | {low:.3f}–{high:.3f} | 5 | 0 | 0 | 0 |" in table
     assert table[2].startswith("| overall |")
     worst = [line.split("**")[3] for line in lines if line.startswith("- **")]
     assert worst == [row.sample.id for row in report.worst_rows()]

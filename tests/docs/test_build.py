@@ -17,7 +17,6 @@ pytest.importorskip("furo", reason="the extra docs is not installed")
 
 from making.gallery import PAGES
 
-from mlflow_ragmetrics.registry import builtin_metrics
 from tests.report.pages import carried
 
 ROOT = Path(__file__).parents[2]
@@ -122,7 +121,3 @@ def test_a_search_finds_what_is_meant(site: Path, word: str, found: set[str]) ->
     numbers = {number for each in held for number in ([each] if isinstance(each, int) else each)}
     names = {index["docnames"][number] for number in numbers}
     assert found <= names
-
-
-def test_each_metric_has_its_page(site: Path) -> None:
-    assert [name for name in builtin_metrics() if not (site / "metrics" / f"{name}.html").is_file()] == []

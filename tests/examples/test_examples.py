@@ -16,8 +16,7 @@ import pytest
 from mlflow_ragmetrics.registry import metric_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-MAINTENANCE = {"first_minute.py", "make_data.py", "pictures.py", "readme_output.py"}
-SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in MAINTENANCE)
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 NOTEBOOK = json.loads((EXAMPLES / "main_flow.ipynb").read_text(encoding="utf-8"))
 
 
@@ -34,19 +33,6 @@ def _printed(folder: Path, name: str, *arguments: str) -> str:
     done = _run(folder, name, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def test_a_file_is_evaluated(tmp_path: Path) -> None:
-    printed = _printed(tmp_path, "evaluate_a_file.py", "--no-log")
-    assert re.search(r"rag_score +\d\.\d .* 60 scored", printed)
-    assert "NEUTRAL" in printed
-
-
-@pytest.mark.slow
-def test_the_evaluation_of_a_file_becomes_a_run(tmp_path: Path) -> None:
-    printed = _printed(tmp_path, "evaluate_a_file.py")
-    assert re.search(r"Logged into MLflow run [0-9a-f]{32}", printed)
-    assert (tmp_path / "mlflow.db").exists()
 
 
 @pytest.mark.slow
@@ -101,7 +87,6 @@ def test_a_spark_frame_is_scored(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (EXAMPLES / "score_a_chain.py").exists(), reason="there is no such example")
 def test_a_chain_is_scored_while_it_runs(tmp_path: Path) -> None:
     assert "faithfulness" in _printed(tmp_path, "score_a_chain.py")
 
@@ -159,6 +144,11 @@ def test_each_metric_that_one_migrates_to_exists() -> None:
     assert len(named) > 20
     for name in named:
         assert metric_of(name.replace("…", "5")).key
+
+
+def test_there_are_few_examples_of_a_page_each() -> None:
+    assert len(SCRIPTS) <= 10
+    assert [name for name in SCRIPTS if len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) > 90] == []
 
 
 def test_the_list_of_examples_is_complete() -> None:

@@ -49,8 +49,9 @@ def test_items_are_the_chunks_with_quotes() -> None:
 )
 def test_what_the_chunks_are_compared_with(answer: str, reference: str | None, compared: str) -> None:
     judge = QuotingJudge()
-    rm.score("chunk_precision", {"answer": answer, "reference": reference, "contexts": CHUNKS}, judge=judge)
-    assert [question.text for question in judge.asked] == [compared]
+    record = {"question": "Which colour?", "answer": answer, "reference": reference, "contexts": CHUNKS}
+    rm.score("chunk_precision", record, judge=judge)
+    assert [(question.text, question.question) for question in judge.asked] == [(compared, "Which colour?")]
 
 
 def test_two_indistinct_texts_have_no_related_chunk() -> None:

@@ -7,7 +7,8 @@ import re
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.metrics.documents import document_id, gain, match_documents, retrieval_summary
+from mlflow_ragmetrics.metrics.documents import document_id, gain, match_documents
+from mlflow_ragmetrics.report.summary import Totals
 
 UUID = "<urn:uuid:27c682dc-c97b-4c3e-b41c-999c65264a6d>"
 
@@ -46,9 +47,16 @@ def row(retrieved: list[str], gold: list[str] | None) -> dict[str, rm.Score]:
     return {name: rm.score(name, record, on_missing="skip") for name in names}
 
 
+def retrieval_figures(rows: list[dict[str, rm.Score]]) -> dict[str, float]:
+    totals = Totals()
+    for scores in rows:
+        totals.add_scores(scores)
+    return {name: value for name, value in totals.figures().items() if "/" not in name}
+
+
 def test_figures_of_a_run() -> None:
     rows = [row(["a", "b"], ["a"]), row(["x"], ["y", "x"]), row(["x"], []), row(["x"], None)]
-    figures = retrieval_summary(rows)
+    figures = retrieval_figures(rows)
     assert figures == pytest.approx(
         {
             "avg_context_recall": 0.5,
@@ -62,10 +70,10 @@ def test_figures_of_a_run() -> None:
 
 
 def test_rows_without_retrieval_metrics_give_no_figures() -> None:
-    assert retrieval_summary([]) == {}
-    assert retrieval_summary([{"rouge1_f1": rm.Score(value=0.5)}, row(["x"], None)]) == {}
+    assert retrieval_figures([]) == {}
+    assert retrieval_figures([{"rouge1_f1": rm.Score(value=0.5)}, row(["x"], None)]) == {}
 
 
 def test_a_prefix_stays_in_front() -> None:
     prefixed = {f"rag_{key}": score for key, score in row(["a"], ["a"]).items()}
-    assert {"rag_avg_context_recall", "rag_avg_context_precision", "rag_ndcg_3"} <= set(retrieval_summary([prefixed]))
+    assert {"rag_avg_context_recall", "rag_avg_context_precision", "rag_ndcg_3"} <= set(retrieval_figures([prefixed]))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.marks import Diagnosis
 from tests.comparison.reports import noisy, report_of
 
@@ -39,8 +39,8 @@ class _Balanced(HTMLParser):
 CELLS = {
     "suite": (rm.Suite.preset("white_paper"), "0.4 correctness"),
     "report": (REPORT, "rag_score"),
-    "row": (REPORT["one"], "1 not in the passages"),
-    "score": (REPORT["one"].scores["faithfulness"], "not in the passages"),
+    "row": (REPORT.rows[0], "1 not in the passages"),
+    "score": (REPORT.rows[0].scores["faithfulness"], "not in the passages"),
     "comparison": (COMPARISON, "regressed"),
     "power": (rm.power(COMPARISON, detect=0.03), "can show a difference of"),
     "calibration": (rm.calibrate(report_of(noisy(40)), [n % 2 for n in range(40)], key="faithfulness"), "AUROC"),
@@ -65,13 +65,13 @@ def test_cells_are_whole_escaped_and_styled_for_both_themes(name: str) -> None:
 
 
 def test_the_answer_of_a_row_is_marked_claim_by_claim() -> None:
-    shown = REPORT["one"]._repr_html_()
+    shown = REPORT.rows[0]._repr_html_()
     assert '<mark class="good" title="supported' in shown
     assert "It was &lt;i&gt;new&lt;/i&gt;.</mark>" in shown
 
 
-def test_rows_are_found_by_id() -> None:
-    assert REPORT["two"].sample.answer == "It is low."
-    with pytest.raises(InvalidDataError, match="there is no row 'tow'; did you mean 'two'"):
-        REPORT["tow"]
-    assert [row.sample.id for row in REPORT.worst_rows(1)] == ["one"]
+def test_a_report_and_a_comparison_are_indexed_by_metric() -> None:
+    assert REPORT["faithfulness"]["mean"] == REPORT.metrics["faithfulness/mean"]
+    assert rm.compare(REPORT, REPORT)["faithfulness"].key == "faithfulness"
+    with pytest.raises(InvalidOptionError, match="'two' is not a metric here; there are faithfulness"):
+        REPORT["two"]

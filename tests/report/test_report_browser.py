@@ -379,7 +379,7 @@ def test_no_text_runs_as_script(page: Open) -> None:
         sample = Sample(text, text, text, (text,), (Chunk(text, text),), metadata={text: text, "topic": text})
         rows.append(Row(sample, {"quality": Score(place / 40, reason=text, items=(item, token), judge=text)}, place))
     report = rm.Report(rows, description={"suite": PAYLOADS[1], "judge": PAYLOADS[2]}, warnings=tuple(PAYLOADS))
-    html = report.to_html(PAYLOADS[1]).replace(
+    html = report.to_html(title=PAYLOADS[1]).replace(
         "<head>", "<head><script>window.hits = 0; window.hit = () => window.hits++;</script>"
     )
     shown = page(html)

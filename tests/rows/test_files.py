@@ -17,7 +17,7 @@ from mlflow_ragmetrics.rows import read_rows, read_samples
 
 ROWS = [
     {"question": "q1", "answer": "N/A"},
-    {"question": 'q, "2"\nnext', "answer": ""},
+    {"question": 'q, "2"\nnext', "answer": "-"},
     {"question": "ё\t🤷", "answer": "None"},
 ]
 
@@ -44,12 +44,14 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 def test_every_kind_of_file_round_trips(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, ROWS)
     assert list(read_rows(path)) == ROWS
-    assert [sample.answer for sample in read_samples(str(path))] == ["N/A", "", "None"]
+    assert [sample.answer for sample in read_samples(str(path))] == ["N/A", "-", "None"]
 
 
 @given(
     st.lists(
-        st.fixed_dictionaries({"answer": st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))}),
+        st.fixed_dictionaries(
+            {"answer": st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)}
+        ),
         min_size=1,
     )
 )
@@ -136,10 +138,18 @@ def test_a_path_without_file(tmp_path: Path) -> None:
         list(read_rows(tmp_path))
 
 
-def test_an_empty_cell_is_missing_except_in_the_answer_s_column(tmp_path: Path) -> None:
+def test_an_empty_cell_is_missing_in_every_column(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("question,answer,contexts,expected,doc_ids,said,seen\nWhy?,,,,,,\n")
     (sample,) = read_samples(path)
-    assert (sample.answer, sample.contexts, sample.references, sample.retrieved_doc_ids) == ("", None, None, ())
+    assert (sample.answer, sample.contexts, sample.references, sample.retrieved_doc_ids) == (None, None, None, None)
     (mapped,) = read_samples(path, {"answer": "said", "contexts": "seen"})
-    assert (mapped.answer, mapped.contexts) == ("", None)
+    assert (mapped.answer, mapped.contexts) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_a_key_given_twice_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text('{"answer": "a", "answer": "b"}' if name == "a.jsonl" else '[{"answer": "a", "answer": "b"}]')
+    with pytest.raises(InvalidDataError, match=rf"{name}.*: an object has 'answer' twice"):
+        list(read_rows(path))

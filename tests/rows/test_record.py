@@ -111,7 +111,8 @@ def test_accepted_answers() -> None:
     assert to_sample({"targets": np.array(["a", "b"])}).references == ("a", "b")
     assert to_sample({"reference": pd.Series(["a"])}).references == ("a",)
     assert to_sample({"reference": []}).references is None
-    assert to_sample({"reference": '["a", "b"]'}).references == ('["a", "b"]',)
+    assert to_sample({"reference": '["a", "b"]'}).references == ("a", "b")
+    assert to_sample({"reference": '["a", 1]'}).references == ('["a", 1]',)
     assert to_sample({"reference": np.float64(2.5)}).references == ("2.5",)
 
 

@@ -17,6 +17,7 @@ from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.rows.values import chunks_of, document_ids_of, elements_of, is_missing, text_of, texts_of
 
 MISSING = [None, float("nan"), np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("NaN")]
+MISSING += ["nan", "NaN", "<NA>", "NaT"]
 
 
 @pytest.mark.parametrize("value", MISSING, ids=repr)
@@ -27,7 +28,9 @@ def test_missing_values(value: object) -> None:
     assert chunks_of(value) is None
 
 
-@pytest.mark.parametrize("value", ["", "nan", 0, 0.0, False, [], {}, (), b"", np.array([]), pd.Series([1.0])], ids=repr)
+@pytest.mark.parametrize(
+    "value", ["", "None", "N/A", 0, 0.0, False, [], {}, (), b"", np.array([]), pd.Series([1.0])], ids=repr
+)
 def test_values_that_are_there(value: object) -> None:
     assert not is_missing(value)
 

@@ -141,3 +141,41 @@ def test_many_groups_take_no_longer_than_their_rows() -> None:
     assert doubled is not None
     assert once is not None
     assert (doubled.low, doubled.high) == pytest.approx((once.low, once.high), abs=0.004)
+
+
+@pytest.mark.parametrize(("rows", "bad"), [(10, 5), (10, 2), (40, 8)])
+def test_few_perfect_verdicts_prove_no_perfect_agreement(rows: int, bad: int) -> None:
+    truth = np.arange(rows) < bad
+    perfect = agreement(truth, truth).kappa
+    assert perfect is not None
+    share = 1 - 0.025 ** (1 / rows)  # of rows that may disagree unseen
+    chance = (bad / rows) ** 2 + (1 - bad / rows) ** 2
+    assert (perfect.value, perfect.high) == (1.0, 1.0)
+    assert perfect.low == pytest.approx(1 - share / (1 - chance))
+    opposite = agreement(~truth, truth).kappa
+    assert opposite is not None
+    assert opposite.low is not None
+    assert opposite.high is not None
+    assert opposite.low < opposite.high
+
+
+@pytest.mark.parametrize("disagreement", [0.02, 0.05, 0.1])
+def test_nineteen_of_twenty_intervals_of_kappa_hold_the_truth_though_most_samples_are_perfect(
+    disagreement: float,
+) -> None:
+    generator, held = np.random.default_rng(5), []
+    for _ in range(400):
+        bad = generator.random(10) < 0.5
+        found = agreement(bad ^ (generator.random(10) < disagreement), bad).kappa
+        if found is not None and found.low is not None and found.high is not None:
+            held.append(found.low <= 1 - 2 * disagreement <= found.high)
+    assert np.mean(held) >= 0.93
+
+
+def test_equal_scores_order_nothing_and_groups_that_are_alike_leave_doubt() -> None:
+    constant = auroc(np.full(20, 0.5), np.arange(20) < 8)
+    assert constant == Estimate(0.5)
+    alike = agreement([True, False, False, False] * 4, [True, True, False, False] * 4, groups=np.repeat(range(4), 4))
+    assert alike.kappa is not None
+    assert alike.kappa.low is not None
+    assert alike.kappa.low < alike.kappa.value - 0.1

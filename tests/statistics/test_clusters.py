@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 
-from mlflow_ragmetrics.statistics.groups import clusters_of
 from mlflow_ragmetrics.statistics.intervals import (
     MANY_ROWS,
     agresti_min_interval,
     bootstrap_interval,
     bootstrap_intervals,
+    clusters_of,
     paired_intervals,
     wilson_limits,
 )

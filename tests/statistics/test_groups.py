@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.statistics.groups import Clusters, Grouping, clusters_of, describe_groups
+from mlflow_ragmetrics.statistics.intervals import Clusters, clusters_of
 
 DRAW = np.random.default_rng(4)
 
@@ -61,7 +61,7 @@ def test_groups_of_one_size_have_one_degree_less_than_groups() -> None:
 
 def test_copied_rows_have_the_design_effect_of_the_copies() -> None:
     values = DRAW.random((50, 1))
-    known = describe_groups(np.repeat(values, 4, axis=0), np.repeat(np.arange(50), 4))[0]
+    known = totals_of(np.repeat(values[:, 0], 4), np.repeat(np.arange(50), 4))
     assert (known.rows, known.groups, known.effective_groups) == (200, 50, 50)
     assert known.design_effect == pytest.approx(4 * 199 / 200 * 50 / 49)
 
@@ -69,7 +69,7 @@ def test_copied_rows_have_the_design_effect_of_the_copies() -> None:
 def test_the_design_effect_is_found_again() -> None:
     shared, own = DRAW.normal(size=(400, 1, 20)), DRAW.normal(size=(400, 5, 20))
     values = (np.sqrt(0.3) * shared + np.sqrt(0.7) * own).reshape(2000, 20)
-    known = describe_groups(values, np.repeat(np.arange(400), 5))
+    known = [totals_of(column, np.repeat(np.arange(400), 5)) for column in values.T]
     assert np.mean([each.design_effect for each in known]) == pytest.approx(1 + 4 * 0.3, abs=0.1)
 
 
@@ -78,18 +78,16 @@ def test_effective_groups_by_hand() -> None:
 
 
 def test_fewer_than_ten_effective_groups_are_few() -> None:
-    assert Grouping(100, 12, 9.99).few_groups
-    assert not Grouping(100, 12, 10.0).few_groups
+    assert totals_of(np.arange(9) / 9, np.arange(9)).few_groups
+    assert totals_of(np.arange(14) / 14, [*range(10), 9, 9, 9, 9]).few_groups
+    assert not totals_of(np.arange(10) / 10, np.arange(10)).few_groups
 
 
 def test_what_is_not_known_is_none() -> None:
-    nothing, single, equal = describe_groups(
-        np.array([[np.nan, 0.2, 0.5], [np.nan, 0.3, 0.5], [np.nan, np.nan, 0.5]]), [7, 7, 8]
-    )
-    assert nothing == Grouping(0, 0, 0.0)
+    assert clusters_of(np.full(3, np.nan), [7, 7, 8]) is None
+    single, equal = totals_of(np.array([0.2, 0.3, np.nan]), [7, 7, 8]), totals_of(np.full(3, 0.5), [7, 7, 8])
     assert (single.groups, single.design_effect) == (1, None)
     assert (equal.groups, equal.design_effect) == (2, None)
-    assert describe_groups(np.full((2, 1), np.nan), [1, 2]) == [nothing]
 
 
 def test_as_many_groups_as_rows_must_be_given() -> None:

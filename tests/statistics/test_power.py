@@ -8,13 +8,11 @@ from scipy.stats import ttest_1samp
 
 from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
 from mlflow_ragmetrics.statistics.sample_size import (
-    VarianceParts,
     about,
     crossed_interval,
     power_of,
     rows_needed,
     smallest_difference,
-    variance_parts,
 )
 
 
@@ -82,21 +80,6 @@ def test_about_is_never_fewer_and_has_two_digits(number: int) -> None:
 
 def drawn(generator: np.random.Generator, rows: int, repeats: int, of_rows: float, rest: float) -> np.ndarray:
     return 0.5 + generator.normal(0, of_rows, (rows, 1)) + generator.normal(0, rest, (rows, repeats))
-
-
-def test_the_parts_by_hand() -> None:
-    # Means of the rows 1, 3 and 5: variance 4; within rows 2 each, of which half is in the mean of two.
-    assert variance_parts(np.array([[0.0, 2.0], [2.0, 4.0], [4.0, 6.0]])) == VarianceParts(rows=3.0, repeats=2.0)
-    assert variance_parts(np.array([[0.0, 1.0], [1.0, 0.0]])) == VarianceParts(rows=0.0, repeats=0.5)
-    assert variance_parts(np.array([[0.0, 1.0]])) is None
-    assert variance_parts(np.array([[0.0], [1.0]])) is None
-
-
-def test_the_parts_are_found_again() -> None:
-    generator = np.random.default_rng(1)
-    found = [variance_parts(drawn(generator, 60, 3, 0.3, 0.15)) for _ in range(1000)]
-    means = [np.mean([getattr(parts, name) for parts in found]) for name in ("rows", "repeats")]
-    assert means == pytest.approx([0.09, 0.0225], rel=0.06)
 
 
 def test_equal_repeats_count_once() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, permutation_test, skew, t, ttest_1samp, ttest_ind
 
-from mlflow_ragmetrics.statistics.groups import clusters_of
+from mlflow_ragmetrics.statistics.intervals import clusters_of
 from mlflow_ragmetrics.statistics.resampling import sign_flip_p_values
 from mlflow_ragmetrics.statistics.significance import (
     effect_size,
@@ -72,8 +72,9 @@ def test_missing_pairs_do_not_count() -> None:
 
 def test_equal_columns_are_found_once() -> None:
     a = np.array([[0.1, 0.1, 0.2, 0.1], [np.nan, np.nan, 0.3, 0.0]])
-    assert equal_columns(a) == [0, 0, 2, 3]
-    assert equal_columns(a, np.array([[1.0, 0.0, 0.0, 0.0]])) == [0, 1, 2, 3]
+    assert equal_columns(a.T) == [0, 0, 2, 3]
+    assert equal_columns(a.T, np.array([[1.0, 0.0, 0.0, 0.0]]).T) == [0, 1, 2, 3]
+    assert equal_columns([]) == []
 
 
 @pytest.mark.parametrize("binary", [True, False])

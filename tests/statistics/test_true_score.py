@@ -191,3 +191,10 @@ def test_nineteen_of_twenty_intervals_hold_the_truth(labels: int, binary: bool) 
         found = true_mean(np.where(np.arange(300) < labels, truth, np.nan), scores)
         held.append(found.low <= (0.7 if binary else 0.8) <= found.high)
     assert 0.92 <= np.mean(held) <= 0.98
+
+
+def test_equal_labels_prove_no_mean_to_the_last_digit() -> None:
+    labels = [0.75] * 10 + [np.nan] * 90
+    found = true_mean(labels, np.linspace(0, 1, 100))
+    share = 1 - 0.025 ** (1 / 10)
+    assert (found.value, found.low, found.high) == pytest.approx((0.75, 0.75 * (1 - share), 0.75 + share * 0.25))

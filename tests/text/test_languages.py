@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlflow_ragmetrics.text.languages import is_unknown_language
+from mlflow_ragmetrics.text.non_answers import is_unknown_language
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "data"
 

@@ -27,9 +27,13 @@ class _UntracedJudge(Judge):
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self.name, self.local, self.fingerprint, self.usage = judge.name, judge.local, judge.fingerprint, judge.usage
+        self.name, self.local, self.usage = judge.name, judge.local, judge.usage
         self.calls = judge.calls  # type: ignore[method-assign]
         self.form = judge.form
+
+    @property
+    def fingerprint(self) -> str | None:  # type: ignore[override]
+        return self._judge.fingerprint
 
     def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
         with untraced():

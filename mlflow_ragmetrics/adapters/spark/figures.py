@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe
+from mlflow_ragmetrics.adapters.spark.score_frame import RANGE
 from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.report.arrow import NON_ANSWER
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import cause_figures, causes_line, count_causes, count_lines, failure_lines
+from mlflow_ragmetrics.report.marks import (
+    cause_figures,
+    causes_line,
+    count_causes,
+    count_lines,
+    equal_lines,
+    failure_lines,
+)
 from mlflow_ragmetrics.report.summary import Totals
+from mlflow_ragmetrics.rows.tables import BETTER
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
 from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, figures_of, package_version, run_metrics_of
@@ -30,8 +40,9 @@ if TYPE_CHECKING:
 _NEEDED = ("_status", "_reason", "_measured")
 _READ = (
     *("", "_status", "_measured", "_1to5", "_passed", "_coverage", "_no_context", "_warnings", "_fewer_judges"),
-    *("_judge", "_gold_docs", "_correct_docs"),
+    *("_judge", "_gold_docs", "_correct_docs", "_better"),
 )
+_SIDES = {word: side for side, word in BETTER.items()}
 _ROWS_AT_ONCE = 1000
 
 
@@ -46,6 +57,7 @@ class Summary:
     metrics: Mapping[str, float]
     causes: Mapping[str, int]
     language: str = "en"
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     usage: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -72,17 +84,32 @@ class Summary:
     def banner(self) -> list[str]:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
         failed = failure_lines(self.totals.failures.causes, self.rows, self.incomplete, self.language)
-        return [*failed, *count_lines(self.keys, self.metrics, self.rows, self.language)]
+        counts = count_lines(self.keys, self.metrics, self.rows, self.language)
+        return [*failed, *counts, *equal_lines(self.totals.equal, self.language)]
 
     @property
     def notes(self) -> list[str]:
         """How many rows have each diagnosis, where the metrics tell."""
         return [render(causes_line(self.causes), self.language)] if self.causes else []
 
-    def check(self, *, min_scored: MinScored | None = None, **fail_under: float) -> None:
-        """``GateError`` when a figure is under its limit or too few rows were measured; as ``Report.check``."""
+    def check(
+        self,
+        *,
+        min_scored: MinScored | None = None,
+        fail_over: Mapping[str, float] | None = None,
+        **fail_under: float,
+    ) -> None:
+        """``GateError`` when a figure misses its limit or too few rows were measured; as ``Report.check``."""
         found = check_figures(
-            self.metrics, fail_under, min_scored, keys=self.keys, rows=self.rows, incomplete=self.incomplete
+            self.metrics,
+            fail_under,
+            min_scored,
+            fail_over=fail_over,
+            better=self.totals.better,
+            keys=self.keys,
+            rows=self.rows,
+            incomplete=self.incomplete,
+            ranges=self.ranges,
         )
         raise_failures(found)
 
@@ -109,7 +136,8 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
         message = f"groups: the frame has no column {groups!r}; there are {', '.join(columns)}"
         raise InvalidOptionError(message, param="groups")
     diagnosis = next((each for each in columns if each.endswith(DIAGNOSIS) and f"{each}_reason" in columns), None)
-    names = [f"{key}{suffix}" for key in keys for suffix in _READ] + ["id", groups, diagnosis]
+    silent = next((each for each in columns if each.endswith(NON_ANSWER)), None)
+    names = [f"{key}{suffix}" for key in keys for suffix in _READ] + ["id", groups, diagnosis, silent]
     errors = [f.when(f.col(f"`{key}_status`") == "error", f.col(f"`{key}_reason`")) for key in keys]
     table = scored.select(
         *(f.col(f"`{name}`") for name in dict.fromkeys(names) if name in columns),
@@ -123,10 +151,13 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
             group_names.append(name or f"\0row {totals.rows}")
             causes.update([record[diagnosis]] if diagnosis is not None else [])
             scores = {key: _score({name: record[f"{key}{name}"] for name in read[key]}) for key in keys}
-            totals.add(Row(Sample(id=str(record.get("id") or "")), scores))
+            answer = "" if record.get(silent) else None
+            totals.add(Row(Sample(id=str(record.get("id") or ""), answer=answer), scores))
     counted = count_causes(causes.elements()) if causes else {}
-    figures = totals.figures(None if groups is None else group_names) | cause_figures(counted)
-    return Summary(totals, figures, counted, language)
+    known = {field.name: field.metadata.get(RANGE) for field in scored.schema.fields}
+    ranges = {name: (float(ends[0]), float(ends[1])) for name, ends in known.items() if ends}
+    figures = totals.figures(None if groups is None else group_names, ranges) | cause_figures(counted)
+    return Summary(totals, figures, counted, language, ranges=ranges)
 
 
 def _score(own: Mapping[str, Any]) -> Score:
@@ -148,6 +179,7 @@ def _score(own: Mapping[str, Any]) -> Score:
         reason=error or "",
         error=error,
         judge=own.get("_judge"),
+        higher_is_better=_SIDES.get(own.get("_better") or "", True),
         details={name: value for name, value in details.items() if value is not None},
         warnings=tuple((code, "") for code in own.get("_warnings") or ()),
     )

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 _logger = logging.getLogger(__name__)
+RANGE = "range"
 _BESIDE_FIELDS = (*MLFLOW_COLUMNS, "metadata", "doc_uri")
 
 
@@ -162,7 +164,7 @@ def score_spark(
     if is_remote(built):
         tasks = recipe.most_workers(_parallelism(frame.sparkSession) if workers is None else workers)
         frame, scoring = frame.repartition(tasks), replace(scoring, recipe=recipe.divided(tasks))
-    schema = _widened(frame, scoring.schema(ScoreColumns(built)))
+    schema = _widened(frame, _spark_schema(scoring.schema(ScoreColumns(built)), built.ranges))
     return frame.mapInArrow(scoring, schema)
 
 
@@ -189,7 +191,7 @@ def spark_udf(
     from pyspark.sql.functions import pandas_udf
 
     function = _pandas_function(Scoring(recipe, columns, (), False))
-    return pandas_udf(function, _spark_schema(ScoreColumns(built).schema))
+    return pandas_udf(function, _spark_schema(ScoreColumns(built).schema, built.ranges))
 
 
 def _pandas_function(scoring: Scoring) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
@@ -203,7 +205,7 @@ def _pandas_function(scoring: Scoring) -> Callable[[Iterator[pd.DataFrame]], Ite
     return score
 
 
-def _widened(frame: DataFrame, added: pa.Schema) -> Any:
+def _widened(frame: DataFrame, added: StructType) -> StructType:
     """The frame's schema with the new columns; ``InvalidOptionError`` where one is there, in any case of letters."""
     from pyspark.sql.types import StructType
 
@@ -214,13 +216,17 @@ def _widened(frame: DataFrame, added: pa.Schema) -> Any:
         way = f"map it: columns={{'id': {taken!r}}}" if is_id else "drop it, or give the suite a name_prefix"
         message = f"the frame already has a column {taken!r}; {way}"
         raise InvalidOptionError(message, param="columns" if is_id else "name_prefix")
-    return StructType([*frame.schema.fields, *_spark_schema(added).fields])
+    return StructType([*frame.schema.fields, *added.fields])
 
 
-def _spark_schema(schema: pa.Schema) -> Any:
+def _spark_schema(schema: pa.Schema, ranges: Mapping[str, tuple[float, float]]) -> StructType:
+    """The schema for Spark; the columns of values have their ranges with them."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return from_arrow_schema(schema)
+    made = from_arrow_schema(schema)
+    for field in made.fields:
+        field.metadata = {RANGE: [str(end) for end in ranges.get(field.name, ())]}
+    return made
 
 
 def _parallelism(session: SparkSession | None) -> int:

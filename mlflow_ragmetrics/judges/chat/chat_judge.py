@@ -147,8 +147,9 @@ class ChatJudge(Judge):
         return (None if limit is None else max(limit, min(_SPARE * needed, self._most_tokens))), self._most_tokens
 
     def messages(self, request: ChatRequest) -> list[ChatMessage]:
-        """The messages of a request: the fixed part first, the fenced data after it."""
-        return [("system", self.prompts.system(request.prompts, self.language)), ("human", fenced(request.blocks))]
+        """The messages of a request: the fixed part, then the fenced data and a reminder that it is data."""
+        data = f"{fenced(request.blocks)}\n{self.prompts.texts['reminder']}"
+        return [("system", self.prompts.system(request.prompts, self.language)), ("human", data)]
 
     def _outcomes(self, questions: Sequence[Question[Any]]) -> dict[Question[Any], Outcome]:
         try:
@@ -171,7 +172,7 @@ class ChatJudge(Judge):
         doubts = [doubt for each in results.values() if isinstance(each, Incomplete) for doubt in each.doubts]
         if (problem or doubts) and not reply.refused and not reply.cut:
             self.usage.add(repairs=int(problem is not None))
-            turn = self.prompts.repair(problem) if problem else self.prompts.again("; ".join(doubts[:_MOST_DOUBTS]))
+            turn = self.prompts.turn("repair" if problem else "again", problem or "; ".join(doubts[:_MOST_DOUBTS]))
             more: list[ChatMessage] = [("ai", reply.text[:_LONGEST_ECHO] or "{}"), ("human", turn)]
             try:
                 reply = self._reply([*messages, *more], request.schema, allowed)
@@ -247,7 +248,7 @@ def _better(first: Result, second: Result) -> Result:
     return first if doubts > len(first.doubts) else second
 
 
-VERSION = "3"
+VERSION = "4"
 """The version of the built-in prompts; it is logged and part of what stored answers are filed under."""
 
 _MARK_DIGITS = 16
@@ -257,7 +258,7 @@ _MARK_DIGITS = 16
 class Prompts:
     """All prompt texts by name; ``source`` says where they come from.
 
-    ``version`` is ``"3"`` for the built-in ones and ``"3+<8 hex digits>"`` where any of them was replaced.
+    ``version`` is ``"4"`` for the built-in ones and ``"4+<8 hex digits>"`` where any of them was replaced.
     """
 
     texts: Mapping[str, str]
@@ -269,14 +270,13 @@ class Prompts:
 
         ``InvalidOptionError`` where the folder does not exist or holds a text file that is not a prompt.
         """
-        texts = dict(_built_in())
         replaced = {} if folder is None else _texts_in(Path(folder))
-        unknown = sorted(replaced.keys() - texts.keys())
+        unknown = sorted(replaced.keys() - _built_in().keys())
         if unknown:
-            known = ", ".join(f"{name}.txt" for name in sorted(texts))
+            known = ", ".join(f"{name}.txt" for name in sorted(_built_in()))
             message = f"prompts={str(folder)!r}: {unknown[0]}.txt is not a prompt; there are {known}"
             raise InvalidOptionError(message, param="prompts")
-        return cls({**texts, **replaced}, frozenset(replaced))
+        return cls({**_built_in(), **replaced}, frozenset(replaced))
 
     @property
     def digest(self) -> str:
@@ -289,19 +289,15 @@ class Prompts:
         return f"{VERSION}+{self.digest[:8]}" if self.replaced else VERSION
 
     def system(self, prompts: Sequence[Prompt], language: str) -> str:
-        """The fixed part that a message begins with: the rules, then what is asked."""
-        wanted = ["rules", *prompts]
+        """The fixed part at the start of a message: the rules, then the questions, with examples in the language."""
+        wanted = ["rules", *prompts, *(f"{each}.{language}" for each in prompts if f"{each}.{language}" in self.texts)]
         if "claims_form" not in prompts:
             wanted.append(f"language.{language}")
         return "\n".join(each.text if isinstance(each, Instruction) else self.texts[each] for each in wanted)
 
-    def repair(self, problem: str) -> str:
-        """The turn that asks for a better reply."""
-        return self.texts["repair"].replace("{problem}", problem)
-
-    def again(self, doubts: str) -> str:
-        """The turn that asks to check a reply that can be used, but is doubtful."""
-        return self.texts["again"].replace("{problem}", doubts)
+    def turn(self, name: str, problem: str) -> str:
+        """The turn that asks to ``repair`` an unusable reply, or to check a doubtful one ``again``."""
+        return self.texts[name].replace("{problem}", problem)
 
 
 def mark_of(texts: Sequence[str]) -> str:

@@ -79,7 +79,7 @@ def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
         Block(f"text: {named[each.text]}") if each.text in named else Block("text", without_repeats(each.text))
         for each in related
     ]
-    blocks = [*_situation(claims), *layout.blocks, *texts, *pointed]
+    blocks = [*_situation(questions), *layout.blocks, *texts, *pointed]
 
     def read(data: Mapping[str, Any]) -> dict[Any, Any]:
         return {**_read_texts(data, ids, layout), **{each: _related(data, each, layout) for each in related}}
@@ -89,7 +89,7 @@ def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
     return Part(tuple(questions), prompts, tuple(blocks), schema, read)
 
 
-def _situation(questions: Sequence[Claims | Verify]) -> list[Block]:
+def _situation(questions: Sequence[Claims | Verify | RelatedChunks]) -> list[Block]:
     """What the texts are about: the turns before the question, and the question."""
     history = next((each.history for each in questions if isinstance(each, Claims) and each.history), ())
     asked = dict.fromkeys(each.question for each in questions if each.question)
@@ -228,7 +228,7 @@ def evidence_part(questions: Sequence[_Evidence]) -> Part:
     """Passages ``p1`` and on, claims ``c1`` and on; at most one question about related chunks."""
     verify = [question for question in questions if isinstance(question, Verify)]
     related = [question for question in questions if isinstance(question, RelatedChunks)]
-    layout = _Layout(blocks=_situation(verify))
+    layout = _Layout(blocks=_situation(questions))
     for question in questions:
         layout.place(question.passages if isinstance(question, Verify) else question.chunks)
     for question in verify:

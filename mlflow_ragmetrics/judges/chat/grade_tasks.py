@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Question, Rating, Sufficiency, Tone
+from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Prefer, Question, Rating, Sufficiency, Tone
 from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import (
@@ -27,6 +27,8 @@ _SUFFICIENCY_SCHEMA = {
     "sufficiency": array_of(id=str, quotes=array_of(passage=str, text=str), reason=str, sufficient={"type": "number"})
 }
 _NUGGETS_SCHEMA = {"nuggets": array_of(fact=str, vital={"type": "boolean"})}
+_PREFERENCE_SCHEMA = {"preference": array_of(id=str, reason=str, better=str, readers={"type": "number"})}
+_CHOICES = {"a": "first", "b": "second", "tie": "tie"}
 _Graded = Union[Grade, Tone]
 _REASON = "-" * 60
 _QUOTE = 40
@@ -139,6 +141,33 @@ def _nuggets(given: object) -> tuple[Nugget, ...] | Problem:
 _MOST_NUGGETS = 20
 
 
+def preference_part(questions: Sequence[Prefer]) -> Part:
+    """One question with two answers, called A and B in their order; these questions are asked alone."""
+    (question,) = questions
+    blocks = [*history_block(question.history), Block(_QUESTION_ID, question.question)]
+    blocks += [Block(f"p{number}", text) for number, text in enumerate(question.contexts, 1)]
+    blocks += [Block("reference", text) for text in question.references]
+    blocks += [Block("answer A", question.first), Block("answer B", question.second)]
+    rubric: Prompt = "preference_rubric" if question.rubric is None else Instruction(f"rubric: {question.rubric}")
+
+    def read(data: Mapping[str, Any]) -> dict[Prefer, Finding | Problem]:
+        entries = entries_by_id(data, "preference", [_QUESTION_ID])
+        return {question: entries if isinstance(entries, Problem) else _preferred(entries[_QUESTION_ID])}
+
+    return Part(tuple(questions), ("preference", rubric, "preference_form"), tuple(blocks), _PREFERENCE_SCHEMA, read)
+
+
+def _preferred(entry: Mapping[str, Any]) -> Finding | Problem:
+    better = _CHOICES.get(text_in(entry, "better").casefold().removeprefix("answer").strip(" .[]"))
+    if better is None:
+        return Problem('"better" must be A, B or tie')
+    readers = number_of(entry.get("readers"))
+    share = 50.0 if better == "tie" else readers if readers is None or readers > 1 else 100 * readers
+    if share is None or not 50 <= share <= 100:
+        return Problem('"readers" must be a number from 50 to 100, of the readers who choose the better answer')
+    return Finding(better, text_in(entry, "reason"), round(share / 100, 4))
+
+
 def _grades_conflict(question: Grade, other: Grade) -> bool:
     """Whether both ask for one aspect, or name different texts; one grade by each of several references is none."""
     if replace(question, reference=other.reference) == other:
@@ -177,5 +206,10 @@ TASKS: dict[type[Question[Any]], Task[Any]] = {
         nuggets_part,
         placeholder=lambda question: tuple(map(Nugget, statements("\n".join(question.sources))[:_MOST_NUGGETS])),
         reply=lambda question, calls: _MOST_NUGGETS * _NUGGET_TOKENS,
+    ),
+    Prefer: Task(
+        preference_part,
+        placeholder=lambda question: Finding("first", _REASON, 1.0),
+        reply=lambda question, calls: _GRADE_TOKENS,
     ),
 }

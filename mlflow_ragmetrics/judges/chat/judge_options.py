@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.options import meant, shown
 from mlflow_ragmetrics.core.safe_text import keep_secret
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -180,7 +180,8 @@ def _refusal(place: list[str], kind: str, problem: str, given: Mapping[str, Any]
     model: type[BaseModel] = nested[place[0]] if len(place) > 1 else JudgeOptions
     known = sorted(model.model_fields)
     if kind == "extra_forbidden":
-        return f"there is no option {option!r}; language-model judges take {', '.join(known)}"
+        takes = f"; language-model judges take {', '.join(known)}"
+        return f"there is no option {option!r}{meant(option, known) or takes}"
     if kind == "missing":
         return f"language-model judge: {option} is missing; {place[0]} takes {', '.join(known)}"
     value: object = given

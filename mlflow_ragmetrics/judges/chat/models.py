@@ -16,6 +16,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from mlflow_ragmetrics.core.judge import name_of_model
+from mlflow_ragmetrics.core.options import meant
 from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError, MissingKeyError
 from mlflow_ragmetrics.judges.chat.capabilities import bare_model
@@ -35,7 +36,10 @@ _PACKAGES = {
     "google_vertexai": "langchain-google-vertexai",
     "bedrock": "langchain-aws",
     "bedrock_converse": "langchain-aws",
+    "nvidia": "langchain-nvidia-ai-endpoints",
 }
+_SAME = ("anthropic", "cohere", "deepseek", "fireworks", "groq", "huggingface", "mistralai", "ollama", "openrouter")
+_PACKAGES |= {provider: f"langchain-{provider}" for provider in (*_SAME, "perplexity", "together", "xai")}
 _DEFAULTS: dict[str, Any] = {"temperature": 0.0, "max_tokens": 1000}
 _REASONING = re.compile(r"^(o\d|gpt-[5-9])")
 _REASONING_TOKENS = 8000  # thoughts count as tokens of the reply
@@ -109,10 +113,14 @@ def _made_with(provider: str, model: str, options: JudgeOptions) -> dict[str, An
 
 
 def _through_langchain(uri: str, provider: str, model: str, options: JudgeOptions) -> Any:
-    package = _PACKAGES.get(provider, f"langchain-{provider.replace('_', '-')}")
+    package = _PACKAGES.get(provider)
+    known = f"the judge {redact(uri)!r} has the unknown provider {provider!r}{meant(provider, _PACKAGES)}"
+    unknown = InvalidOptionError(f"{known} (known are {', '.join(sorted(_PACKAGES))})", param="model")
     try:
         from langchain.chat_models import init_chat_model
     except ImportError as error:
+        if package is None:
+            raise unknown from None
         message = f"the judge {redact(uri)!r} needs langchain and {package}: pip install langchain {package}"
         raise MissingExtraError(message) from error
     made_with = _made_with(provider, model, options)
@@ -123,8 +131,12 @@ def _through_langchain(uri: str, provider: str, model: str, options: JudgeOption
     try:
         return init_chat_model(model, model_provider=provider, **made_with)
     except ImportError as error:
+        if package is None:
+            raise unknown from error
         raise MissingExtraError(f"the judge {redact(uri)!r} needs {package}: pip install {package}") from error
     except Exception as error:  # a provider's own check of its options or key
+        if "Unsupported provider" in str(error):
+            raise unknown from None
         said = redact(" ".join(str(error).split()))[:300]
         variable = _KEY_VARIABLE.search(said)
         if variable is not None and options.api_key is None:

@@ -17,6 +17,7 @@ from mlflow_ragmetrics.core.question import (
     Nugget,
     Nuggets,
     Outcome,
+    Prefer,
     Question,
     Rating,
     Related,
@@ -42,6 +43,7 @@ _VERSION: Final = 4
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
+_NO_GAP: Final = 0.02
 _WAY_OUT: Final = 'that needs a language model, such as judge="openai:/gpt-4o-mini"'
 
 
@@ -96,6 +98,8 @@ class LexicalJudge(Judge):
             return self._grade(question)
         if isinstance(question, Sufficiency):
             return self._suffices(question)
+        if isinstance(question, Prefer):
+            return self._prefer(question)
         if isinstance(question, Nuggets):
             if question.from_reference:
                 return tuple(Nugget(claim) for text in question.sources for claim in split_claims(text))
@@ -175,6 +179,27 @@ class LexicalJudge(Judge):
         reasons += [self._reason(denied[0], "reference")] if denied else []
         share = 1 - len(denied) / max(len(judged), 1)
         return Rating(round(1 + 4 * overlap.value * share, 4), " ".join(reasons))
+
+    def _prefer(self, question: Prefer) -> Finding | JudgeError:
+        """The answer that agrees more with a reference and is supported more by the passages, each counting half."""
+        if question.rubric is not None:
+            return JudgeError(f"the lexical judge cannot compare answers by a rubric; {_WAY_OUT}")
+        if not (question.references or question.contexts):
+            return JudgeError(f"the lexical judge compares answers by a reference or passages; {_WAY_OUT}")
+        first, second = (self._quality(question, answer) for answer in (question.first, question.second))
+        gap = second - first
+        better = "tie" if abs(gap) < _NO_GAP else "second" if gap > 0 else "first"
+        values = {"first": f"{first:.2f}", "second": f"{second:.2f}"}
+        return Finding(better, self._say("lexical_judge.preference", **values), round(min(1.0, 0.5 + abs(gap)), 4))
+
+    def _quality(self, question: Prefer, answer: str) -> float:
+        grades = [self._correctness(answer, each, question.question) for each in question.references]
+        found = [max((each.checked_grade("preference") - 1) / 4 for each in grades)] if grades else []
+        claims = split_claims(answer)
+        if question.contexts and claims:
+            judged = self._verify(Verify(claims, question.contexts))
+            found.append(sum(each.verdict == "SUPPORTED" for each in judged) / len(judged))
+        return sum(found) / max(1, len(found))
 
     def _too_long(self, names: list[str]) -> JudgeError:
         held = f"{' and '.join(names)} together hold" if len(names) > 1 else f"the {names[0]} holds"

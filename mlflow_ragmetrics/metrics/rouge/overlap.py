@@ -29,7 +29,6 @@ Bools = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 Counts = Ints
 """Matched units, units of the answers and units of the references (rows), by pair (columns)."""
-Shares = NDArray[np.float64]
 
 _TOGETHER = 1_500_000  # characters that are counted together
 _LINE, _TEXT = 0, 1  # the ids of what ends a line and a text

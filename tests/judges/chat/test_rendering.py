@@ -25,6 +25,7 @@ CALLS: dict[str, list[Question[Any]]] = {
     "verify": [Verify(("It is red.", "It is\nold."), CHUNKS)],
     "verify with its question": [Verify(("It is red.",), CHUNKS, question=Q)],
     "related": [RelatedChunks(A, CHUNKS)],
+    "related with its question": [RelatedChunks("Red.", CHUNKS, question=Q)],
     "compact contexts": [RelatedChunks(A, CHUNKS), Verify(("It is red.",), CHUNKS), BIG],
     "compact directions": [Verify(("a",), (R,), "reference"), Verify(("r",), (A,), "answer", role="reference")],
     "grades": [Grade("correctness", A, Q, R), Grade("answer_relevance", A, Q)],

@@ -1,0 +1,286 @@
+"""Which answer is better: a judge reads both answers of a row, in both orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mlflow_ragmetrics.comparison.difference import Difference, Values, differences_of
+from mlflow_ragmetrics.core.document import Block, Folded, Heading, Line, Styled, number, shorten
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.question import Finding, Prefer, Steps, ask, together
+from mlflow_ragmetrics.core.score import Item, Message, Sample, Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
+from mlflow_ragmetrics.judges.chat.plan import Plans
+from mlflow_ragmetrics.judges.resolve import JudgeLike
+from mlflow_ragmetrics.report.gates import Check
+from mlflow_ragmetrics.report.pairing import Pairing, is_refused_rightly, pair
+from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report.summary import agreement_lines
+from mlflow_ragmetrics.rows.results import Results, stored_samples
+from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.non_answers import is_indistinct
+
+_VALUES = {"A": 0.0, "tie": 0.5, "B": 1.0}
+_LABELS = {0.0: "no", 0.5: "tie", 1.0: "yes"}
+_KEY = "preferred"
+_SIMILAR = 0.2
+_FEWEST_SIMILAR = 30
+_MOST_FAILED = 0.05
+_LONGEST = 300
+
+
+@metric(name=_KEY, asks=("judge",))
+def preferred(
+    question: str,
+    metadata: Mapping[str, Any],
+    answer: str | None = None,
+    contexts: Sequence[str] | None = None,
+    history: Sequence[Message] | None = None,
+    *,
+    rubric: str | None = None,
+) -> Steps[Score]:
+    """1.0 where B's ``answer`` is preferred to A's in both orders, 0.0 where A's is, else 0.5: a tie.
+
+    ``metadata`` holds A's answer and the references. The items are what the judge chose in each order.
+    """
+    other, references = metadata["answer_a"], metadata["references"]
+    ruled = _by_rule(other, answer, references)
+    if ruled is not None:
+        return ruled
+    turns = tuple(f"{turn.role}: {turn.content}" for turn in history or ())
+    about = {"references": references, "contexts": tuple(contexts or ()), "history": turns, "rubric": rubric}
+    orders = Prefer(question, other, answer or "", **about), Prefer(question, answer or "", other, **about)
+    found = yield from together(*map(ask, orders))
+    one, two = _run(found[0], "A", "B"), _run(found[1], "B", "A")
+    items = tuple(map(_item, (one, two), found))
+    if one == two:
+        return Score(_VALUES[one], reason=found[0].reason, items=items)
+    told = f"the order decided: {one} with A's answer first, {two} with B's. {found[0].reason}"
+    return Score(0.5, reason=told, items=items)
+
+
+def _run(found: Finding, first: str, second: str) -> str:
+    """The run whose answer was chosen, or ``"tie"``."""
+    chosen = {"first": first, "second": second, "tie": "tie"}.get(found.verdict.casefold())
+    if chosen is None:
+        raise JudgeReplyError(f"{_KEY}: the judge chose {found.verdict!r}, none of first, second and tie", metric=_KEY)
+    return chosen
+
+
+def _item(run: str, found: Finding) -> Item:
+    return Item("sentence", run, reason=found.reason, support=found.support)
+
+
+def _by_rule(a: str | None, b: str | None, references: tuple[str, ...]) -> Score | None:
+    """The score without a call: equal answers tie, a missing or non-answer loses, unless the reference is one too."""
+    silent = is_indistinct(a), is_indistinct(b)
+    if all(silent):
+        return Score(0.5, reason="by rule: neither run answers", details={"rule": "no_answer"})
+    if a is not None and b is not None and a.split() == b.split():
+        return Score(0.5, reason="by rule: the answers are identical", details={"rule": "identical"})
+    if not any(silent) or is_refused_rightly(a if silent[0] else b, references):
+        return None
+    loser = "A" if silent[0] else "B"
+    return Score(float(silent[0]), reason=f"by rule: {loser} gives no answer", details={"rule": "no_answer"})
+
+
+@dataclass(frozen=True, eq=False)
+class Preference(Mapping[str, Any]):
+    """Whose answers are preferred, as a mapping of figures; ``None`` where too few rows, or none, say it.
+
+    ``wins``: rows in which B's answer is preferred in both orders; ``losses``: A's; ``ties``: all other judged rows.
+    ``win_rate``: wins and half of the ties as a share of these rows (0 to 1), with its 95 % interval, ``ci_low`` and
+    ``ci_high``, over rows or groups. ``verdict``: that of ``Difference``, of the share of B's less that of A's.
+    ``flip_rate``: the share of the rows asked in which the choice changed with the order. ``n_by_rule``: rows decided
+    without a call. ``n_error``: rows not judged. ``n_similar_length``: rows asked whose answers differ in length by
+    less than 20 %; ``win_rate_similar_length`` is theirs. ``rows``: the most decisive rows: ``id``, ``question``, the
+    run ``preferred`` (``"A"`` or ``"B"``) and the ``reason``.
+    ``report`` has each row's score, reason, and choice in each order.
+    """
+
+    report: Report
+    difference: Difference
+    outcomes: Values
+    most: int
+
+    def __getitem__(self, name: str) -> Any:
+        return self._figures[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._figures)
+
+    def __len__(self) -> int:
+        return len(self._figures)
+
+    @cached_property
+    def _figures(self) -> dict[str, Any]:
+        found, asked = self.difference, self._asked
+        chosen = [item.text for row in self.report.rows for item in row.scores[_KEY].items]  # each judge, both orders
+        flips = [one != two for one, two in zip(chosen[::2], chosen[1::2], strict=True)]
+        similar = self.outcomes[asked & self._similar]
+        ends = {"ci_low": found.low, "ci_high": found.high}
+        return {
+            "wins": found.wins,
+            "losses": found.losses,
+            "ties": found.ties,
+            "win_rate": found.paired_mean_b,
+            **{name: None if end is None else (1 + end) / 2 for name, end in ends.items()},
+            "verdict": found.verdict,
+            "flip_rate": float(np.mean(flips)) if flips else None,
+            "n_by_rule": int((~np.isnan(self.outcomes) & ~asked).sum()),
+            "n_error": found.unscored_both,
+            "n_similar_length": int(similar.size),
+            "win_rate_similar_length": float(similar.mean()) if similar.size else None,
+            "rows": self._decisive,
+        }
+
+    @cached_property
+    def _asked(self) -> Values:
+        judged = [bool(row.scores[_KEY].items) for row in self.report.rows]
+        return np.array(judged, dtype=bool) & ~np.isnan(self.outcomes)
+
+    @cached_property
+    def _similar(self) -> Values:
+        texts = [(row.sample.metadata["answer_a"] or "", row.sample.answer or "") for row in self.report.rows]
+        lengths = np.array([[len(x.strip()), len(y.strip())] for x, y in texts], dtype=float)
+        return np.array(np.abs(lengths[:, 0] - lengths[:, 1]) < _SIMILAR * lengths.max(axis=1))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes the win rate doubtful: that length may decide, judges that failed, rows that were not judged."""
+        found = list(self.report.warnings)
+        judged, similar = self.outcomes[self._asked], self["n_similar_length"]
+        rate, reach = self["win_rate_similar_length"], (self["ci_high"] or 1) - (self["ci_low"] or 0)
+        if similar >= _FEWEST_SIMILAR and abs(rate - judged.mean()) > reach / 2:
+            among = f"the win rate is {judged.mean():.2f}, and {rate:.2f} among answers of similar length"
+            found.append(f"preference: the length of the answers may decide: {among}")
+        causes = [row.scores[_KEY].cause for row in self.report.rows if row.scores[_KEY].value is None]
+        if causes:
+            found.append(f"preference: {counted(len(causes), 'row')} could not be judged, such as: {causes[0]}")
+        return tuple(found)
+
+    @property
+    def sentence(self) -> str:
+        """Counts, win rate and verdict in one line."""
+        rows, rate = counted(self.difference.rows, "row"), number(self["win_rate"], 2)
+        interval = "" if self["ci_low"] is None else f" [{self['ci_low']:.2f}, {self['ci_high']:.2f}]"
+        return (
+            f"preference: B's answer is preferred in {self['wins']} of {rows}, A's in {self['losses']}, "
+            f"{self['ties']} tied: win rate {rate}{interval}, {self['verdict']}"
+        )
+
+    def check(self, name: str, failing: set[str]) -> Check:
+        """The gate; with "regressed" among ``failing`` it fails too if more than 5 % of the rows were not judged."""
+        lost = "regressed" in failing and self["n_error"] > _MOST_FAILED * len(self.report)
+        said = f"{name}: {self.sentence}; rows: {self.difference.accounted}"
+        return Check(f"{name}: preference", not (lost or self.difference.reaches(failing)), said)
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The figures in words, and the most decisive rows with their reasons."""
+        flips = "" if self["flip_rate"] is None else f": the order decided in {self['flip_rate']:.0%} of the rows asked"
+        asked = f"Asked in both orders ({', '.join(self.report.description['judge'])}){flips}"
+        similar, rate = self["n_similar_length"], self["win_rate_similar_length"]
+        length = f"{counted(similar, 'row')} asked with answers of similar length (less than 20 % apart)"
+        told = "too few to tell whether length decides" if similar < _FEWEST_SIMILAR else f"win rate {number(rate, 2)}"
+        ruled = f"; {self['n_by_rule']} decided by rule (identical answers tie, no answer loses)"
+        notes = [asked + (ruled if self["n_by_rule"] else ""), f"{length}: {told}"]
+        notes += agreement_lines([_KEY], self.report.metrics)
+        notes += [f"Rows: {self.difference.accounted}"]
+        lines = [Line(self.sentence), *(Line(note, "faint") for note in notes)]
+        return [Heading("Which answer is better"), *lines, *map(_row_block, self["rows"])]
+
+    @property
+    def _decisive(self) -> list[dict[str, str]]:
+        """The rows that most readers would decide in the same way, by the judge's estimate."""
+        is_decided = self._asked & (self.outcomes != 0.5)
+        rows = [row for row, decided in zip(self.report.rows, is_decided, strict=True) if decided]
+        rows = sorted(rows, key=_readers, reverse=True)[: self.most]
+        return [
+            {
+                "id": row.sample.id,
+                "question": row.sample.question or "",
+                "preferred": "B" if self.outcomes[row.index] else "A",
+                "reason": row.scores[_KEY].reason,
+            }
+            for row in rows
+        ]
+
+    def feedback_rows(self, traces: Sequence[str | None]) -> list[Row]:
+        """The rows whose answer by B has one of ``traces``, as feedback is written: yes, no or tie, and the reason."""
+        found = []
+        for row, value, trace in zip(self.report.rows, self.outcomes, traces, strict=True):
+            if trace is not None:
+                label = {} if np.isnan(value) else {"label": _LABELS[float(value)]}
+                score = row.scores[_KEY].with_details(**label)
+                found.append(Row(replace(row.sample, metadata={"trace_id": trace}), {_KEY: score}, row.index))
+        return found
+
+
+def _readers(row: Row) -> float:
+    return min((item.support or 0.5 for item in row.scores[_KEY].items), default=0.5)
+
+
+def _row_block(row: Mapping[str, str]) -> Folded:
+    title = f" {row['preferred']} preferred  {shorten(row['question'], _LONGEST)}"
+    return Folded(Line([Styled(row["id"], "strong"), title]), [Line(shorten(row["reason"], _LONGEST))])
+
+
+def preference_of(a: Results, b: Results, pairing: Pairing, suite: Suite, rows: int, **options: Any) -> Preference:
+    """The preference between the paired answers of A and B by the judges of ``suite``, its ``rows`` most decisive rows
+    kept; ``options`` are those of ``differences_of``."""
+    report = suite.evaluate_samples(answer_pairs(a, b, pairing))
+    given = [row.scores[_KEY].value for row in report.rows]
+    outcomes = np.array([np.nan if v is None else v if v in (0.0, 1.0) else 0.5 for v in given])  # 0.75 is no majority
+    (found,) = differences_of({"preference": (1 - outcomes, outcomes)}, **options)
+    found = replace(found, only_a=len(pairing.only_a), only_b=len(pairing.only_b))
+    return Preference(report, found, outcomes, rows)
+
+
+def preference_suite(judge: JudgeLike | Sequence[JudgeLike] | Suite, rubric: str | None = None) -> Suite:
+    """The suite that asks ``judge``, or the judges of a suite, which answer is better by ``rubric``; of several judges
+    the majority decides."""
+    if rubric is not None and not (isinstance(rubric, str) and rubric.strip()):
+        message = f"rubric={shown(rubric)} must be a text that says which answer is better"
+        raise InvalidOptionError(message, param="rubric")
+    suite = judge if isinstance(judge, Suite) else Suite([preferred], judge=judge)
+    metrics = [preferred(rubric=rubric)]
+    return suite.replace(metrics=metrics, weights=None, thresholds=None, name_prefix="", aggregate="median")
+
+
+def plan_preference(a: Results, b: Results, judge: Suite, rubric: str | None) -> Plans:
+    """What ``preference_of`` would cost; nothing is sent."""
+    samples = [replace(each, id=str(place)) for place, each in enumerate(answer_pairs(a, b, pair(a, b)))]
+    return preference_suite(judge, rubric).plan(samples)
+
+
+def answer_pairs(a: Results, b: Results, pairing: Pairing) -> list[Sample]:
+    """For each pair of rows a sample with B's answer, A's as ``answer_a``, and what both runs have in common."""
+    all_a, all_b = stored_samples(a), stored_samples(b)
+    samples = []
+    for name, place_a, place_b in zip(pairing.ids, pairing.rows_a, pairing.rows_b, strict=True):
+        x, y = all_a[place_a], all_b[place_b]
+        invalid = {**x.invalid, **y.invalid}
+        if x.question != y.question:
+            invalid["question"] = "the runs ask different questions in this row"
+        both = x.references or y.references, y.references or x.references
+        samples.append(
+            Sample(
+                id=name,
+                question=y.question,
+                answer=y.answer,
+                contexts=y.contexts if x.texts == y.texts else None,
+                history=y.history,
+                metadata={"answer_a": x.answer, "references": both[1] or () if both[0] == both[1] else ()},
+                invalid=invalid,
+            )
+        )
+    return samples

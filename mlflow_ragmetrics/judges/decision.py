@@ -1,0 +1,311 @@
+"""A judge that is a decision model: texts and typed questions in, probabilities out, no text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from importlib.resources import files
+from importlib.util import find_spec
+from itertools import count
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
+from zlib import crc32
+
+from langchain_core.runnables import Runnable
+from pydantic import ValidationError
+from typing_extensions import Unpack
+
+from mlflow_ragmetrics.core.question import (
+    Claims,
+    Finding,
+    Grade,
+    Nuggets,
+    Outcome,
+    Question,
+    Rating,
+    Related,
+    RelatedChunks,
+    Sufficiency,
+    Tone,
+    Verify,
+)
+from mlflow_ragmetrics.core.safe_text import keep_secret, redact
+from mlflow_ragmetrics.core.score import passes
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError, MissingExtraError
+from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage, bare_model
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.evidence import decided
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
+from mlflow_ragmetrics.judges.chat.retry import said_in
+from mlflow_ragmetrics.judges.chat.tasks import ChatRequest, Room
+from mlflow_ragmetrics.judges.resolve import DECISIONS, JudgeLike, judges_of
+from mlflow_ragmetrics.text.messages import said
+
+_NEEDS: Final = "decision models need langchain-core 1.8 or later: pip install -U langchain-core"
+_KINDS: Final = ("verify", "related_chunks", "sufficiency", "grade", "tone")
+_ABOUT_TEXT: Final = {"calls", "max_tokens", "seed", "structured", "temperature"}
+_LIKELY: Final = 0.5
+_SUMS_WITHIN: Final = 0.01
+_TONES: Final = {"cautious": 1.0, "neutral": 0.5, "misleading": 0.0}
+_GRADES: Final = ("1", "2", "3", "4", "5")
+_NUMBERED: Final = ("claims", "contexts", "history")
+
+
+class DecisionJudge(ChatJudge):
+    """Answers questions with a decision model of LangChain, which gives probabilities and writes no text.
+
+    ``model``: a ``BaseDecisionModel`` (langchain-core 1.8 or later), an ``OpenAIDecisions``, or the dotted path to such
+    a model, or to its class and the model's name (``"langchain_openai.decisions.OpenAIDecisions:/NAME"``, for which
+    ``base_url`` and ``api_key`` can be given). ``claims``: the judge that finds claims and nuggets.
+
+    A claim is SUPPORTED if the probability that the texts support it is ``support_threshold`` or more, else
+    CONTRADICTED if the probability that they contradict it is 0.5 or more. If both are, the finding is at odds with
+    itself and supports nothing. A grade is the expected value of its distribution. ``options`` are those of
+    ``ChatJudge`` about requests and prompts. ``InvalidOptionError`` names what cannot be used; ``MissingExtraError`` if
+    langchain-core is too old.
+    """
+
+    def __init__(
+        self, model: Any, claims: JudgeLike = "lexical", *, language: str = "en", **options: Unpack[JudgeKeywords]
+    ) -> None:
+        for name in sorted(_ABOUT_TEXT & options.keys()):
+            raise InvalidOptionError(f"DecisionJudge has no option {name!r}: its model writes no text", param=name)
+        if isinstance(model, str):
+            model = _imported(model, base_url=options.pop("base_url", None), api_key=options.pop("api_key", None))
+        options |= {"calls": "compact", "structured": False}
+        super().__init__(_sender_of(model), language=language, **options)
+        (self.claims,) = judges_of(claims, language=language)
+        questions = crc32(repr(_texts()).encode())
+        self._identity = f"{self.fingerprint};questions={questions:08x};claims={self.claims.fingerprint}"
+        self.fingerprint = self._identity if self.fingerprint and self.claims.fingerprint else None
+
+    def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
+        """One outcome per question. Claims and nuggets come from ``claims``; all others are asked in one request."""
+        handed = [each for each in questions if isinstance(each, (Claims, Nuggets))]
+        unjudged = [replace(each, passages=()) if isinstance(each, Claims) else each for each in handed]
+        asked = [each for each in questions if each.kind in _KINDS]
+        outcomes: dict[Question[Any], Outcome] = dict(zip(asked, super().answer(asked), strict=True))
+        outcomes.update(zip(handed, self.claims.answer(unjudged) if handed else (), strict=True))
+        unknown = f"{self.name}: a decision model does not answer questions of the kind"
+        return [outcomes.get(each, JudgeError(f"{unknown} {each.kind!r}")) for each in questions]
+
+    def new_room(self) -> Room:
+        """Replies have no length; prompts have that of the model's window, if it is known."""
+        return Room(self.form, sys.maxsize, self._client.model.window)
+
+    def messages(self, request: ChatRequest) -> list[ChatMessage]:
+        """State and questions of a request, as JSON."""
+        return [self._form(request).message()]
+
+    def _form(self, request: ChatRequest) -> _Form:
+        asked = [question for part in request.parts for question in part.questions]
+        form = _Form(self.name, sorted(asked, key=lambda each: not isinstance(each, RelatedChunks)))  # evidence first
+        for question in form.asked:
+            getattr(self, f"_{question.kind}")(form, question)
+        return form
+
+    def _ask(self, request: ChatRequest, needed: int) -> dict[Question[Any], Outcome]:
+        form = self._form(request)
+        form.receive(self._client.reply([form.message()], {"properties": {"model": {}}}).data or {})
+        if self.fingerprint and form.model != self.model.model:  # which model an alias means is known only now
+            self.fingerprint = f"{self._identity};answered by {form.model}"
+        return {question: self._read(form, question) for question in form.asked}
+
+    def _read(self, form: _Form, question: Question[Any]) -> Outcome:
+        try:
+            return getattr(self, f"_{question.kind}")(form, question)
+        except JudgeReplyError as error:
+            return error
+
+    def _verify(self, form: _Form, question: Verify) -> tuple[Finding, ...]:
+        claims, texts = form.place("claims", question.claims), form.place(question.against, question.passages)
+        if question.question is not None:
+            form.place("question", (question.question,))
+        related = form.related.get(texts, [])
+        evidence = ((related.index(max(related)) + 1, ""),) if related else ()
+        findings = []
+        for n in range(1, len(question.claims) + 1):
+            at = {"n": n, "claims": claims, "texts": texts}
+            support = form.probability("supported", **at)
+            against = form.probability("contradicted", **at)
+            reason = self._say("claim", form, support=support, against=against)
+            is_denied = passes(against, _LIKELY)
+            at_odds = is_denied and passes(support, self.options.support_threshold)
+            verdict = "CONTRADICTED" if is_denied and not at_odds else "NEUTRAL"
+            finding = decided(Finding(verdict, reason, support, at_odds=at_odds), self.options.support_threshold)
+            findings.append(finding if finding.verdict == "NEUTRAL" else replace(finding, quotes=evidence))
+        return tuple(findings)
+
+    def _related_chunks(self, form: _Form, question: RelatedChunks) -> tuple[Related, ...]:
+        text, texts = form.place(question.role, (question.text,)), form.place("contexts", question.chunks)
+        numbers = range(1, len(question.chunks) + 1)
+        shares = form.related[texts] = [form.probability("related", n=n, texts=texts, text=text) for n in numbers]
+        found = [(n, share) for n, share in enumerate(shares, 1) if passes(share, _LIKELY)]
+        return tuple([Related(n, reason=self._say("related", form, probability=share)) for n, share in found])
+
+    def _sufficiency(self, form: _Form, question: Sufficiency) -> Finding:
+        support = form.probability("sufficient", **form.place_all(question))
+        return Finding("", self._say("sufficiency", form, probability=support), support)
+
+    def _grade(self, form: _Form, question: Grade) -> Rating:
+        texts = ", ".join(form.place_all(question).values())
+        rubric = (question.rubric or self.prompts.texts[question.aspect]).strip()
+        shares = form.shares("grade", "Score", _GRADES, f"\n{rubric}", aspect=question.aspect, texts=texts)
+        grade = sum(float(each) * share for each, share in zip(_GRADES, shares, strict=True)) / sum(shares)
+        best = _GRADES[shares.index(max(shares))]
+        return Rating(grade, self._say("grade", form, grade=grade, best=best, probability=max(shares)))
+
+    def _tone(self, form: _Form, question: Tone) -> Rating:
+        labels = {tone: _texts()[tone] for tone in _TONES}
+        shares = form.shares("tone", "Choice", labels, **form.place_all(question))
+        tone = list(_TONES)[shares.index(max(shares))]
+        return Rating(_TONES[tone], self._say(f"tone.{tone}", form, probability=max(shares)))
+
+    def _say(self, code: str, form: _Form, **values: Any) -> str:
+        return said(f"decision.{code}", self.language, model=form.model, **values)
+
+
+class _Form:
+    """One request: texts by name and questions by id.
+
+    The same code runs twice: first it fills the form and gets placeholders, then it reads the answers in ``received``.
+    ``JudgeReplyError`` for an answer that is missing, extra or impossible.
+    """
+
+    def __init__(self, judge: str, asked: Sequence[Question[Any]]) -> None:
+        self.judge, self.asked, self.model = judge, asked, ""
+        self.state: dict[str, Any] = {}
+        self.questions: dict[str, tuple[str, str, Any]] = {}
+        self.related: dict[str, list[float]] = {}
+        self._received: Mapping[str, Any] | None = None
+
+    def place(self, name: str, texts: Sequence[str]) -> str:
+        """Put the texts in the state, numbered if they are a list; returns their name there, as in ``reference_2``."""
+        value = {str(n): text for n, text in enumerate(texts, 1)} if name in _NUMBERED else texts[0]
+        return _name_in(self.state, "passages" if name == "contexts" else name, value)
+
+    def place_all(self, question: Question[Any]) -> dict[str, str]:
+        """Put all texts of the question in the state; returns their names there by the question's own."""
+        return {name: self.place(name, texts) for name, texts in question.named_texts().items() if texts}
+
+    def message(self) -> ChatMessage:
+        """The request as JSON, by which its tokens are counted."""
+        return "state", json.dumps({"state": self.state, "questions": self.questions}, ensure_ascii=False)
+
+    def receive(self, data: Mapping[str, Any]) -> None:
+        """Take the response, whose answers must all have been asked for."""
+        self.model = redact(str(data.get("model")))
+        self._received = data.get("answers") or {}
+        self.related.clear()
+        for name in sorted(self._received.keys() - self.questions.keys()):
+            raise JudgeReplyError(f"{self.judge}: the response answers {name!r}, which was not asked")
+
+    def probability(self, code: str, **at: Any) -> float:
+        """The probability of yes to the question ``code`` about the texts ``at`` these names."""
+        return self.shares(code, "Noul", ("yes",), **at)[0]
+
+    def shares(self, code: str, kind: str, labels: Collection[str], rubric: str = "", **at: Any) -> list[float]:
+        """The probability of each label, or of each level of a score."""
+        asked = (kind, f"{_texts()['rule']}\n{_texts()[code].format(**at)}{rubric}", labels)
+        name = _name_in(self.questions, "_".join([code, *map(str, at.values())]).replace(", ", "_"), asked)
+        if self._received is None:
+            return [1 / len(labels)] * len(labels)
+        answer: Mapping[str, Any] = self._received.get(name) or {}
+        if answer.get("type") == "refusal":
+            raise JudgeReplyError(f"{self.judge}: the model refused to answer {name!r}", code="refused")
+        given: Mapping[str, Any] = answer.get("probabilities") or {"yes": answer.get("noul", answer.get("probability"))}
+        keys = [str(n) for n in range(len(labels))] if kind == "Score" else list(labels)
+        shares: list[Any] = [given.get(key) for key in keys]
+        if given.keys() != {*keys} or not all(isinstance(each, (int, float)) and 0 <= each <= 1 for each in shares):
+            raise JudgeReplyError(f"{self.judge}: {name!r} needs a probability for {', '.join(keys)}, not {answer}")
+        if kind != "Noul" and abs(sum(shares) - 1) > _SUMS_WITHIN:
+            raise JudgeReplyError(f"{self.judge}: the probabilities for {name!r} have the sum {sum(shares):.4g}, not 1")
+        return shares
+
+
+def _name_in(taken: dict[str, Any], name: str, value: Any) -> str:
+    """Put the value in ``taken``; returns its name, which is ``name_2`` and so on if another value has that name."""
+    names = (name if n == 1 else f"{name}_{n}" for n in count(1))
+    return next(each for each in names if taken.setdefault(each, value) == value)
+
+
+@lru_cache(maxsize=1)
+def _texts() -> dict[str, str]:
+    """The texts of all questions by name."""
+    lines = (files("mlflow_ragmetrics.judges") / "decision_questions.txt").read_text(encoding="utf-8").splitlines()
+    return {name: text for name, _, text in (line.partition(": ") for line in lines)}
+
+
+@dataclass(frozen=True, eq=False)
+class _Sender(Runnable[Any, Any]):
+    """A decision model as chat models are called: the request is a message of JSON, and so is the reply.
+
+    ``model`` is the name of ``decides``.
+    """
+
+    model: str
+    decides: Any
+
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+        """The response as JSON, with its usage; ``JudgeReplyError`` if it is not of the form of a response."""
+        asked, forms = json.loads(input[0][1]), _forms_of(self.decides)
+        root, yes, labelled = "state", "Noul", {"Choice": "criteria", "Score": "criteria"}
+        if not hasattr(forms, yes):  # langchain-openai has other names for the same
+            root, yes, labelled = "input", "Predicate", {"Choice": "choices", "Score": "levels"}
+        questions = {}
+        for name, (kind, text, labels) in asked["questions"].items():
+            typed = {labelled[kind]: labels} if kind in labelled else {}
+            questions[name] = getattr(forms, kind if typed else yes)(instructions=text, **typed)
+        try:
+            response = self.decides.invoke({root: asked["state"], "questions": questions}, config)
+        except Exception as error:
+            for fault in (error, error.__cause__):
+                if isinstance(fault, ValidationError):
+                    said_of = f"{'.'.join(map(str, fault.errors()[0]['loc']))}: {fault.errors()[0]['msg']}"
+                    raise JudgeReplyError(f"{self.model}: the response is not valid: {said_of}") from None
+            raise
+        if not isinstance(getattr(response, "answers", None), Mapping):
+            raise JudgeReplyError(f"{self.model}: {type(response).__name__} is of another version of langchain-core")
+        usage = {name: number for name, number in dict(response.usage or {}).items() if number}
+        return SimpleNamespace(content=response.model_dump_json(), usage_metadata=usage)
+
+
+def _forms_of(model: Any) -> ModuleType:
+    """The module with the kinds of questions that the model takes."""
+    kind = next((each for each in type(model).__mro__ if DECISIONS.match(each.__module__)), None)
+    if kind is not None:
+        return import_module(".".join(kind.__module__.split(".")[:2]))
+    if find_spec("langchain_core.decisions") is None:
+        raise MissingExtraError(_NEEDS)
+    message = f"model={type(model).__name__} is not a decision model; give one without fallbacks, or the path to one"
+    raise InvalidOptionError(message, param="model")
+
+
+def _sender_of(model: Any) -> _Sender:
+    """The model without retries of its own, which would escape the limits on calls and cost."""
+    bare, _ = bare_model(model)
+    keep_secret(bare)
+    _forms_of(bare)
+    if getattr(bare, "max_retries", 0) != 0:
+        bare = bare.model_copy(update={"max_retries": 0})
+        bare.__dict__.pop("_client", None)  # made with the retries
+    return _Sender(bare.model, bare)
+
+
+def _imported(path: str, **options: Any) -> Any:
+    """The object with the dotted path, or what the class with that path makes for ``:/NAME``, the name of a model."""
+    place, _, name = path.partition(":")
+    module, _, attribute = place.rpartition(".")
+    given = {option: value for option, value in options.items() if value is not None}
+    try:
+        found = getattr(import_module(module), attribute)
+        return found(model=name.lstrip("/"), **given) if name else found
+    except Exception as error:  # anybody's module
+        if isinstance(error, ImportError) and error.name == "langchain_core.decisions":
+            raise MissingExtraError(_NEEDS) from error
+        message = f"the judge {redact(path)!r} cannot be made: {said_in(error)}"
+        raise InvalidOptionError(message, param="judge") from error

@@ -1,0 +1,290 @@
+"""Pairs the rows of two evaluations, and checks that both were measured alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from mlflow_ragmetrics.core.definition import Definition
+from mlflow_ragmetrics.core.document import shorten
+from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.score import LARGEST
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.registry import metric_of
+from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.rows.values import decoded
+from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.non_answers import is_error_text, is_indistinct
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NAMED = 5
+_TEXTS = ("answer", "reference")
+Column = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Positions of the paired rows in both tables, and the names of the rows that have no partner."""
+
+    ids: tuple[str, ...]
+    rows_a: tuple[int, ...]
+    rows_b: tuple[int, ...]
+    by: Literal["id", "content"]
+    only_a: tuple[str, ...] = ()
+    only_b: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def select(self, a: pd.Series[Any], b: pd.Series[Any]) -> tuple[Column, Column]:
+        """A column of each table in the order of the pairs; what is missing is NaN."""
+        return numbers_of(a)[list(self.rows_a)], numbers_of(b)[list(self.rows_b)]
+
+    def failed(self, a: Results, b: Results) -> tuple[Column, Column]:
+        """Which pairs failed in A, and which in B: see ``failed_rows``; or have contexts on the other side only."""
+        rows_a, rows_b = list(self.rows_a), list(self.rows_b)
+        bare_a, bare_b = _contextless(a.table)[rows_a], _contextless(b.table)[rows_b]
+        return failed_rows(a)[rows_a] | (bare_a & ~bare_b), failed_rows(b)[rows_b] | (bare_b & ~bare_a)
+
+
+def pair(a: Results, b: Results) -> Pairing:
+    """Rows paired by id; by question and reference where ids are missing, repeated or not shared.
+
+    ``InvalidDataError`` when no row has a partner.
+    """
+    ids_a, ids_b = _ids(a.table), _ids(b.table)
+    pairing = _by("id", a, ids_a, b, ids_b)
+    if not len(pairing):
+        pairing = _by("content", a, _contents(a.table), b, _contents(b.table))
+        if ids_a and ids_b:
+            note = f"{a.name} and {b.name} share no id: their rows are paired by question and reference"
+            pairing = replace(pairing, warnings=(note, *pairing.warnings))
+    if not len(pairing):
+        message = f"{a.name} and {b.name} have no row in common, by id or by question; compare runs over the same data"
+        raise InvalidDataError(message)
+    return pairing
+
+
+def _by(how: Literal["id", "content"], a: Results, names_a: list[str], b: Results, names_b: list[str]) -> Pairing:
+    places = {name: place for place, name in enumerate(names_b)}
+    shared = [(name, place, places[name]) for place, name in enumerate(names_a) if name in places]
+    common = {name for name, _, _ in shared}
+    only_a = tuple(name for name in names_a if name not in common)
+    only_b = tuple(name for name in names_b if name not in common)
+    rows_a, rows_b = tuple(row for _, row, _ in shared), tuple(row for _, _, row in shared)
+    ids = tuple(name.splitlines()[0] if name else str(place) for name, place, _ in shared)
+    pairing = Pairing(ids, rows_a, rows_b, how, only_a, only_b)
+    warnings = [_unmatched(each.name, only) for each, only in ((a, only_a), (b, only_b)) if only]
+    changed = [name for name, _, _ in _differing("question", a, b, pairing)]
+    if changed:
+        warnings.append(f"rows with the same id have different questions: {len(changed)} ({_listed(changed)})")
+    return replace(pairing, warnings=tuple(warnings))
+
+
+def _unmatched(name: str, rows: Sequence[str]) -> str:
+    has, is_ = ("has", "is") if len(rows) == 1 else ("have", "are")
+    return f"{counted(len(rows), 'row')} of {name} {has} no partner and {is_} left out ({_listed(rows)})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(" ".join(name.split()) for name in names[:_NAMED])
+    return f"{shown}, …" if len(names) > _NAMED else shown
+
+
+def _differing(name: str, a: Results, b: Results, pairing: Pairing) -> list[tuple[str, str, str]]:
+    """The pairs whose texts in the column ``name`` differ: id and both texts; none if a table lacks the column."""
+    if not all(name in each.table.columns for each in (a, b)):
+        return []
+    texts_a, texts_b = (column_texts(each.table, name) for each in (a, b))
+    texts = ((texts_a[row_a], texts_b[row_b]) for row_a, row_b in zip(pairing.rows_a, pairing.rows_b, strict=True))
+    return [(each, x, y) for each, (x, y) in zip(pairing.ids, texts, strict=True) if x != y]
+
+
+def _ids(table: pd.DataFrame) -> list[str]:
+    if "id" not in table.columns:
+        return []
+    ids = [_text(value) for value in table["id"]]
+    return [] if "" in ids or len(set(ids)) < len(ids) else ids
+
+
+def _contents(table: pd.DataFrame) -> list[str]:
+    columns = [table[name].tolist() for name in ("question", "reference") if name in table.columns]
+    seen: Counter[str] = Counter()
+    names = []
+    for row in zip(*columns, strict=True):
+        name = "\n".join(map(_text, row))
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}\n{seen[name]}")
+    return [] if not any(name.strip() for name in names) else names
+
+
+def _text(value: Any) -> str:
+    value = decoded(value)  # Parquet and CSV hold a list as JSON
+    if isinstance(value, (list, tuple)):
+        return "\n".join(map(str, value))
+    return "" if value is None or value != value else str(value)
+
+
+def numbers_of(column: pd.Series[Any]) -> Column:
+    """The values of a column; NaN for what is missing or on no scale."""
+    import pandas as pd
+
+    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    return np.where(np.abs(values) <= LARGEST, values, np.nan)
+
+
+def measured(results: Results, key: str, column: str | None = None) -> pd.Series[Any]:
+    """The scores of ``key``, or a column beside them, but for those that a rule gave, as for rows without context."""
+    ruled = f"{key}_measured"
+    values = results.table[column or key]
+    return values if ruled not in results.table.columns else values.where(is_true(results.table[ruled]))
+
+
+def is_true(column: pd.Series[Any]) -> pd.Series[bool]:
+    """Truth as it was written, also in CSV."""
+    return column.astype(str).str.lower().eq("true")
+
+
+def metric_spans(scores: Mapping[str, tuple[Column, Column]]) -> dict[str, float]:
+    """The largest difference that each metric can have, by its range; if that is unknown 1, or what the scores show."""
+    found = {}
+    for key, sides in scores.items():
+        values, known = np.concatenate(sides), definition_of(key)
+        seen = float(np.ptp(values[~np.isnan(values)])) if not np.isnan(values).all() else 0.0
+        found[key] = max(1.0 if known is None else known.range[1] - known.range[0], seen)
+    return found
+
+
+def column_texts(table: pd.DataFrame, name: str) -> list[str]:
+    """The texts of a column without the blanks around them; empty where there is none."""
+    return [_text(value).strip() for value in table[name]] if name in table.columns else [""] * len(table)
+
+
+def failed_rows(results: Results) -> Column:
+    """Which rows have no answer, or a failed score: they are lost to the metrics that did not measure them.
+
+    Refusing a question whose reference refuses it too is right: such a row is not lost.
+    """
+    table = results.table
+    failed = np.zeros(len(table), dtype=bool)
+    for key in results.keys:
+        failed |= table[f"{key}_status"].eq("error").to_numpy(dtype=bool, na_value=False)
+    for place, (answer, reference) in enumerate(zip(*(column_texts(table, n) for n in _TEXTS), strict=True)):
+        if is_indistinct(answer):
+            failed[place] = not is_refused_rightly(answer, [reference] if reference else [])
+    return failed
+
+
+def is_refused_rightly(answer: str | None, references: Sequence[str]) -> bool:
+    """Whether an answer that is none is right, since the reference is none either; an error text never is."""
+    return bool(answer and not is_error_text(answer)) and any(map(is_indistinct, references))
+
+
+def _contextless(table: pd.DataFrame) -> Column:
+    held = table["contexts"] if "contexts" in table.columns else [None] * len(table)
+    return np.array([not has_contexts(each) for each in held], dtype=bool)
+
+
+def has_contexts(value: Any) -> bool:
+    """Whether a table's cell holds a context that is not blank, as a list or as text."""
+    return _text(value).strip() != ""
+
+
+def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[str], allow_different: bool) -> list[str]:
+    """A warning that names the rows whose reference differs between the runs. A missing reference is no difference.
+
+    ``InvalidOptionError`` if one of the metrics ``keys`` reads references, unless ``allow_different``.
+    """
+    pairs = _differing("reference", a, b, pairing)
+    changed = [name for name, text_a, text_b in pairs if text_a and text_b]
+    if not changed:
+        return []
+    found = f"{counted(len(changed), 'row')} of {a.name} and {b.name} have different references ({_listed(changed)})"
+    reading = [key for key in keys if reads_reference(key)]
+    if reading and not allow_different:
+        message = (
+            f"reference: {found}, which {', '.join(reading)} read; score both runs with the same references, or pass "
+            "allow_different=True (--allow-different)"
+        )
+        raise InvalidOptionError(message, param="allow_different")
+    return [found]
+
+
+def definition_of(key: str) -> Definition | None:
+    """What is known of the metric with this key; ``None`` for composites and for metrics that are not installed."""
+    try:
+        found = metric_of(key)
+    except InvalidOptionError:
+        return None
+    return found.definition if isinstance(found, Metric) else None
+
+
+def reads_reference(key: str) -> bool:
+    """Whether the metric takes references; an unknown metric may."""
+    known = definition_of(key)
+    return known is None or "reference" in (*known.required, *known.optional)
+
+
+_MEASURE = {
+    "judge": "judge",
+    "judge_versions": "judge or prompt version",
+    "metrics": "suite",
+    "weights": "weights",
+    "thresholds": "thresholds",
+    "embeddings": "embeddings",
+}
+_LONGEST = 80
+
+
+def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
+    """Warnings where ``allow_different``, else an ``InvalidOptionError``, when judge, prompts or suite differ.
+
+    Judges that nothing identifies are not known to be the same: that is a warning.
+    """
+    phrases = [  # what only one side records is not compared
+        f"{name} ({_brief(a.description[entry])} / {_brief(b.description[entry])})"
+        for entry, name in _MEASURE.items()
+        if entry in a.description and entry in b.description and _same(a, entry) != _same(b, entry)
+    ]
+    unknown = [each.name for each in (a, b) if not any(entry in each.description for entry in _MEASURE)]
+    warnings = [f"{name} does not say which judge and suite scored it" for name in unknown]
+    nameless = sorted(set(_unidentified(a)) & set(_unidentified(b)))
+    if nameless:
+        told = f"{a.name} and {b.name} were judged by {', '.join(nameless)}, of which no version or prompts are known"
+        warnings.append(f"{told}: whether that is the same judge cannot be told, nor whether a difference is its own")
+    calls = [each.description.get("calls") or None for each in (a, b)]
+    if None not in calls and calls[0] != calls[1]:
+        told = f"the judge was asked in other calls ({_brief(calls[0])} / {_brief(calls[1])})"
+        warnings.append(f"{a.name} and {b.name}: {told}; give both the same calls= to compare answers alone")
+    if not phrases:
+        return warnings
+    found = f"{a.name} and {b.name} were not measured alike: {'; '.join(phrases)}"
+    if not allow_different:
+        message = f"{found}; score both with one suite, or pass allow_different=True (--allow-different)"
+        raise InvalidOptionError(message, param="allow_different")
+    return [*warnings, found]
+
+
+def _unidentified(results: Results) -> list[str]:
+    """The judges of which nothing tells one version from another."""
+    versions = results.description.get("judge_versions")
+    return [name for name, version in versions.items() if not version] if isinstance(versions, dict) else []
+
+
+def _same(results: Results, entry: str) -> Any:
+    """The entry in a form in which order does not count."""
+    value = results.description[entry]
+    return sorted(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _brief(value: Any) -> str:
+    parts = [f"{key} {each}" for key, each in value.items()] if isinstance(value, dict) else value
+    text = ", ".join(map(str, parts)) if isinstance(parts, (list, tuple)) else str(parts)
+    return shorten(text or "none", _LONGEST)

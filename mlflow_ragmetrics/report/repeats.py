@@ -1,0 +1,77 @@
+"""How far the same evaluation, done again, gives the same result: what a judge adds of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.report.pairing import check_alike, pair
+from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
+from mlflow_ragmetrics.statistics.resampling import Matrix
+from mlflow_ragmetrics.statistics.sample_size import crossed_interval
+
+
+def repeatability(runs: Sequence[Source]) -> dict[str, float]:
+    """Figures of evaluations of the same data, with the judge's cache off: at least two.
+
+    ``<key>/repeat_sd``: the standard deviation of a row's score between runs, root mean square over the rows that all
+    runs scored. ``<key>/flip_rate``: the share of such rows that do not pass in all runs or in none, where there is a
+    threshold. ``repeat/item_flip_rate``: the share of claims and chunks, found by all runs, whose verdict is not
+    always the same. ``<key>/repeat_mean``, ``/repeat_ci_low``, ``/repeat_ci_high``: the
+    mean over all runs and its interval, where each row counts once, by its own mean: repeats are crossed with rows, not
+    more rows. ``repeat/n_repeats``: how many runs there are. ``InvalidOptionError`` for fewer than two, or runs that
+    were measured differently.
+    """
+    results = [results_of(run, f"run {number}") for number, run in enumerate(runs, 1)]
+    if len(results) < 2:
+        raise InvalidOptionError("repeatability needs at least two evaluations of the same data", param="runs")
+    first, *others = results
+    for other in others:
+        check_alike(first, other, allow_different=False)
+    figures: dict[str, float] = {"repeat/n_repeats": len(results)}
+    names = results_groups(first)
+    groups = None if names is None else np.array(names)
+    for key in first.keys:
+        scores, complete = _columns(results, key)
+        if scores.size:
+            figures[f"{key}/repeat_sd"] = float(np.sqrt(scores.var(axis=0, ddof=1).mean()))
+            figures |= _crossed(key, scores.T, None if groups is None else groups[complete])
+        passes, _ = _columns(results, f"{key}_passed")
+        if passes.size:
+            figures[f"{key}/flip_rate"] = float((passes != passes[0]).any(axis=0).mean())
+    return figures | _item_flips(results)
+
+
+def _crossed(key: str, scores: Matrix, groups: Any) -> dict[str, float]:
+    """Mean and interval of a rows × repeats matrix."""
+    figures = {"repeat_mean": float(np.sort(scores.mean(axis=1)).mean())}
+    interval = crossed_interval(scores, groups=groups)
+    if interval is not None:
+        figures |= {"repeat_ci_low": interval[0], "repeat_ci_high": interval[1]}
+    return {f"{key}/{name}": value for name, value in figures.items()}
+
+
+def _columns(results: Sequence[Results], name: str) -> tuple[Matrix, Any]:
+    """A runs × rows matrix of the rows that have a value in every run, and which rows these are; empty where a run has
+    no such column."""
+    first = results[0]
+    if not all(name in each.table.columns for each in results):
+        return np.empty((0, 0)), np.zeros(len(first.table), dtype=bool)
+    matrix = np.full((len(results), len(first.table)), np.nan)
+    for place, each in enumerate(results):
+        pairing = pair(first, each)
+        matrix[place, list(pairing.rows_a)] = pairing.select(first.table[name], each.table[name])[1]
+    complete = ~np.isnan(matrix).any(axis=0)
+    return matrix[:, complete], complete
+
+
+def _item_flips(results: Sequence[Results]) -> dict[str, float]:
+    columns = ["id", "metric", "kind", "text"]
+    verdicts = [dict(zip(map(tuple, r.items[columns].values), r.items["verdict"], strict=True)) for r in results]
+    common = set.intersection(*map(set, verdicts))
+    if not common:
+        return {}
+    return {"repeat/item_flip_rate": sum(len({each[item] for each in verdicts}) > 1 for item in common) / len(common)}

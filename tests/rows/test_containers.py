@@ -1,0 +1,195 @@
+"""The same rows are the same samples, whichever container they come in."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import mlflow
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlflow.entities import AssessmentSource, SpanType
+from mlflow.tracing.client import TracingClient
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.rows import read_samples
+
+Rows = list[dict[str, Any]]
+
+# "\0" ends a text for some readers of CSV, and lone surrogates are no text
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12)
+TELLING = st.sampled_from(
+    ["nan", "NaN", "None", "N/A", "null", "<NA>", "Anna.", "[1] says so", "{x}", "1925", " d1", "Да"]
+)
+WORDS = st.one_of(TEXTS, TELLING)
+KNOWN = st.one_of(WORDS, st.none())
+LISTS = st.one_of(st.none(), st.lists(WORDS, max_size=3))
+CHUNKS = st.one_of(st.none(), st.lists(st.fixed_dictionaries({"text": WORDS, "id": WORDS}), max_size=3))
+NUMBERS = st.one_of(st.none(), st.lists(st.integers(0, 99).map(float), max_size=3))
+OUTPUTS = st.fixed_dictionaries({"answer": WORDS, "contexts": st.lists(WORDS, min_size=1, max_size=3)})
+TURNS = st.lists(st.fixed_dictionaries({"role": st.just("user"), "content": WORDS}), min_size=1, max_size=2)
+MAPPINGS = {
+    "inputs": st.fixed_dictionaries({"question": WORDS}) | st.fixed_dictionaries({"messages": TURNS}),
+    "outputs": OUTPUTS,
+    "expectations": st.fixed_dictionaries({"expected_response": WORDS}),
+    "metadata": st.fixed_dictionaries({"topic": WORDS}),
+}
+COLUMNS = (
+    st.sampled_from(["question", "input", "user_input"]).map(lambda name: {name: KNOWN}),
+    st.sampled_from(["answer", "output", "response"]).map(lambda name: {name: KNOWN}),
+    st.sampled_from([KNOWN, LISTS]).map(lambda values: {"reference": values}),
+    st.sampled_from(["contexts", "retrieved_contexts"]).flatmap(
+        lambda name: st.sampled_from([LISTS, CHUNKS, KNOWN]).map(lambda values: {name: values})
+    ),
+    st.sampled_from([LISTS, NUMBERS]).map(lambda values: {"retrieved_doc_ids": values, "gold_doc_ids": values}),
+    st.just(MAPPINGS),
+)
+
+
+def _tables(columns: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Rows]:
+    """Rows with ids, so that an empty one is no blank line in a CSV file."""
+    rows = st.lists(st.fixed_dictionaries(columns), min_size=1, max_size=4)
+    return rows.map(lambda found: [{"id": f"r{number}", **row} for number, row in enumerate(found)])
+
+
+def _merged(parts: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    return {name: values for part in parts for name, values in part.items()}
+
+
+ROWS = st.one_of(st.tuples(*COLUMNS[:5]).map(_merged), COLUMNS[5]).flatmap(_tables)
+
+
+def _json_cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
+
+
+def _delimited(delimiter: str, cell: Callable[[Any], Any]) -> Callable[[Rows, Path], Any]:
+    def write(rows: Rows, folder: Path) -> Path:
+        path = folder / ("rows.csv" if delimiter == "," else "rows.tsv")
+        with open(path, "w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]), delimiter=delimiter, quoting=csv.QUOTE_ALL)
+            writer.writeheader()
+            writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
+        return path
+
+    return write
+
+
+def _lines(rows: Rows, folder: Path) -> Path:
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def _json(rows: Rows, folder: Path) -> Path:
+    path = folder / "rows.json"
+    path.write_text(json.dumps({"data": rows}), encoding="utf-8")
+    return path
+
+
+def _arrow_table(rows: Rows) -> pa.Table:
+    return pa.Table.from_pylist(rows)
+
+
+def _parquet(rows: Rows, folder: Path) -> Path:
+    path = folder / "rows.parquet"
+    pq.write_table(_arrow_table(rows), path)
+    return path
+
+
+def _arrow(rows: Rows, folder: Path) -> Path:
+    path, table = folder / "rows.arrow", _arrow_table(rows)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return path
+
+
+def _pandas_csv(rows: Rows, folder: Path) -> Path:
+    path = folder / "frame.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)  # lists and mappings in Python's form
+    return path
+
+
+def _parquet_to_csv(rows: Rows, folder: Path) -> Path:
+    path = folder / "printed.csv"
+    pd.read_parquet(_parquet(rows, folder)).to_csv(path, index=False)  # lists as NumPy prints them
+    return path
+
+
+CONTAINERS: dict[str, Callable[[Rows, Path], Any]] = {
+    "frame": lambda rows, folder: pd.DataFrame(rows),
+    "object frame": lambda rows, folder: pd.DataFrame(rows, dtype=object),
+    "jsonl": _lines,
+    "json": _json,
+    "csv": _delimited(",", _json_cell),
+    "tsv": _delimited("\t", _json_cell),
+    "python csv": _delimited(",", lambda value: value if value is None else str(value)),
+    "pandas csv": _pandas_csv,
+    "parquet": _parquet,
+    "parquet frame": lambda rows, folder: pd.read_parquet(_parquet(rows, folder)),
+    "arrow": _arrow,
+    "arrow table": lambda rows, folder: _arrow_table(rows),
+}
+
+
+def _samples(data: Any) -> list[Sample]:
+    return [replace(sample, metadata={}, id="") for sample in read_samples(data)]
+
+
+@settings(max_examples=25)
+@given(rows=ROWS)
+@pytest.mark.parametrize("container", list(CONTAINERS))
+def test_the_same_rows_are_the_same_samples(
+    container: str, rows: Rows, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    expected = _samples(rows)
+    assert _samples(CONTAINERS[container](rows, tmp_path_factory.mktemp("rows"))) == expected
+
+
+@pytest.mark.parametrize("container", list(CONTAINERS))
+def test_only_text_tables_cannot_hold_a_blank_answer(container: str, tmp_path: Path) -> None:
+    rows = [{"id": "1", "answer": "Anna."}, {"id": "2", "answer": ""}]
+    answers = [sample.answer for sample in read_samples(CONTAINERS[container](rows, tmp_path))]
+    assert answers == ["Anna.", None if container.endswith(("csv", "tsv")) else ""]
+
+
+@pytest.mark.parametrize("container", list(CONTAINERS))
+def test_a_row_without_answer_is_scored_alike(container: str, tmp_path: Path) -> None:
+    rows = [{"id": "1", "answer": "Anna.", "reference": "Anna."}, {"id": "2", "answer": None, "reference": "Bea."}]
+    report = rm.evaluate(CONTAINERS[container](rows, tmp_path), ["correctness"])
+    assert (report.metrics["correctness/mean"], report.metrics["correctness/n_measured"]) == (1.0, 1)
+    assert any("1 of 2 rows has no answer" in warning for warning in report.warnings)
+
+
+def test_mappings_in_numpy_s_print_are_read(tmp_path: Path) -> None:
+    rows = [{"inputs": {"question": "Who?"}, "outputs": {"answer": "Anna.", "contexts": ["Anna did.", "Bea did."]}}]
+    assert "array([" in _parquet_to_csv(rows, tmp_path).read_text()
+    assert _samples(_parquet_to_csv(rows, tmp_path)) == _samples(rows)
+
+
+@pytest.mark.skipif(not hasattr(TracingClient, "log_spans"), reason="this MLflow stores assessments on Databricks only")
+@settings(max_examples=5)
+@given(question=WORDS, answer=WORDS, contexts=st.lists(WORDS, min_size=1, max_size=3), reference=WORDS)
+def test_a_trace_is_the_sample_of_its_row(question: str, answer: str, contexts: list[str], reference: str) -> None:
+    random.seed(uuid4().int)  # hypothesis repeats what MLflow makes the ids of traces from
+    with mlflow.start_span("chain", span_type=SpanType.CHAIN) as root:
+        root.set_inputs({"question": question})
+        with mlflow.start_span("search", span_type=SpanType.RETRIEVER) as search:
+            search.set_outputs([{"page_content": text} for text in contexts])
+        root.set_outputs({"answer": answer})
+    mlflow.flush_trace_async_logging()
+    source = AssessmentSource(source_type="HUMAN", source_id="test")
+    mlflow.log_expectation(trace_id=root.trace_id, name="expected_response", value=reference, source=source)
+    row = {"question": question, "answer": answer, "contexts": contexts, "reference": reference}
+    assert _samples([mlflow.get_trace(root.trace_id, flush=True)]) == _samples([row])
