@@ -486,7 +486,7 @@ class Comparison:
             traces = row_traces(self.b.run_id, self.b.table)
             rows = self.preference.feedback_rows([traces[row] for row in self.pairing.rows_b])
             if rows:
-                log_feedback(rows, target)
+                log_feedback(rows, self.b.run_id or target)
         return target
 
 

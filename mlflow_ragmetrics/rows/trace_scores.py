@@ -32,11 +32,12 @@ def rows_of_traces(run: Run) -> list[Row]:
 
 def _scores(trace: Trace, run_id: str) -> dict[str, Score]:
     found = ((each, each.metadata or {}) for each in trace.info.assessments if each.valid is not False)
-    return {
+    scores = {
         metadata["ragmetrics.key"]: _score(each, metadata)
         for each, metadata in found
         if "ragmetrics.key" in metadata and metadata.get(_SOURCE_RUN, run_id) == run_id
     }
+    return {key: score for key, score in scores.items() if "label" not in score.details}  # that is of a comparison
 
 
 def _score(given: Assessment, metadata: Mapping[str, Any]) -> Score:

@@ -107,7 +107,6 @@ def test_show_compare_calibrate_and_evaluate_read_it() -> None:
     assert "rag_score" in shown
     assert "How tall is tower 1?" in shown
     comparison = rm.compare(ours, theirs)
-    assert [each.key for each in comparison.differences] == [each.key for each in rm.compare(theirs, ours).differences]
     assert {each.key for each in comparison.differences} == {*suite.keys}
     assert all(each.rows == len(ROWS) and each.difference == 0 for each in comparison.differences)
     for trace, good in zip(mlflow.search_traces(run_id=theirs, return_type="list"), (True, False, True), strict=True):
