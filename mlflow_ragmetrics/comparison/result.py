@@ -466,8 +466,9 @@ class Comparison:
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write page, table and plot into a run of its own, or the run ``run_id``; returns the run's id.
 
-        They are the artifacts ``compare_<A>.html``, ``.json`` (a table) and ``.png``; the run has no metrics. A
-        preference is also written onto the traces of B, as the assessment ``preferred`` (yes, no or tie).
+        They are the artifacts ``compare_<A>.html``, ``.json`` (a table) and ``.png``. The run has no metrics but
+        ``preference/<figure>``. A preference is also written onto the traces of B, as the assessment ``preferred``
+        (yes, no or tie).
         """
         from mlflow_ragmetrics.tracking.log_report import log_findings, safe_name
         from mlflow_ragmetrics.tracking.traces import log_feedback, row_traces
@@ -480,6 +481,7 @@ class Comparison:
             texts={f"compare_{name}.html": self.to_html()},
             tables={f"compare_{name}.json": self.table},
             plots={f"compare_{name}.png": self.plot()},
+            metrics={name: value for name, value in self.metrics.items() if name.startswith("preference/")},
             params={"a": self.a.run_id or self.a.name, "b": self.b.run_id or self.b.name},
         )
         if self.preference is not None:
