@@ -141,7 +141,7 @@ class Comparison:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """What is logged as run metrics: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …; nothing that is unknown."""
+        """All figures: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …; nothing that is unknown."""
         figures = {
             f"{each.key}/{name}": getattr(each, attribute)
             for each in self.differences
@@ -467,29 +467,31 @@ class Comparison:
         return intervals_plot(shown, self.title, about, band=(-self.tolerance, self.tolerance))
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write page, table, plot and metrics into the run of B, or into another one; returns the run's id.
+        """Write page, table and plot into a run of its own, or the run ``run_id``; returns the run's id.
 
-        ``run_id`` names another run. Where B is not a run: the active run, else a new one. The artifacts are
-        ``compare_<A>.html``, ``.json`` (a table) and ``.png``, the metrics ``vs_<A>/<key>/difference``, …. A preference
-        is also written onto the traces of B, as the assessment ``preferred`` (yes, no or tie).
+        They are the artifacts ``compare_<A>.html``, ``.json`` (a table) and ``.png``. The run has no metrics but
+        ``preference/<figure>``. A preference is also written onto the traces of B, as the assessment ``preferred``
+        (yes, no or tie).
         """
-        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log_report import log_findings, safe_name
         from mlflow_ragmetrics.tracking.traces import log_feedback, row_traces
 
         name = safe_name(self.a.name)
-        findings = Findings(
+        target = log_findings(
+            run_id,
+            run_name or f"compare {self.name}",
+            own=True,
             texts={f"compare_{name}.html": self.to_html()},
             tables={f"compare_{name}.json": self.table},
             plots={f"compare_{name}.png": self.plot()},
-            metrics={f"vs_{name}/{figure}": value for figure, value in self.metrics.items()},
-            params={f"compared_with_{name}": self.a.run_id or self.a.name},
+            metrics={name: value for name, value in self.metrics.items() if name.startswith("preference/")},
+            params={"a": self.a.run_id or self.a.name, "b": self.b.run_id or self.b.name},
         )
-        target = log_findings(findings, run_id or self.b.run_id, run_name or f"compare {self.name}")
         if self.preference is not None:
             traces = row_traces(self.b.run_id, self.b.table)
             rows = self.preference.feedback_rows([traces[row] for row in self.pairing.rows_b])
             if rows:
-                log_feedback(rows, target)
+                log_feedback(rows, self.b.run_id or target)
         return target
 
 
