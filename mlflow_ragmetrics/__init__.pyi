@@ -84,12 +84,12 @@ class _AnswerCorrectness(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _AnswerCorrectness:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 answer_correctness: _AnswerCorrectness
 
 class _AnswerRelevance(Metric):
-    """How well the answer addresses the question, as a judge grades it from 1 to 5."""
+    """How well the answer addresses the question, graded by a judge from 1 to 5."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -103,12 +103,12 @@ class _AnswerRelevance(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _AnswerRelevance:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 answer_relevance: _AnswerRelevance
 
 class _ChunkPrecision(Metric):
-    """Share of the retrieved chunks that state something which the answer says."""
+    """Share of the retrieved passages that state something the answer also states."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -123,12 +123,12 @@ class _ChunkPrecision(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _ChunkPrecision:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 chunk_precision: _ChunkPrecision
 
 class _CitationPrecision(Metric):
-    """Share of the answer's citations that back the sentence which they stand behind."""
+    """Share of the answer's citations that support their sentence."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -141,12 +141,12 @@ class _CitationPrecision(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _CitationPrecision:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 citation_precision: _CitationPrecision
 
 class _CitationRecall(Metric):
-    """Share of the answer's sentences that the passages which they cite back."""
+    """Share of the answer's sentences that their cited passages support."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -159,12 +159,12 @@ class _CitationRecall(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _CitationRecall:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 citation_recall: _CitationRecall
 
 class _Coherence(Metric):
-    """1.0 less a deduction for each broken, contradicting or repeated sentence."""
+    """1.0 minus a deduction for each incomplete, contradicting or repeated sentence."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -179,12 +179,12 @@ class _Coherence(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _Coherence:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 coherence: _Coherence
 
 class _ContentSafety(Metric):
-    """1.0 less 0.15 for each blocked word and each piece of personal data."""
+    """1.0 minus 0.15 for each blocked word and each piece of personal data."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -200,12 +200,12 @@ class _ContentSafety(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _ContentSafety:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 content_safety: _ContentSafety
 
 class _ContextF1(Metric):
-    """Harmonic mean of the precision and the recall of the retrieved documents."""
+    """Harmonic mean of precision and recall of the retrieved documents."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -220,7 +220,7 @@ class _ContextF1(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _ContextF1:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 context_f1: _ContextF1
 
@@ -240,7 +240,7 @@ class _ContextPrecision(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _ContextPrecision:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 context_precision: _ContextPrecision
 
@@ -260,12 +260,12 @@ class _ContextRecall(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _ContextRecall:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 context_recall: _ContextRecall
 
 class _ContextSufficiency(Metric):
-    """How likely it is that the retrieved contexts suffice to answer the question."""
+    """Probability that the retrieved passages suffice to answer the question."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -278,12 +278,12 @@ class _ContextSufficiency(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _ContextSufficiency:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 context_sufficiency: _ContextSufficiency
 
 class _ContextUtilization(Metric):
-    """Share of the reference's facts in the passages that the answer states: what generation makes of retrieval."""
+    """Share of the reference's facts in the passages that the answer states: how well generation uses retrieval."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -297,12 +297,12 @@ class _ContextUtilization(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _ContextUtilization:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 context_utilization: _ContextUtilization
 
 class _Correctness(Metric):
-    """How well the answer agrees with the reference, as a judge grades it from 1 to 5."""
+    """How well the answer agrees with the reference, graded by a judge from 1 to 5."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -316,12 +316,12 @@ class _Correctness(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _Correctness:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 correctness: _Correctness
 
 class _FactRecall(Metric):
-    """Share of the facts that the retrieved contexts cover."""
+    """Share of the facts that the retrieved passages support."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -337,7 +337,7 @@ class _FactRecall(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _FactRecall:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 fact_recall: _FactRecall
 
@@ -356,12 +356,12 @@ class _FactualCorrectness(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _FactualCorrectness:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 factual_correctness: _FactualCorrectness
 
 class _Faithfulness(Metric):
-    """Share of the answer's claims that the retrieved contexts support."""
+    """Share of the answer's claims that the retrieved passages support."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -376,7 +376,7 @@ class _Faithfulness(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _Faithfulness:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 faithfulness: _Faithfulness
 
@@ -395,7 +395,7 @@ class _HallucinationRate(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _HallucinationRate:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 hallucination_rate: _HallucinationRate
 
@@ -416,12 +416,12 @@ class _HitRateK(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _HitRateK:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 hit_rate_k: _HitRateK
 
 class _LexicalFactuality(Metric):
-    """Share of the answer's sentences of which at least half of the words occur in the reference."""
+    """Share of the answer's sentences with at least half of their terms in the reference."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -435,12 +435,12 @@ class _LexicalFactuality(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _LexicalFactuality:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 lexical_factuality: _LexicalFactuality
 
 class _LexicalGroundedness(Metric):
-    """Share of the answer's words that occur in the question and the reference."""
+    """Share of the answer's terms that occur in the question and the reference."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -455,7 +455,7 @@ class _LexicalGroundedness(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _LexicalGroundedness:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 lexical_groundedness: _LexicalGroundedness
 
@@ -474,7 +474,7 @@ class _LexicalRelevance(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _LexicalRelevance:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 lexical_relevance: _LexicalRelevance
 
@@ -494,7 +494,7 @@ class _Map(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _Map:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 map: _Map
 
@@ -514,12 +514,12 @@ class _Mrr(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _Mrr:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 mrr: _Mrr
 
 class _Ndcg(Metric):
-    """How far in front the relevant documents are ranked among the first k."""
+    """Normalised discounted cumulative gain: how high the relevant documents rank among the first k."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -535,12 +535,12 @@ class _Ndcg(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _Ndcg:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 ndcg: _Ndcg
 
 class _NoiseSensitivityIrrelevant(Metric):
-    """Share of the answer's claims that are wrong and come from passages without any fact of the reference alone."""
+    """Share of the answer's claims that are wrong and come only from irrelevant passages; lower is better."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -554,12 +554,12 @@ class _NoiseSensitivityIrrelevant(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _NoiseSensitivityIrrelevant:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 noise_sensitivity_irrelevant: _NoiseSensitivityIrrelevant
 
 class _NoiseSensitivityRelevant(Metric):
-    """Share of the answer's claims that are wrong and come from a passage with facts of the reference."""
+    """Share of the answer's claims that are wrong and come from a relevant passage; lower is better."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -573,7 +573,7 @@ class _NoiseSensitivityRelevant(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _NoiseSensitivityRelevant:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 noise_sensitivity_relevant: _NoiseSensitivityRelevant
 
@@ -594,12 +594,12 @@ class _NuggetRecall(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _NuggetRecall:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 nugget_recall: _NuggetRecall
 
 class _PrecisionK(Metric):
-    """Share of the first k ranks that hold a relevant document."""
+    """Share of the first k ranks with a relevant document."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -615,7 +615,7 @@ class _PrecisionK(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _PrecisionK:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 precision_k: _PrecisionK
 
@@ -638,12 +638,12 @@ class _RecallK(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _RecallK:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 recall_k: _RecallK
 
 class _Refusal(Metric):
-    """Whether the chain answers where it can and declines where it cannot."""
+    """Whether the chain answers if it can and declines if it cannot."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -657,12 +657,12 @@ class _Refusal(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _Refusal:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 refusal: _Refusal
 
 class _RelevantChunkPrecision(Metric):
-    """Share of the retrieved passages that hold a fact of the reference."""
+    """Share of the retrieved passages that support a fact of the reference."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -676,7 +676,7 @@ class _RelevantChunkPrecision(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _RelevantChunkPrecision:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 relevant_chunk_precision: _RelevantChunkPrecision
 
@@ -698,12 +698,12 @@ class _Rouge(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _Rouge:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 rouge: _Rouge
 
 class _SelfKnowledge(Metric):
-    """Share of the answer's claims that are right though no passage holds them: what the model knew by itself."""
+    """Share of the answer's claims that are right although no passage supports them: the model's own knowledge."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -717,12 +717,12 @@ class _SelfKnowledge(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _SelfKnowledge:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 self_knowledge: _SelfKnowledge
 
 class _SemanticSimilarity(Metric):
-    """Cosine of the embeddings of answer and reference."""
+    """Cosine similarity of the embeddings of answer and reference."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -735,12 +735,12 @@ class _SemanticSimilarity(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _SemanticSimilarity:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 semantic_similarity: _SemanticSimilarity
 
 class _WeakestClaim(Metric):
-    """Graded support of the answer's least supported claim: one claim that nothing backs makes an answer unfaithful."""
+    """Support of the answer's least supported claim: one unsupported claim makes an answer unfaithful."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -755,6 +755,6 @@ class _WeakestClaim(Metric):
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
     ) -> _WeakestClaim:
-        """The same metric with these options in place of those it has."""
+        """The same metric with these options replaced."""
 
 weakest_claim: _WeakestClaim

@@ -70,7 +70,7 @@ def _metric_class(name: str, metric: Metric) -> Iterator[str]:
     yield "        *,"
     yield from (f"        {option}: {kind} = ...," for option, kind in options_of(metric).items())
     yield f"    ) -> {kind}:"
-    yield '        """The same metric with these options in place of those it has."""'
+    yield '        """The same metric with these options replaced."""'
     yield ""
     yield f"{name}: {kind}"
     yield ""

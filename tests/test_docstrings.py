@@ -10,7 +10,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_origin
 
 import click
 import pytest
@@ -25,7 +25,7 @@ from .house import CONTRIBUTING, PICTURE, picture
 
 PUBLIC = {name: getattr(rm, name) for name in rm.__all__ if name != "__version__"}
 FUNCTIONS = {name: each for name, each in PUBLIC.items() if inspect.isfunction(each)}
-CLASSES = {name: each for name, each in PUBLIC.items() if inspect.isclass(each)}
+CLASSES = {name: each for name, each in PUBLIC.items() if inspect.isclass(each) and get_origin(each) is None}
 METRICS = {
     name: each
     for name, each in all_metrics().items()

@@ -130,7 +130,7 @@ def test_unknown_is_not_nothing_retrieved() -> None:
         assert "no_context=" in report.rows[0].scores[key].reason
     assert [row.scores["chunk_precision"].value for row in report.rows] == [0.0] * 5 + [1.0]
     (warning,) = report.warnings
-    assert warning.startswith("3 of 6 rows do not say what was retrieved")
+    assert warning.startswith("3 of 6 rows have no 'contexts' field")
     assert warning.endswith("skipped by faithfulness, fact_recall")
 
 

@@ -327,8 +327,8 @@ def reaching(destination: Destination) -> Iterator[None]:
                 f"file away, or run: mlflow db upgrade {destination.shown}"
             )
         if isinstance(error, ImportError) and re.match(r"postgres(ql)?://", destination.uri):
-            advice = (  # SQLAlchemy 2.1 takes psycopg 3 for a PostgreSQL that names no driver
-                "name the driver that you have, as in postgresql+psycopg2://…, or run: pip install 'psycopg[binary]'"
+            advice = (  # without a name SQLAlchemy 2.1 takes psycopg 3, and SQLAlchemy 2.0 psycopg2
+                "name the driver that you have, as in postgresql+psycopg2://…, or install the one that is missing"
             )
         message = f"cannot use the MLflow store {destination.shown} ({reason_of(error)}); {advice}"
         raise InvalidOptionError(message, param="tracking_uri") from None

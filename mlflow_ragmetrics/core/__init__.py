@@ -1,1 +1,1 @@
-"""What a metric is and how it is driven: standard library, NumPy, pydantic, tenacity, snowballstemmer only."""
+"""Metrics, questions and scores, on the standard library, NumPy, pydantic, tenacity and snowballstemmer."""

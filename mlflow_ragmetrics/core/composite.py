@@ -1,4 +1,4 @@
-"""Several metrics weighed into one score."""
+"""Composite scores: weighted means of several metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Scores = Union[Mapping[str, Union[Score, float, None]], Iterable[Mapping[str, An
 
 
 def check_weights(weights: Weights, name: str | None = None) -> dict[str, float]:
-    """The weights as floats; ``InvalidOptionError`` for a negative or non-finite one, or when they sum to zero."""
+    """The weights as floats; ``InvalidOptionError`` if one is negative or not finite, or if they sum to zero."""
     label = f"{name}: " if name else ""
     given: object = weights
     if not isinstance(given, Mapping):
@@ -32,29 +32,29 @@ def check_weights(weights: Weights, name: str | None = None) -> dict[str, float]
     for key, weight in weights.items():
         number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
         if not isinstance(key, str) or not number or not 0 <= weight < math.inf:
-            message = f"{label}weight of {shown(key)} is {shown(weight)}; weights map metric keys to numbers from 0"
+            message = f"{label}weight of {shown(key)} is {shown(weight)}; weights must be numbers of at least 0"
             raise InvalidOptionError(message, param="weights")
     if math.fsum(weights.values()) <= 0:
-        raise InvalidOptionError(f"{label}the weights sum to zero; give some metric a weight", param="weights")
+        raise InvalidOptionError(f"{label}the weights sum to zero; give at least one metric a weight", param="weights")
     return {key: float(weight) for key, weight in weights.items()}
 
 
 def to_unit(value: float, span: Span) -> float:
-    """A value on ``span`` brought to 0–1; on a span that goes below zero (cosines), negative values count 0."""
+    """``value`` rescaled from ``span`` to 0–1. If the span starts below zero (cosines), negative values become 0."""
     low, high = span
     return min(1.0, max(0.0, (value - max(0.0, low)) / (high - max(0.0, low))))
 
 
 def combine(scores: Scores, weights: Weights | None = None) -> Score:
-    """The weighted mean of the scored metrics, passed only if all of them pass that have a threshold.
+    """The weighted mean of the scored metrics. It passes only if every metric with a threshold passes.
 
-    ``scores`` maps a key to a ``Score``, a number or ``None`` (NaN counts as none), or is a list of mappings with
-    metric, score and threshold. ``weights`` defaults to equal ones; metrics without a weight do not count. The
-    weights of what has no score are shared out over the rest: ``details["coverage"]`` is the share of weight that
-    was present, ``details["skipped"]`` counts what was left out, ``details["scores"]`` holds each value. A score that
-    is better the lower counts as 1 − value, and ``details["inverted"]`` names it. Without any score of positive weight
-    the result is skipped. ``InvalidOptionError`` for weights that cannot be used, and for a weight on a score of which
-    neither side is better.
+    ``scores`` maps keys to a ``Score``, a number or ``None`` (NaN counts as ``None``), or is a list of mappings with
+    metric, score and threshold. ``weights`` are equal by default; metrics without a weight are ignored. The weights of
+    metrics without a score are redistributed: ``details["coverage"]`` is the weight of the scored metrics as a share
+    of the total, ``details["skipped"]`` the number of metrics left out, ``details["scores"]`` each value. If lower is
+    better for a metric, it counts as 1 − value and is listed in ``details["inverted"]``. The result is skipped if no
+    metric with a positive weight has a score. ``InvalidOptionError`` for invalid weights, and for a weight on a metric
+    for which neither higher nor lower is better.
 
     >>> combine({"a": 1.0, "b": 0.2}, {"a": 0.75, "b": 0.25}).value
     0.8
@@ -91,7 +91,7 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
 
 def _weighable(key: str, value: float, quality: float | None, weight: float) -> float:
     if quality is None and weight > 0:
-        message = f"weight of {key}: neither a high nor a low value of it is better, so that it cannot be weighed"
+        message = f"weight of {key}: neither a high nor a low value is better, so it cannot be weighted"
         raise InvalidOptionError(message, param="weights")
     return value if quality is None else quality
 
@@ -108,15 +108,14 @@ def _by_key(scores: Scores) -> dict[str, Score]:
 
 def _key(key: object) -> str:
     if not isinstance(key, str):
-        raise InvalidFieldError(f"scores are named by metric key, which is text, not {shown(key)}", field="scores")
+        raise InvalidFieldError(f"metric keys must be text, not {shown(key)}", field="scores")
     return key
 
 
 _FORMULA = """\
-Formula: weighted mean of the metrics that have a score, each brought to 0 to 1, and 1 − value of those that are better
-the lower; the weights are normalised, and
-``details["coverage"]`` says how much of the weight had a score. Unscored: less than ``min_coverage`` (default 0.5) of
-the weight has a score.
+Formula: weighted mean of the metrics that have a score, each rescaled to 0 to 1; metrics for which lower is better
+count as 1 − value. The weights are normalised. ``details["coverage"]`` is the share of the weight that has a score.
+Unscored: that share is below ``min_coverage`` (default 0.5).
 
 Options: ``weights``, ``threshold``, ``min_coverage``, ``key``, as in ``{0}(weights={1})``."""
 
@@ -130,11 +129,11 @@ class _Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Composite:
-    """A weighted composite over other metrics of a suite, by their keys.
+    """A weighted composite of other metrics in a suite.
 
-    ``name``: its own key. ``weights``: by the key of each metric. ``threshold``: the value from which it passes.
-    ``min_coverage``: the share of the weight that must have a score, else the composite has none.
-    ``summary``: what it is, in a sentence. ``scaled``: the value is also shown on 1 to 5, as the white-paper family is.
+    ``name``: the composite's key. ``weights``: by metric key. ``threshold``: the lowest passing value.
+    ``min_coverage``: the share of the weight that must have a score for the composite to have one.
+    ``summary``: a one-sentence description. ``scaled``: also shown on a 1–5 scale, for the white-paper family.
     """
 
     name: str
@@ -142,28 +141,30 @@ class Composite:
     scaled: bool = False
     threshold: float | None = None
     min_coverage: float = 0.5
-    summary: str = field(default="Weighted mean of other metrics, on 0 to 1.", compare=False)
+    summary: str = field(default="Weighted mean of other metrics, 0 to 1.", compare=False)
 
     def __post_init__(self) -> None:
-        """Let ``help(composite)`` show its formula and weights, not what this class says."""
+        """Make ``help(composite)`` show its formula and weights instead of this class's docstring."""
         object.__setattr__(self, "__doc__", f"{self.summary}\n\n{_FORMULA.format(self.name, dict(self.weights))}")
 
     @property
     def key(self) -> str:
-        """The name under which scores appear."""
+        """The name of the score."""
         return self.name
 
     @property
     def spelling(self) -> str:
-        """How a suite's description shows it."""
+        """A Python-like expression for this composite, used to describe a suite."""
         coverage = "" if self.min_coverage == 0.5 else f", min_coverage={self.min_coverage!r}"
         return f"{self.name}(weights={dict(self.weights)!r}{coverage})"
 
     def __call__(self, **options: Unpack[_Options]) -> Composite:
-        """The same composite with other weights, another threshold, coverage or key."""
+        """The same composite with other weights, or another threshold, coverage or key."""
         unknown = sorted(set(options) - _Options.__annotations__.keys())
         if unknown:
-            message = f"{self.name}: no option {unknown[0]!r}; a composite takes {', '.join(_Options.__annotations__)}"
+            message = (
+                f"{self.name}: no option {unknown[0]!r}; a composite accepts {', '.join(_Options.__annotations__)}"
+            )
             raise InvalidOptionError(message, param=unknown[0], metric=self.name)
         name, weights = options.get("key", self.name), options.get("weights", self.weights)
         coverage = options.get("min_coverage", self.min_coverage)
@@ -171,7 +172,7 @@ class Composite:
         return replace(changed, scaled=self.scaled, summary=self.summary)
 
     def score(self, scores: Mapping[str, Score], spans: Mapping[str, Span], language: str = "en") -> Score:
-        """The composite of one sample; ``spans`` gives the range of each metric that is not on 0–1."""
+        """The composite score of one sample; ``spans`` gives the range of each metric that is not on 0–1."""
         present = {key: scores[key] for key in self.weights if key in scores}
         present = {key: s.changed(value=None) if _fell_back(s) else s for key, s in present.items()}
         units = {
@@ -189,7 +190,7 @@ class Composite:
         )
 
     def _marked(self, score: Score, present: Mapping[str, Score], language: str) -> Score:
-        """Unscored if too little weight has a score; ``unmeasured`` names components that measured nothing."""
+        """``score``, skipped if coverage is too low; ``unmeasured`` names the components that are not measured."""
         coverage = score.details["coverage"]
         if score.value is not None and coverage < self.min_coverage - 1e-9:
             reason = say("combine.coverage", share=100 * coverage, least=100 * self.min_coverage)
@@ -204,15 +205,15 @@ class Composite:
 
 
 def _fell_back(score: Score) -> bool:
-    """Whether the component was computed from another text than its formula says; it drops out."""
+    """Whether the component scored another text than its formula says; if so, it is left out."""
     return score.details.get("rule") in ("instead_of_answer", "other_text")
 
 
 def composite(name: str, weights: Weights, *, threshold: float | None = None, min_coverage: float = 0.5) -> Composite:
-    """A composite metric ``name`` over the metrics whose keys ``weights`` names, passed from ``threshold`` on.
+    """A composite metric ``name`` of the metrics in ``weights``, passed at ``threshold`` or higher.
 
-    Where less than ``min_coverage`` of the weight has a score, the composite has none. ``InvalidOptionError`` for a
-    name that is not an identifier, and for a weight, threshold or coverage that cannot be used.
+    It has no score if less than ``min_coverage`` of the weight has one. ``InvalidOptionError`` if the name is not an
+    identifier, or if a weight, the threshold or the coverage is invalid.
 
     >>> composite("overall", {"faithfulness": 2, "rouge1_f1": 1}).key
     'overall'
@@ -230,11 +231,11 @@ def composite(name: str, weights: Weights, *, threshold: float | None = None, mi
 
 
 def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float = 0.1) -> float:
-    """One number out of several judges' scores.
+    """Combine several judges' scores into one number.
 
-    ``majority`` is 1.0 when more than half of the values are at least 0.5, else 0.0; ``consensus`` is the mean when
-    max − min is within ``tolerance``, else a ``NoConsensusError``. No values: ``AllJudgesFailedError``. Another
-    ``how``, or a tolerance below zero: ``InvalidOptionError``.
+    ``majority`` is 1.0 if more than half of the values are at least 0.5, else 0.0. ``consensus`` is the mean if the
+    values differ by at most ``tolerance``, else a ``NoConsensusError``. Raises ``AllJudgesFailedError`` if there are no
+    values, and ``InvalidOptionError`` for an unknown ``how`` or a negative tolerance.
 
     >>> aggregate([0.2, 0.4, 0.9], "median")
     0.4
@@ -244,12 +245,12 @@ def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float
         raise InvalidOptionError("aggregate needs a list of scores", param="values")
     numbers = [score.value for score in map(score_of, values) if score.value is not None]
     if not numbers:
-        raise AllJudgesFailedError("no judge gave a score to aggregate")
+        raise AllJudgesFailedError("no judge returned a score")
     if how == "majority":
         return 1.0 if 2 * sum(number >= 0.5 for number in numbers) > len(numbers) else 0.0
     if how == "consensus" and max(numbers) - min(numbers) > tolerance + 1e-9:
         spread = f"{min(numbers):.3f} to {max(numbers):.3f}"
-        raise NoConsensusError(f"the judges' scores go from {spread}, further apart than tolerance={tolerance}")
+        raise NoConsensusError(f"the judges' scores range from {spread}, a wider gap than tolerance={tolerance}")
     reductions: dict[str, Callable[[list[float]], float]] = {"median": statistics.median, "min": min, "max": max}
     return float(reductions.get(how, statistics.fmean)(numbers))
 

@@ -1,4 +1,4 @@
-"""Conditions on scores as people write them, such as ``"faithfulness >= 0.8"``."""
+"""Conditions on scores, such as ``"faithfulness >= 0.8"``."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CONDITION = re.compile(r"\s*(?P<name>[^<>=()\s]+(?:\(.*\))?)\s*(?P<sign>>=|<=|[
 
 @dataclass(frozen=True)
 class Condition:
-    """A metric's name, key or spelling, a sign (``>=``, ``>``, ``<=`` or ``<``) and the number it is held against."""
+    """A metric's name, key or spelling, a sign (``>=``, ``>``, ``<=`` or ``<``) and a limit."""
 
     name: str
     sign: str
     limit: float
 
     def holds(self, value: float) -> bool:
-        """Whether ``value`` fulfils it; the last bits of floating point decide nothing.
+        """Whether ``value`` meets the condition, with a tolerance for rounding errors.
 
         >>> condition_of("faithfulness < 0.3").holds(0.1 + 0.2), condition_of("faithfulness >= 0.3").holds(0.1 + 0.2)
         (False, True)
@@ -44,9 +44,9 @@ class Condition:
 def check_limit(
     name: str, limit: float, bounds: tuple[float, float] | None, param: str, *, scaled: str | None = None
 ) -> None:
-    """``InvalidOptionError`` for a limit that no value of a figure within ``bounds`` can be held against sensibly.
+    """Raise ``InvalidOptionError`` if ``limit`` is outside ``bounds``, the range of the figure ``name``.
 
-    ``scaled`` is the name of the same figure from 1 to 5, where there is one.
+    ``scaled`` is the name of the same figure on the 1–5 scale, if there is one.
     """
     if bounds is None or bounds[0] - 1e-9 <= limit <= bounds[1] + 1e-9:
         return
@@ -55,12 +55,12 @@ def check_limit(
     hint = f"; write {scaled}={limit:g} for {limit:g} of 5" if scaled and 1 < limit <= 5 else hint
     scale = f"from {low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
     raise InvalidOptionError(
-        f"{name}={limit:g}: the limit must lie in the figure's own range, {scale}{hint}", param=param
+        f"{name}={limit:g}: the limit must be within the figure's range, {scale}{hint}", param=param
     )
 
 
 def condition_of(text: str, param: str = "condition") -> Condition:
-    """The condition that ``text`` writes; ``InvalidOptionError`` for anything else.
+    """Parse ``text`` into a condition; ``InvalidOptionError`` if it is not one.
 
     >>> condition_of("ndcg(k=5) >= 0.5")
     Condition(name='ndcg(k=5)', sign='>=', limit=0.5)
@@ -71,6 +71,6 @@ def condition_of(text: str, param: str = "condition") -> Condition:
     except ValueError:
         limit = math.nan
     if found is None or not math.isfinite(limit):
-        message = f'{shown(text)} is not a condition on a score; write one such as "faithfulness >= 0.8"'
+        message = f'{shown(text)} is not a condition on a score; write, for example, "faithfulness >= 0.8"'
         raise InvalidOptionError(message, param=param)
     return Condition(found["name"], found["sign"], limit)

@@ -1,4 +1,4 @@
-"""What is known of a metric, and the same in words, as ``help``, ``ragmetrics explain`` and its page say it."""
+"""The facts about a metric, and the text that ``help``, ``ragmetrics explain`` and its documentation page show."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Key = Union[str, Callable[[BaseModel], str]]
 
 @dataclass(frozen=True)
 class Definition:
-    """A metric's function with the facts about it.
+    """A metric's function and the facts about it.
 
-    ``required`` and ``optional`` name sample fields; ``asks`` whom the program asks; ``range`` bounds the raw value;
-    ``levels`` maps conservative, balanced and lenient to thresholds; ``scaled`` adds the 1–5 value;
-    ``higher_is_better`` is ``False`` where lower is better and ``None`` where neither is; ``key`` is a
-    template over the options (or a function of them), and ``key_pattern`` reads such a key back. ``source`` cites where
-    the metric comes from. ``batch`` is the function for many samples at once: it takes a list per field, and gives
-    ``None`` for those that are to be scored one by one.
+    ``required`` and ``optional`` name sample fields. ``asks`` lists the models that the metric needs: a judge,
+    embeddings or both. ``range`` bounds the raw value. ``levels`` maps conservative, balanced and lenient to
+    thresholds. ``scaled`` adds a value on the 1–5 scale. ``higher_is_better`` is ``False`` if lower is better and
+    ``None`` if neither is. ``key`` is a template over the options, or a function of them; ``key_pattern`` parses such a
+    key back into options. ``source`` cites the metric's origin. ``batch`` scores many samples at once: it takes one
+    list per field and returns ``None`` for each sample to score individually.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Definition:
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        """By the name of its metric, under which the function itself cannot be found any more."""
+        """Pickle by module and metric name: the decorator has replaced the function under that name."""
         place = (self.function.__module__, self.function.__qualname__)
         return (_definition_at, place) if _definition_at(*place) is self else super().__reduce_ex__(protocol)
 
@@ -70,12 +70,12 @@ def _definition_at(module: str, name: str) -> Definition | None:
 
 _WIDTH = 100
 _NAMES = 12
-SIDES = {True: "higher is better", False: "lower is better", None: "neither side is better"}
+SIDES = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
 
 
 def described(definition: Definition, key: str, threshold: float | None) -> str:
-    """The docstring as it was written, then the facts and the options."""
-    lines = [inspect.getdoc(definition.function) or "It has no docstring.", ""]
+    """The docstring, followed by the facts and the options."""
+    lines = [inspect.getdoc(definition.function) or "This metric has no docstring.", ""]
     lines += [f"{name:<{_NAMES}} {value}" for name, value in facts_of(definition, key, threshold).items()]
     for title, options in options_of(definition).items():
         lines += ["", title, *(f"  {name}  {said}" for name, said in options.items())]
@@ -85,7 +85,7 @@ def described(definition: Definition, key: str, threshold: float | None) -> str:
 
 
 def paragraphs_of(text: str) -> tuple[list[str], list[str]]:
-    """A docstring's paragraphs, each on one line but for tables, and the lines of its example without a heading."""
+    """The docstring's paragraphs, each joined into one line (except tables), and the lines of its example."""
     said, _, example = text.partition("\nExample")
     parts = said.strip().split("\n\n")
     paragraphs = [part if part.startswith("===") else " ".join(part.split()) for part in parts]
@@ -93,17 +93,17 @@ def paragraphs_of(text: str) -> tuple[list[str], list[str]]:
 
 
 def facts_of(definition: Definition, key: str, threshold: float | None) -> dict[str, str]:
-    """What is known of a metric beside its docstring, by name: range, needs, thresholds, other names, source."""
+    """The facts that the docstring does not list, by label: range, needs, thresholds, other names, source."""
     low, high = definition.range
-    scaled = "; shown on 1 to 5 too" if definition.scaled else ""
+    scaled = "; also shown on a 1–5 scale" if definition.scaled else ""
     facts = {
         "Key": key,
         "Range": f"{low:g} to {high:g}, {SIDES[definition.higher_is_better]}{scaled}",
         "Needs": ", ".join((*definition.required, *definition.asks)),
         "Uses": ", ".join(definition.optional),
-        "Passes from" if definition.higher_is_better is not False else "Passes up to": ""
+        "Passes at": ""
         if threshold is None
-        else f"{threshold:g}",
+        else f"{threshold:g} or {'lower' if definition.higher_is_better is False else 'higher'}",
         "Presets": ", ".join(f"{name} {level:g}" for name, level in (definition.levels or {}).items()),
         "Also called": ", ".join(definition.aliases),
         "Source": definition.source,
@@ -113,14 +113,14 @@ def facts_of(definition: Definition, key: str, threshold: float | None) -> dict[
 
 
 def options_of(definition: Definition) -> dict[str, dict[str, str]]:
-    """What its own options accept and default to, and those that other metrics have too, each under its heading."""
+    """The types and defaults of the metric's own options and of the common options, each under a heading."""
     own = definition.options.model_fields
-    found = {"Options": _accepted(own), "Options that others have too": _accepted(_common(definition))}
+    found = {"Options": _accepted(own), "Common options": _accepted(_common(definition))}
     return {title: options for title, options in found.items() if options}
 
 
 def _common(definition: Definition) -> dict[str, FieldInfo]:
-    """The shared options that do something for this metric."""
+    """The common options that affect this metric."""
     idle = set(definition.options.model_fields)
     if not definition.levels:
         idle.add("preset")
@@ -140,7 +140,7 @@ def _said(field: FieldInfo) -> Iterator[str]:
 
 
 def _limit(constraint: object) -> str:
-    signs = {"ge": "from", "gt": "above", "le": "to", "lt": "below", "min_length": "at least"}
+    signs = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "at least"}
     for name, sign in signs.items():
         if hasattr(constraint, name):
             value = getattr(constraint, name)
@@ -149,7 +149,7 @@ def _limit(constraint: object) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """A type as a user reads it: choices for literals, alternatives with ``|``."""
+    """A readable type: the choices of a literal, and alternatives separated by ``|``."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         limits = ", ".join(filter(None, map(_limit, getattr(arguments[1], "metadata", arguments[1:]))))

@@ -1,7 +1,7 @@
-"""What results say, as headings, lines, tables and parts that fold: written once, shown by every door.
+"""Result documents: headings, lines, tables and foldable sections, rendered to every output format.
 
-``to_text`` and ``terminal_lines`` are for terminals, ``to_markdown`` for MLflow and CI, ``cell`` for notebooks and
-``page`` for files. Texts stand in blocks as they are: each of these makes them harmless in its own way.
+``to_text`` and ``terminal_lines`` render for terminals, ``to_markdown`` for MLflow and CI, ``cell`` for notebooks and
+``page`` for files. Blocks hold raw text; each renderer escapes it as its format requires.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Style = Literal["", "strong", "good", "middling", "bad", "faint"]
 
 
 class Styled(NamedTuple):
-    """A text with a style; where a door can point, ``title`` is said of it."""
+    """A text with a style, and a ``title`` that HTML shows as a tooltip."""
 
     text: str
     style: Style = ""
@@ -33,9 +33,9 @@ class Styled(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """An interval in words and, where a door can draw, as a line on a scale from ``-reach`` to ``reach``.
+    """An interval as text; HTML also draws it on a scale from ``-reach`` to ``reach``.
 
-    A difference of at most ``tolerance`` does not matter.
+    Differences up to ``tolerance`` do not matter.
     """
 
     text: str
@@ -52,16 +52,16 @@ Cell = Union[str, Styled, Interval]
 
 @dataclass(frozen=True)
 class Heading:
-    """The title of what follows."""
+    """A heading for the blocks that follow."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Line:
-    """A paragraph, in pieces where these differ in style; Markdown lists those that are styled or indented.
+    """A paragraph, split into pieces if their styles differ. Markdown shows styled or indented lines as list items.
 
-    Line breaks within it are kept where it is ``verbatim``.
+    ``verbatim`` keeps line breaks.
     """
 
     text: Piece | Sequence[Piece]
@@ -71,17 +71,17 @@ class Line:
 
     @property
     def pieces(self) -> list[Styled]:
-        """The text as pieces."""
+        """The text as a list of pieces."""
         pieces = [self.text] if isinstance(self.text, (str, Styled)) else self.text
         return [piece if isinstance(piece, Styled) else Styled(str(piece)) for piece in pieces]
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of cells by their titles; those in ``left`` hold texts, the others figures.
+    """Columns of cells by title. Those in ``left`` hold text and are left-aligned, the others hold figures.
 
-    Where it is wider than a terminal, the ``droppable`` columns go one by one, the first first, then the texts of the
-    ``flexible`` column are shortened.
+    If the table is wider than the terminal, the ``droppable`` columns are dropped one by one, in order; then the cells
+    of the ``flexible`` column are shortened.
     """
 
     columns: Mapping[str, Sequence[Cell]]
@@ -92,7 +92,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Folded:
-    """Blocks under a title that unfolds them; where ``closed``, a terminal and Markdown show the title alone."""
+    """Blocks under a title that unfolds them. If ``closed``, terminals and Markdown show only the title."""
 
     title: Line
     blocks: Sequence[Block]
@@ -106,12 +106,12 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x
 _DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _UNBROKEN = "\N{NO-BREAK SPACE}"
-_NARROWEST = 16  # columns of a flexible cell
+_NARROWEST = 16  # minimum width of a flexible cell, in columns
 _RICH = {"strong": "bold", "good": "green", "middling": "yellow", "bad": "red", "faint": "dim"}
 
 
 def clean_lines(text: str) -> str:
-    """``text`` without escape sequences, changes of writing direction and control characters but line breaks.
+    """``text`` without escape sequences, direction changes and control characters; line breaks are kept.
 
     >>> clean_lines("one  \\x1b[31mtwo\\nthree")
     'one  two\\nthree'
@@ -120,7 +120,7 @@ def clean_lines(text: str) -> str:
 
 
 def clean(text: object) -> str:
-    """``text`` on one line, without escape sequences, control characters and changes of writing direction.
+    """``text`` on one line, without escape sequences, control characters and direction changes.
 
     >>> clean("red \\x1b[31malert\\x1b[0m\\nnext")
     'red alert next'
@@ -129,28 +129,28 @@ def clean(text: object) -> str:
 
 
 def shorten(text: object, length: int) -> str:
-    """The clean text in at most ``length`` characters; an ellipsis says that something was cut."""
+    """The cleaned text in at most ``length`` characters, ending in an ellipsis if it was cut."""
     line = clean(text)
     return line if len(line) <= length else line[: max(0, length - 1)].rstrip() + "…"
 
 
 def unbroken(text: str) -> str:
-    """``text`` as one word, which no terminal breaks."""
+    """``text`` with no-break spaces, so that a terminal does not wrap it."""
     return text.replace(" ", _UNBROKEN)
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A figure, or a dash where there is none."""
+    """A formatted figure, or a dash for ``None``."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 
 def signed(value: float | None) -> str:
-    """A difference with its sign, or a dash where there is none."""
+    """A difference with its sign, or a dash for ``None``."""
     return "–" if value is None else f"{value:+.3f}"
 
 
 def to_text(blocks: Sequence[Block], width: int | None = None) -> str:
-    """The blocks as plain text, in lines of at most ``width`` columns, where that is given.
+    """The blocks as plain text, wrapped to ``width`` columns if given.
 
     >>> print(to_text([Table({"metric": ["rouge", "coherence"], "mean": ["0.412", "0.9"]}, left=["metric"])]))
     metric      mean
@@ -162,7 +162,7 @@ def to_text(blocks: Sequence[Block], width: int | None = None) -> str:
 
 
 def terminal_lines(blocks: Sequence[Block], width: int | None = None) -> Iterator[Text]:
-    """The blocks as lines for rich; a heading and a table stand apart, a blank line is never doubled."""
+    """The blocks as lines for rich, with single blank lines around headings and tables."""
     was_blank = True
     for line in _lines(blocks, width, 0):
         if line.plain or not was_blank:
@@ -171,7 +171,7 @@ def terminal_lines(blocks: Sequence[Block], width: int | None = None) -> Iterato
 
 
 def _lines(blocks: Sequence[Block], width: int | None, indent: int) -> Iterator[Text]:
-    from rich.text import Text  # on first use: importing the package stays fast
+    from rich.text import Text  # imported on first use to keep package import fast
 
     for place, block in enumerate(blocks):
         if isinstance(block, Line):
@@ -191,7 +191,7 @@ def _lines(blocks: Sequence[Block], width: int | None, indent: int) -> Iterator[
 
 
 def _paragraph(line: Line, width: int | None, indent: int) -> Iterator[Text]:
-    """The line broken between words; the second and later lines stand two columns further in."""
+    """The line wrapped at words; continuation lines are indented by two columns."""
     from rich.text import Text
 
     indent += 2 * line.indent
@@ -211,7 +211,7 @@ def _paragraph(line: Line, width: int | None, indent: int) -> Iterator[Text]:
 
 
 def _table(table: Table, width: int | None) -> Iterator[Text]:
-    """The table by whole columns; no figure is ever cut."""
+    """The table in whole columns; figures are never truncated."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -254,15 +254,15 @@ def _styled(cell: Cell) -> Styled:
 
 _MARKUP = re.compile(r"([\\`*\[\]<|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;))")
 _BEGINS_BLOCK = re.compile(r"^([-+#>=]|\d[.)])")
-_LINKED = re.compile(r"(://|www\.|@)", re.IGNORECASE)  # what renderers turn into links even where it is escaped
+_LINKED = re.compile(r"(://|www\.|@)", re.IGNORECASE)  # renderers turn these into links even if they are escaped
 _SIGNS = {"good": "🟢 ", "middling": "🟡 ", "bad": "🔴 ", "faint": "⚪ "}
 _LONGEST = 600
 
 
 def escaped(text: str, longest: int = _LONGEST, *, begins: bool = True) -> str:
-    """``text`` on one line, at most ``longest`` characters of it, as Markdown shows it literally and links nothing.
+    """``text`` on one line, cut to ``longest`` characters and escaped: Markdown shows it literally, without links.
 
-    ``begins``: whether it may stand where a line begins, and so begin a list or the like.
+    ``begins``: whether the text may start a line, and so could start a list or another block.
 
     >>> print(escaped("**bold** <b> snake_case [a](b)"))
     \\*\\*bold\\*\\* \\<b> snake_case \\[a\\](b)
@@ -273,7 +273,7 @@ def escaped(text: str, longest: int = _LONGEST, *, begins: bool = True) -> str:
 
 
 def to_markdown(blocks: Sequence[Block]) -> str:
-    """The blocks as Markdown, in which no text of the data is markup, a link or a mention."""
+    """The blocks as Markdown; text from the data is never rendered as markup, a link or a mention."""
     return "\n\n".join(_markdown(blocks))
 
 
@@ -304,7 +304,7 @@ def _inline(line: Line) -> str:
 
 
 def _escaped_piece(text: str) -> str:
-    """The escaped text with the blanks around it, which part it from its neighbours."""
+    """The escaped text, keeping one space at each end if there was whitespace."""
     return " " * (text != text.lstrip()) + escaped(text) + " " * (text != text.rstrip())
 
 
@@ -312,7 +312,7 @@ def _markdown_table(table: Table) -> str:
     cells = []
     for row in zip(*table.columns.values(), strict=True):
         pieces = [_styled(each) for each in row]
-        styles = ["", *(piece.style for piece in pieces)]  # a sign where a style begins
+        styles = ["", *(piece.style for piece in pieces)]  # add a sign where the style changes
         signs = ["" if style == before else _SIGNS.get(style, "") for before, style in pairwise(styles)]
         cells.append([sign + escaped(piece.text, begins=False) for sign, piece in zip(signs, pieces, strict=True)])
     rule = ["---" if title in table.left else "---:" for title in table.columns]
@@ -320,13 +320,13 @@ def _markdown_table(table: Table) -> str:
 
 
 def cell(blocks: Sequence[Block]) -> str:
-    """HTML for a notebook's cell, for light and dark themes."""
+    """HTML for a notebook cell, for light and dark themes."""
     shown = "\n".join(map(_html, blocks))
     return f'<div class="ragmetrics">\n<style>{source("core/document.css")}</style>\n{shown}\n</div>'
 
 
 def page(title: str, blocks: Sequence[Block]) -> str:
-    """A self-contained page: no script, no network."""
+    """A self-contained HTML page: no script, no network access."""
     shown = "\n".join(_html(block, opened=True) for block in blocks)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -339,12 +339,12 @@ def page(title: str, blocks: Sequence[Block]) -> str:
 
 @lru_cache
 def source(name: str) -> str:
-    """A file of the package as it is, such as a style sheet."""
+    """The content of a file in the package, such as a style sheet."""
     return (files("mlflow_ragmetrics") / name).read_text(encoding="utf-8")
 
 
 def in_html(text: object) -> str:
-    """``text`` with nothing that could be markup."""
+    """``text``, escaped for HTML."""
     return html.escape(plain_text(str(text)))
 
 

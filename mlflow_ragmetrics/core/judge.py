@@ -1,4 +1,4 @@
-"""Who answers questions: the protocols that every judge and every embedding model follows."""
+"""The protocols for judges and embedding models."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ Call = tuple[Question[Any], ...]
 
 
 class UsageMeter(Protocol):
-    """What a judge has cost so far."""
+    """A judge's usage and cost so far."""
 
     def snapshot(self) -> dict[str, float]:
-        """Counts by name: ``calls``, ``prompt_tokens``, …, and ``cost`` where the prices are known."""
+        """Counts by name: ``calls``, ``prompt_tokens``, …, and ``cost`` if prices are known."""
 
 
 @runtime_checkable
 class Judge(Protocol):
-    """Answers questions. Derive from it and write ``name`` and ``answer``; all else has a default.
+    """Answers questions. Derive from it and define ``name`` and ``answer``; everything else has a default.
 
-    ``name``: what results call this judge. ``local=True``: it computes in this process and is given large batches of
-    questions about many samples; other judges are asked from several threads at once. ``fingerprint``: its identity for
-    stores on disk (name, parameters, version of its prompts); without one nothing is stored. ``usage``: what it cost.
-    ``form``: how a chat model is asked (``full``, ``compact``, ``single``); ``None`` for other judges.
+    ``name``: the judge's name in results. ``local=True``: the judge runs in this process and receives large batches of
+    questions about many samples; other judges are called from several threads at once. ``fingerprint``: the judge's
+    identity in caches on disk (name, parameters, prompt version); ``None`` disables caching. ``usage``: its cost.
+    ``form``: a chat model's call form (``full``, ``compact``, ``single``); ``None`` for other judges.
 
     >>> class Yes(Judge):
     ...     name = "yes"
     ...     def answer(self, questions):
-    ...         return [JudgeError("yes answers nothing") for question in questions]
+    ...         return [JudgeError("yes cannot answer") for question in questions]
     >>> Yes().local, Yes().fingerprint
     (False, None)
     """
@@ -42,63 +42,63 @@ class Judge(Protocol):
     form: str | None = None
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
-        """One outcome per question, in order: an answer, or the ``JudgeError`` with which the question failed."""
+        """Return one outcome per question, in order: an answer, or the ``JudgeError`` for a question that failed."""
         raise NotImplementedError
 
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> Sequence[Call]:
-        """The calls to make now for the pending questions of one sample: by default one per question.
+        """Group the pending questions of one sample into calls to make now; by default, one call per question.
 
-        What is in none of them waits until others of that sample, which are ``in_flight``, are answered.
+        A question left out waits until other questions of the sample, those ``in_flight``, are answered.
         """
         return [(question,) for question in pending]
 
 
 @runtime_checkable
 class Embedding(Protocol):
-    """Turns texts into vectors. Derive from it and write ``name`` and ``embed``.
+    """Turns texts into vectors. Derive from it and define ``name`` and ``embed``.
 
-    ``local=True``: it computes in this process.
+    ``local=True``: the model runs in this process.
     """
 
     name: str
     local: bool = False
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector per text, all of the same length."""
+        """Return one vector per text, all of the same length."""
         raise NotImplementedError
 
 
 @runtime_checkable
 class AnswersQuestions(Protocol):
-    """The least that an object needs to be used as a judge."""
+    """The minimal interface of a judge."""
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """The judge's name in results."""
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
-        """One outcome per question, in order."""
+        """Return one outcome per question, in order."""
 
 
 @runtime_checkable
 class EmbedsTexts(Protocol):
-    """The least that an object needs to be used as an embedding model."""
+    """The minimal interface of an embedding model."""
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """The model's name in results."""
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector per text."""
+        """Return one vector per text."""
 
 
 def take_over(adapted: object, given: object, members: Sequence[str]) -> None:
-    """Give ``adapted`` the optional members that ``given`` has; done once, nobody asks later what a judge lacks."""
+    """Copy the optional ``members`` that ``given`` has to ``adapted``, so that later code need not check for them."""
     for member in set(members).intersection(dir(given)):
         setattr(adapted, member, attrgetter(member)(given))
 
 
 def name_of_model(model: object) -> str:
-    """The name of a LangChain model: its ``model`` or ``model_name``, else its class's name."""
+    """The name of a LangChain model: its ``model`` or ``model_name``, or its class name."""
     named = [getattr(model, attribute, None) for attribute in ("model", "model_name")]
     return next((name for name in named if isinstance(name, str) and name), type(model).__name__)

@@ -1,4 +1,4 @@
-"""A row and its scores for people: the answer with its claims marked, what is wrong with them, each score."""
+"""A scored row for people to read: the answer with highlighted claims, the problems found, and each score."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STYLES: dict[str, Style] = {
 }
 _SIGNS = {"SUPPORTED": "✓", "CONTRADICTED": "✗", "NOT_FOUND": "✗", "UNRELATED": "–"}
 FAULTS = ("CONTRADICTED", "NEUTRAL", "UNRELATED", "NOT_FOUND")
-"""The verdicts that count against a text, the worst first."""
+"""The verdicts that lower a score, worst first."""
 _LONGEST = 600
 _LONGEST_PASSAGE = 1_000
 _MOST_ITEMS = 50
@@ -44,9 +44,9 @@ _SHARED = 0.5
 
 
 def claims_of(scores: Mapping[str, Score]) -> list[Item]:
-    """The claims of the first of these scores that has some, each text once, with the worst verdict on it.
+    """The claims of the first score that has any. Each text appears once, with its worst verdict.
 
-    Claims that were held against the passages go before those held against another text.
+    Claims checked against the passages take precedence over claims checked against another text.
     """
     found = [
         claims
@@ -60,10 +60,10 @@ def claims_of(scores: Mapping[str, Score]) -> list[Item]:
 
 
 def marked_text(text: str, claims: Sequence[Item]) -> list[tuple[str, Item | None]]:
-    """``text`` in pieces, each with the claim it states, or ``None``; the pieces make up the whole text.
+    """Split ``text`` into pieces, each with the claim it states or ``None``; joined, they give the whole text.
 
-    A claim is found by its words as they are, else in the sentence that has most of its words, at least half of them;
-    where several claims are about one piece, the worst verdict marks it.
+    A claim is matched literally, or else to the sentence that contains most of its words, and at least half of them.
+    If several claims match one piece, the worst verdict marks it.
 
     >>> from mlflow_ragmetrics.core.score import Item
     >>> claim = Item("claim", "It was built in 1925.", "CONTRADICTED")
@@ -102,9 +102,9 @@ def _place(text: str, claim: str) -> tuple[int, int] | None:
 
 
 def nearest_sentence(claim: str, chunks: Sequence[Chunk]) -> Evidence | None:
-    """Where a reader should look first; ``None`` where no sentence shares a word with the claim.
+    """The sentence of ``chunks`` most similar to ``claim``, by shared distinct words; ``None`` if they share none.
 
-    Of sentences that share equally many distinct words the shorter one is taken.
+    Among sentences that share equally many, the shortest is returned.
     """
     wanted = set(terms(claim))
     best: tuple[int, int] = (0, 0)
@@ -118,7 +118,7 @@ def nearest_sentence(claim: str, chunks: Sequence[Chunk]) -> Evidence | None:
 
 
 def row_blocks(sample: Sample, scores: Mapping[str, Score], diagnosis: str = "") -> list[Block]:
-    """A scored row: its answer with the claims marked, what is wrong with them, each score, and the texts."""
+    """A scored row: the answer with highlighted claims, the unsupported claims, each score, and the texts."""
     claims = claims_of(scores)
     blocks: list[Block] = [Line([Styled(sample.id, "strong"), "  ", sample.question or ""])]
     blocks += [Line(f"Diagnosis: {diagnosis}")] if diagnosis else []
@@ -145,7 +145,7 @@ def row_blocks(sample: Sample, scores: Mapping[str, Score], diagnosis: str = "")
 
 
 def _marked(answer: str, claims: Sequence[Item]) -> Iterator[Styled]:
-    """The pieces of the answer, each claim's part in the style of its verdict, with the verdict's sign after it."""
+    """The answer in pieces, each claim in the style of its verdict and followed by the verdict's sign."""
     for text, claim in marked_text(answer, claims):
         if claim is None:
             yield Styled(text)
@@ -157,9 +157,9 @@ def _marked(answer: str, claims: Sequence[Item]) -> Iterator[Styled]:
 
 
 def fault_lines(item: Item, chunks: Sequence[Chunk] = (), indent: int = 1) -> list[Line]:
-    """An item that counts against a score: verdict and text, why, and the nearest passage by the judge's evidence.
+    """Report an item that lowers a score: verdict, text, reason and nearest passage.
 
-    For a claim without evidence it is the sentence of ``chunks`` that shares most words with it.
+    The passage comes from the judge's evidence; without any, it is the most similar sentence of ``chunks``.
     """
     verdict = str(item.verdict)
     named = item.reason if item.kind == "document" else verdict_name(verdict, item.against)
@@ -185,9 +185,9 @@ def fault_lines(item: Item, chunks: Sequence[Chunk] = (), indent: int = 1) -> li
 
 
 def rationale(score: Score) -> str:
-    """The reason as Markdown, then each claim, sentence, chunk or document that failed, the contradicted ones first.
+    """The reason as Markdown, then each failed claim, sentence, chunk or document, contradicted ones first.
 
-    Words that were not found are named by the reason only: there are too many.
+    Missing words are left out because there are too many; the reason mentions them.
     """
     failed = [item for item in score.items if item.text and item.verdict in FAULTS and item.kind != "token"]
     failed.sort(key=lambda item: FAULTS.index(str(item.verdict)))
@@ -198,7 +198,7 @@ def rationale(score: Score) -> str:
 
 
 def score_line(score: Score, key: str = "") -> Line:
-    """A score in a line: its value, how it came about where it was not measured, whether it passes, and the reason."""
+    """A score in one line: its value, why it was not measured if so, whether it passes, and the reason."""
     value = str(score.status) if score.value is None else f"{score.value:.3f}"
     bad = score.passed is False or score.status == "error"
     parts = [f"{score.scaled:.1f} of 5"] if score.scaled is not None else []
@@ -211,7 +211,7 @@ def score_line(score: Score, key: str = "") -> Line:
 
 
 def score_details(score: Score) -> list[Block]:
-    """The warnings of a score, and its items with their verdicts, at most 50 of them."""
+    """A score's warnings, and up to 50 of its items with their verdicts."""
     blocks: list[Block] = [Line(f"Warning: {text}", "middling") for _, text in score.warnings]
     shown = score.items[:_MOST_ITEMS]
     if shown:
@@ -241,4 +241,4 @@ def _shown(score: Score) -> str:
     return cell([score_line(score), *score_details(score)])
 
 
-Score._repr_html_ = _shown  # type: ignore[attr-defined]  # here, where all is known that shows it
+Score._repr_html_ = _shown  # type: ignore[attr-defined]  # set here because score.py cannot import this module

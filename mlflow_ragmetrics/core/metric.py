@@ -1,7 +1,7 @@
-"""What a metric is: a pure function of a sample's fields, with options, a key and a range.
+"""A metric: a pure function of a sample's fields, with options, a key and a range.
 
-Positional parameters of the function name the fields it needs (a default of ``None`` makes one optional);
-keyword-only parameters are its options. A generator function asks a judge; a plain one computes.
+The function's positional parameters name the fields it needs (a default of ``None`` makes a field optional). Its
+keyword-only parameters are options. A generator function asks a judge; a plain function computes the score itself.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from mlflow_ragmetrics.text.messages import render, say
 from mlflow_ragmetrics.text.non_answers import is_unknown_language
 
 CALLBACK_ATTRIBUTES = ("ignore_chain", "raise_error", "run_inline")
-"""What LangChain asks of a callback before a chain runs."""
+"""Attributes that LangChain reads from a callback before a chain runs."""
 
 
 def no_callback(what: str) -> InvalidOptionError:
-    """The error that says what to do where ``what`` was given as a callback."""
-    message = f"{what} is no callback by itself: callbacks=[rm.RagMetricsCallback({what})] scores the chain's answers"
+    """The error for passing ``what`` as a callback; its message shows the correct call."""
+    message = f"{what} is not a callback; use callbacks=[rm.RagMetricsCallback({what})] to score the chain's answers"
     return InvalidOptionError(message, param="callbacks")
 
 
@@ -38,7 +38,7 @@ _PARAMETERS = (*FIELDS, "context_ids", "metadata", "id")
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A ``definition`` with the options ``given``: a frozen value, equal to another with the same spelling.
+    """A ``definition`` with the options ``given``. Metrics are immutable, and equal if their spelling is equal.
 
     Calling it with options gives a variant: ``rouge(rouge_type="rougeL")``.
     """
@@ -48,7 +48,7 @@ class Metric:
 
     @classmethod
     def of(cls, definition: Definition, given: Mapping[str, Any]) -> Metric:
-        """``definition`` with the options ``given``, checked; ``InvalidOptionError`` names the option that is wrong."""
+        """``definition`` with the options ``given``; ``InvalidOptionError`` names an invalid option."""
         bound = cls(definition, dict(given))
         _ = bound.options, bound.settings
         if not bound.key.isidentifier():
@@ -57,11 +57,11 @@ class Metric:
         return bound
 
     def __call__(self, run: Any = None, example: Any = None, /, **options: Any) -> Metric:
-        """The same metric with these options in place of those it has; ``run`` and ``example`` are what LangSmith gives
-        an evaluator, which a metric is not by itself: ``InvalidOptionError``.
+        """The same metric with these options replaced. ``InvalidOptionError`` if LangSmith calls it with ``run`` and
+        ``example``: a metric is not a LangSmith evaluator.
         """
         if run is not None or example is not None:
-            message = f"rm.{self.name} is no evaluator by itself: evaluators=rm.langsmith_evaluators([rm.{self.name}])"
+            message = f"rm.{self.name} is not an evaluator; use evaluators=rm.langsmith_evaluators([rm.{self.name}])"
             raise InvalidOptionError(message, param="evaluators", metric=self.name)
         return Metric.of(self.definition, {**self.given, **options})
 
@@ -72,12 +72,12 @@ class Metric:
 
     @property
     def name(self) -> str:
-        """The metric's own name, without options."""
+        """The metric's name, without options."""
         return self.definition.name
 
     @cached_property
     def options(self) -> BaseModel:
-        """The metric's own options, checked, with their defaults."""
+        """The metric's own options, validated, with defaults."""
         own = self.definition.options
         given = {k: v for k, v in self.given.items() if k in own.model_fields or k not in Settings.model_fields}
         return check_options(self.name, own, given)
@@ -88,12 +88,12 @@ class Metric:
 
     @cached_property
     def settings(self) -> Settings:
-        """The options that all metrics share; ``InvalidOptionError`` names one that cannot be used."""
+        """The options common to all metrics; ``InvalidOptionError`` names an invalid one."""
         own = self.definition.options.model_fields
         common = {k: v for k, v in self.given.items() if k not in own and k in Settings.model_fields}
         settings = check_options(self.name, Settings, common)
         if settings.preset and not self.definition.levels:
-            message = f"{self.name}: option preset={settings.preset!r}: this metric has none; use threshold="
+            message = f"{self.name}: option preset={settings.preset!r}: this metric has no presets; use threshold="
             raise InvalidOptionError(message, param="preset", metric=self.name)
         return settings
 
@@ -101,8 +101,8 @@ class Metric:
     def required(self) -> tuple[str, ...]:
         """The fields without which a sample is not scored.
 
-        Contexts are among them for a metric with the option ``no_context``, unless it was given: the option says what
-        a row gets for which nothing was retrieved, and no field at all does not say that nothing was.
+        They include ``contexts`` if the metric has the option ``no_context`` and you did not set it: the option covers
+        samples for which nothing was retrieved, and a missing field does not mean that nothing was.
         """
         own = self.definition.required
         told = "no_context" not in self.definition.options.model_fields or "no_context" in self.given
@@ -110,7 +110,7 @@ class Metric:
 
     @cached_property
     def key(self) -> str:
-        """The name under which scores appear in tables and runs."""
+        """The name of the score in tables and runs."""
         if self.settings.key:
             return self.settings.key
         key = self.definition.key
@@ -120,7 +120,7 @@ class Metric:
 
     @cached_property
     def threshold(self) -> float | None:
-        """The value from which a score passes: ``threshold``, else the preset's, else the metric's own, else none."""
+        """The threshold to pass: the option ``threshold``, or the preset's (default: balanced); ``None`` if neither."""
         given: float | None = getattr(self.options, "threshold", self.settings.threshold)
         if given is not None:
             return given
@@ -129,7 +129,7 @@ class Metric:
 
     @cached_property
     def spelling(self) -> str:
-        """Python that gives this metric back: ``rouge(rouge_type='rougeL')``."""
+        """A Python expression for this metric, such as ``rouge(rouge_type='rougeL')``."""
         arguments = ", ".join(f"{name}={value!r}" for name, value in sorted(self.given.items()))
         return f"{self.name}({arguments})" if arguments else self.name
 
@@ -148,7 +148,7 @@ class Metric:
     def start(self, sample: Sample) -> Steps[Score]:
         """The program that scores ``sample``: yields questions, returns a raw score.
 
-        Raises ``MissingFieldError`` or ``InvalidFieldError`` where a field is missing or cannot be read.
+        Raises ``MissingFieldError`` or ``InvalidFieldError`` if a field is missing or invalid.
         """
         result = self._result(sample)
         if isinstance(result, Generator):
@@ -156,7 +156,7 @@ class Metric:
         return self._read(result)
 
     def computed_together(self, samples: Sequence[Sample]) -> Mapping[int, Score]:
-        """By place, the raw scores that the batch function gives of the samples; none where it fails."""
+        """The raw scores that the batch function computes, by position in ``samples``; empty if it fails."""
         assert self.definition.batch is not None
         together = {
             place: sample
@@ -169,11 +169,11 @@ class Metric:
             columns = [[getattr(sample, name) for sample in together.values()] for name in names]
             found = zip(together, self.definition.batch(*columns, **self._given_options), strict=True)
             return {place: self._read(score) for place, score in found if score is not None}
-        except Exception:  # said by the one whose fault it is, when each is scored alone
+        except Exception:  # scoring each sample individually reports the error for the right one
             return {}
 
     def is_best_of(self, sample: Sample) -> bool:
-        """Whether the score is the best of those with each of several references."""
+        """Whether to score the sample against each of several references and keep the best score."""
         return sample.references is not None and len(sample.references) > 1 and "reference" in self._fields
 
     @cached_property
@@ -184,7 +184,7 @@ class Metric:
         return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._given_options)
 
     def finish(self, score: Score, sample: Sample, language: str, duration_ms: float) -> Score:
-        """``score`` with threshold, 1–5 value, ``duration_ms``, chunk ids, and sentences in ``language``."""
+        """``score`` with threshold, 1–5 value, ``duration_ms`` and chunk ids, and texts in ``language``."""
         language = self.settings.language or language
         value, better, threshold = score.value, self.definition.higher_is_better, self.threshold
         warnings = self._warnings(score, sample)
@@ -201,7 +201,7 @@ class Metric:
         )
 
     def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:
-        """The score's own, one for contexts that nobody saw the model read, and one for a language without rules."""
+        """The score's warnings, plus those for assumed contexts and for languages without rules."""
         found = list(score.warnings)
         if score.value is not None and "contexts" in self._fields and sample.contexts_assumed:
             found.append(("contexts_assumed", say(f"assumed.{sample.contexts_assumed}")))
@@ -210,7 +210,7 @@ class Metric:
         return found
 
     def _marked(self, score: Score, language: str) -> Mapping[str, Any]:
-        """The details, with the cause ``unmeasured`` if a rule gave the value that the user did not ask for."""
+        """The details, with ``unmeasured`` set if the value comes from a rule that the user did not request."""
         details = score.details
         rule = "no_context" if details.get("no_context") else details.get("rule")
         if rule == "no_context" and "no_context" in self.given and score.value is not None:
@@ -223,19 +223,19 @@ class Metric:
             raise InvalidFieldError(f"{self.name}: {sample.invalid[name]}", field=name, metric=self.name)
         value = sample.texts if name == "contexts" else getattr(sample, name)
         if value is None and name in self.required:
-            message = f"{self.name} needs the field {name!r} and sample {sample.id or '?'!r} has no value for it"
+            message = f"{self.name} needs the field {name!r}, which is missing in sample {sample.id or '?'!r}"
             if name not in self.definition.required:
-                message += "; [] says that nothing was retrieved, no_context= scores such rows as well"
+                message += "; use [] if nothing was retrieved, or set no_context= to score such rows"
             raise MissingFieldError(message, field=name, metric=self.name)
         return value
 
     def _read(self, result: object) -> Score:
         if result is None:
-            return Score(status="skipped", reason=f"{self.name} gave no score")
+            return Score(status="skipped", reason=f"{self.name} returned no score")
         score = result if isinstance(result, Score) else Score(value=self._number(result))
         low, high = self.definition.range
         if score.value is not None and not low - 1e-9 <= score.value <= high + 1e-9:
-            message = f"{self.name}: score {score.value!r} lies outside its range {low} to {high}"
+            message = f"{self.name}: the score {score.value!r} is outside the metric's range, {low} to {high}"
             raise RagMetricsError(message, metric=self.name)
         return score
 
@@ -245,13 +245,13 @@ class Metric:
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
-            message = f"{self.name} returned {result!r}; a metric returns a finite number, a Score or None"
+            message = f"{self.name} returned {result!r}; a metric must return a finite number, a Score or None"
             raise RagMetricsError(message, metric=self.name)
         return number
 
 
 class _Documentation:
-    """What ``help`` shows: of a metric what it means, made when it is asked for; of the class its own docstring."""
+    """The docstring: for a metric, generated from its definition; for the class, its own."""
 
     def __init__(self, of_the_class: str | None) -> None:
         self._of_the_class = of_the_class
@@ -281,19 +281,18 @@ def metric(
     batch: Callable[..., Sequence[Score | None]] | None = None,
 ) -> Callable[[Callable[..., Any]], Metric]: ...
 def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
-    """Make a metric out of a function of a sample's fields.
+    """Make a metric from a function of a sample's fields.
 
-    The function returns a number in ``range``, a ``Score``, or ``None`` for no score; as a generator it may ask a
-    judge. ``thresholds`` maps conservative, balanced and lenient to the value from which a score passes, or up to which
-    where ``higher_is_better=False``; ``None`` says that neither side is better. Where ``key``
-    is made of options, ``key_pattern`` reads a key back into them. ``source``: the paper or project that it comes from,
-    as `ragmetrics list` shows it. ``batch``: what gives the same scores for many samples at once, from a list per field
-    and the options, with ``None`` for those that it leaves to the function; it is given samples that have all fields
-    without a default.
+    The function returns a number within ``range``, a ``Score``, or ``None`` for no score. If it is a generator, it can
+    ask a judge. ``thresholds`` maps conservative, balanced and lenient to the lowest passing value, or to the highest
+    if ``higher_is_better=False``; ``higher_is_better=None`` means that neither direction is better. If ``key`` contains
+    options, ``key_pattern`` parses a key back into them. ``source`` is the paper or project that `ragmetrics list`
+    cites. ``batch`` computes the same scores for many samples at once: it takes one list per field and the options, and
+    returns ``None`` for each sample to score individually. It receives only samples with all required fields.
 
     >>> @metric
     ... def brevity(answer: str, *, limit: int = 20) -> float:
-    ...     '''1.0 for an answer of at most ``limit`` words, less in proportion beyond.'''
+    ...     '''1.0 for an answer of at most ``limit`` words, less for longer ones.'''
     ...     return min(1.0, limit / max(1, len(answer.split())))
     >>> brevity(limit=5)
     brevity(limit=5)
@@ -304,7 +303,7 @@ def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
 
 
 def named_as(function: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
-    """``made`` under the name and with the docstring of ``function``, whose parameters are others."""
+    """Give ``made`` the name and docstring of ``function``, but not its signature."""
     update_wrapper(made, function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
     del made.__wrapped__  # type: ignore[attr-defined]
     return made
@@ -321,7 +320,7 @@ def _define(function: Callable[..., Any], **facts: Any) -> Metric:
         if parameter.name not in _PARAMETERS or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             known = ", ".join(_PARAMETERS)
             message = (
-                f"metric {name}: parameter {parameter.name!r} is not a sample field ({known}); options come after *"
+                f"metric {name}: parameter {parameter.name!r} is not a sample field ({known}); put options after *"
             )
             raise InvalidOptionError(message, param=parameter.name, metric=name)
     definition = Definition(

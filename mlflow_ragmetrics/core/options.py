@@ -1,4 +1,4 @@
-"""Options of a metric: read from its signature, checked when they are given."""
+"""Metric options: derived from a function's signature and validated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_SHOWN = 300
 
 
 def spelled(*choices: str, **others: str) -> BeforeValidator:
-    """Read a choice, or another name of one, in any case, with ``-``, ``_`` and spaces ignored."""
+    """Accept a choice or one of its other names, ignoring case, ``-``, ``_`` and spaces."""
     accepted = {_plain(choice): choice for choice in choices} | others
     return BeforeValidator(lambda value: accepted.get(_plain(value), value) if isinstance(value, str) else value)
 
@@ -32,7 +32,7 @@ def _plain(word: str) -> str:
 
 
 class Settings(BaseModel):
-    """The options that every metric takes beside its own."""
+    """The options that every metric accepts in addition to its own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -49,14 +49,14 @@ class Settings(BaseModel):
     @classmethod
     def _identifier(cls, key: str | None) -> str | None:
         if key is not None and not key.isidentifier():
-            raise ValueError("a key is a Python identifier, such as my_metric")
+            raise ValueError("the key must be a Python identifier, such as my_metric")
         return key
 
     @field_validator("language")
     @classmethod
     def _known(cls, language: str | None) -> str | None:
         if language is not None and language not in LANGUAGES:
-            raise ValueError(f"explanations exist in {' and '.join(LANGUAGES)}")
+            raise ValueError(f"explanations are available in {' and '.join(LANGUAGES)}")
         return language
 
 
@@ -64,7 +64,7 @@ def options_model(function: Callable[..., Any]) -> type[BaseModel]:
     """A pydantic model of the keyword-only parameters of ``function``."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
-    except NameError:  # a type that exists only inside the function where the metric was defined
+    except NameError:  # a type defined locally, in the same function as the metric
         hints = {}
     fields: dict[str, Any] = {
         name: (hints.get(name, Any), parameter.default if parameter.default is not parameter.empty else ...)
@@ -76,45 +76,45 @@ def options_model(function: Callable[..., Any]) -> type[BaseModel]:
 
 
 def check_options(metric: str, model: type[M], given: Mapping[str, Any]) -> M:
-    """``given`` as an instance of ``model``; ``InvalidOptionError`` with the first thing that is wrong."""
+    """Validate ``given`` against ``model``; ``InvalidOptionError`` reports the first problem."""
     try:
         return model(**given)
     except ValidationError as error:
         first = error.errors()[0]
         cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, InvalidOptionError):  # a check over several options names what they have in common
+        if isinstance(cause, InvalidOptionError):  # raised by a check that covers several options
             raise InvalidOptionError(f"{metric}: {cause}", param=cause.param, metric=metric) from None
         param = str(first["loc"][0]) if first["loc"] else "options"
         problem = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
         if first["type"] == "extra_forbidden":
             near = meant(param, [*model.model_fields, *Settings.model_fields, "judge", "embeddings"])
             problem = f"no such option{near or '; '}"
-            problem += "" if near else f"{metric} takes {', '.join(sorted(model.model_fields)) or 'none of its own'}"
+            problem += "" if near else f"{metric} accepts {', '.join(sorted(model.model_fields)) or 'no options'}"
         message = f"{metric}: option {param}={shown(given.get(param))}: {problem}"
         if first["type"] == "missing":
-            message = f"{metric}: {param} is missing; {metric} takes {', '.join(model.model_fields)}"
+            message = f"{metric}: {param} is missing; {metric} accepts {', '.join(model.model_fields)}"
         raise InvalidOptionError(message, param=param, metric=metric) from None
 
 
 def check_aggregate(how: Aggregate, tolerance: float) -> tuple[Aggregate, float]:
-    """Both, checked; ``InvalidOptionError`` for an unknown way to aggregate or a tolerance below zero."""
+    """Validate both; ``InvalidOptionError`` for an unknown aggregation or a negative tolerance."""
     checked = check_options("aggregate", Settings, {"aggregate": how, "tolerance": tolerance})
     return checked.aggregate, checked.tolerance
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence that asks whether the nearest known name was meant; blank where none is near."""
+    """A question that suggests the nearest known name, to end a message; empty if none is near."""
     near = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def kind_of(value: object) -> str:
-    """The type of ``value`` as a message names it: ``a list``, ``an int``."""
+    """The type of ``value`` with an article, for messages: ``a list``, ``an int``."""
     kind = type(value).__name__
     return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def shown(value: object) -> str:
-    """What a message shows of a value: not all of a long one."""
+    """The ``repr`` of ``value`` for messages, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -1,7 +1,7 @@
-"""What a metric can ask, as data: equal questions are asked once, and any judge may answer them.
+"""The questions that metrics ask, as data. Equal questions are asked once, and any judge can answer them.
 
-A question is a frozen dataclass that derives from ``Question[A]``, where ``A`` is the type of its answer. It knows its
-kind, its texts and what answers fit it, so that the engine, the cache and the judges need no list of kinds.
+A question is a frozen dataclass derived from ``Question[A]``, where ``A`` is the type of its answer. It defines its
+kind, its texts and which answers are valid, so that engine, cache and judges need no list of question types.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ T = TypeVar("T")
 Role = Literal["answer", "reference"]
 Against = Literal["contexts", "reference", "answer"]
 Outcome = object
-"""The answer to a question, of the type that the question says, or the ``JudgeError`` with which it failed."""
+"""The answer to a question, of the question's answer type, or the ``JudgeError`` if it failed."""
 
 
 @dataclass(frozen=True)
 class Question(Generic[A]):
-    """What a metric asks and a judge answers with an ``A``. Subclasses are frozen dataclasses with a ``kind``.
+    """A metric's question, answered by a judge with an ``A``. Subclasses are frozen dataclasses with a ``kind``.
 
-    Fields with ``compare=False`` take no part in equality, so that questions that differ in them alone cost one call.
-    ``kind`` also names the question in stores on disk: change it when the same fields come to mean something else.
-    ``stored=False``: answers are not kept on disk.
+    Fields with ``compare=False`` are ignored for equality; questions that differ only in these share one call.
+    ``kind`` also identifies the question in caches on disk: change it if the meaning of the fields changes.
+    ``stored=False``: answers are not cached on disk.
 
     >>> @dataclass(frozen=True)
     ... class LanguageOf(Question[str]):
@@ -46,12 +46,12 @@ class Question(Generic[A]):
 
     @property
     def answered_by(self) -> Any:
-        """The one judge that answers it, whoever judges otherwise; by default there is none."""
+        """The one judge that must answer this question, regardless of the configured judges; by default ``None``."""
         return None
 
     @classmethod
     def answer_type(cls) -> Any:
-        """The type of the answers, as the base class ``Question[…]`` names it."""
+        """The answer type ``A`` of the base class ``Question[A]``."""
         for each in cls.__mro__:
             for base in vars(each).get("__orig_bases__", ()):
                 if get_origin(base) is Question:
@@ -59,7 +59,7 @@ class Question(Generic[A]):
         return object
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
-        """The texts to be read for an answer, by name; by default all fields that are a text or a tuple of texts."""
+        """The texts that the judge reads, by name; by default all fields that are a text or a tuple of texts."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
         named = {name: (value,) if isinstance(value, str) else value for name, value in values.items()}
         return {
@@ -69,18 +69,18 @@ class Question(Generic[A]):
         }
 
     def fits(self, answer: A) -> bool:
-        """Whether ``answer``, which has the right type, answers this very question."""
+        """Whether ``answer``, which has the right type, is valid for this question."""
         return True
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer to one claim of ``Verify``: what the judge says of it, and where that is written.
+    """The answer to one claim of ``Verify``: the judge's verdict and its evidence.
 
-    ``verdict`` is what the judge said, in any case, and ``reason`` why; a metric reads it and never trusts it blindly.
-    ``support`` is graded 0 to 1 or ``None``. ``quotes`` are pairs of (passage number from 1, quote). ``unquoted``: it
-    is SUPPORTED by quotes of which no passage has any. ``at_odds``: verdict, support and quotes contradict each other,
-    also when the judge was asked again; the claim then counts as not supported.
+    ``verdict`` is the judge's word, in any case; metrics must validate it. ``reason`` is the explanation. ``support``
+    ranges from 0 to 1, or is ``None``. ``quotes`` are pairs of (passage number from 1, quote). ``unquoted``: the
+    verdict is SUPPORTED, but its quotes are in no passage. ``at_odds``: verdict, support and quotes contradict each
+    other, even after asking again; the claim then counts as not supported.
     """
 
     verdict: str
@@ -93,7 +93,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Related:
-    """One ``chunk`` (numbered from 1) that a judge found related, its ``quote`` and the ``reason``."""
+    """One related ``chunk`` (numbered from 1), with a ``quote`` and the ``reason``."""
 
     chunk: int
     quote: str = ""
@@ -102,13 +102,13 @@ class Related:
 
 @dataclass(frozen=True)
 class Rating:
-    """A grade as the judge gave it (``value``: a number, or text such as ``"4/5"``), with its ``reason``."""
+    """The judge's grade, unparsed (``value``: a number, or text such as ``"4/5"``), and its ``reason``."""
 
     value: float | str | None
     reason: str = ""
 
     def checked_grade(self, metric: str) -> float:
-        """The grade of 1 to 5, from a number or text such as ``"4/5"``; else ``JudgeReplyError``, never clamped."""
+        """The grade as a number from 1 to 5; ``JudgeReplyError`` for anything else, never clamped."""
         grade = _number(self.value)
         if grade is None or not 1 <= grade <= 5:
             message = f"{metric}: the judge's grade {self.value!r} is not a number from 1 to 5"
@@ -116,10 +116,10 @@ class Rating:
         return grade
 
     def checked_tone(self, metric: str) -> float:
-        """The tone of 0, 0.5 or 1; else ``JudgeReplyError``."""
+        """The tone as 0, 0.5 or 1; ``JudgeReplyError`` for anything else."""
         tone = _number(self.value)
         if tone not in _TONES:
-            message = f"{metric}: the judge's tone {self.value!r} is none of 0, 0.5, 1"
+            message = f"{metric}: the judge's tone {self.value!r} is not 0, 0.5 or 1"
             raise JudgeReplyError(message, metric=metric)
         return tone
 
@@ -136,21 +136,21 @@ def _number(value: object) -> float | None:
         return None
     try:
         number = float(value)
-    except OverflowError:  # an int beyond all floats
+    except OverflowError:  # an int too large for a float
         return None
     return number if math.isfinite(number) else None
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """The claims of a text, with what a judge can say besides: a plain tuple of claims is as good an answer.
+    """The claims of a text with additional findings. Judges may return a plain tuple of claims instead.
 
-    Iterating gives the claims, as a tuple of them does.
+    Iterating yields the claims.
 
-    ``unclaimed`` are sentences that assert something and that no claim covers, though the judge was asked for them
-    again. ``findings``, where there are any, are the verdicts on the claims by the passages with the digest
-    ``judged_by``. ``at_odds`` are claims that their sentences do not make, and sentences that assert something though
-    the judge twice said that they claim nothing: they count as claims that are not supported.
+    ``unclaimed`` are assertive sentences that no claim covers, even after asking again. ``findings`` are optional
+    verdicts on the claims, based on the passages with the digest ``judged_by``. ``at_odds`` are claims that their
+    sentences do not make, and assertive sentences that the judge twice reported as making no claim; both count as
+    unsupported claims.
     """
 
     claims: tuple[str, ...]
@@ -166,7 +166,7 @@ class Extraction:
         return len(self.claims)
 
     def findings_on(self, passages: Sequence[str]) -> tuple[Finding, ...] | None:
-        """The verdicts on the claims by these very passages, or ``None`` where they are still to be asked for."""
+        """The verdicts on the claims, if they are based on these passages, else ``None``."""
         return self.findings if self.judged_by and self.judged_by == passages_digest(passages) else None
 
 
@@ -177,10 +177,11 @@ def passages_digest(passages: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Claims(Question[Union[tuple[str, ...], Extraction]]):
-    """Split ``text`` into atomic claims, each readable on its own. ``role`` says whose text it is.
+    """Split ``text`` into atomic claims, each readable on its own. ``role`` names the author of the text.
 
-    ``question`` is what the text answers, ``history`` the turns before it: they tell what "it" and "yes" mean.
-    ``passages`` are those that the claims will be judged by; a judge may judge the claims at once (``Extraction``).
+    ``question`` is the question that the text answers, and ``history`` the turns before it; they resolve words such as
+    "it" and "yes". ``passages`` are those that the claims will be checked against. A judge may check them in the same
+    call and return an ``Extraction``.
     """
 
     text: str
@@ -191,11 +192,11 @@ class Claims(Question[Union[tuple[str, ...], Extraction]]):
     kind: ClassVar[str] = "claims"
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
-        """The text, under its role."""
+        """The text, by its role."""
         return {self.role: (self.text,)}
 
     def fits(self, answer: tuple[str, ...] | Extraction) -> bool:
-        """Whether ``answer``, where it is an ``Extraction`` with verdicts, has one on each claim."""
+        """Whether an ``Extraction`` with verdicts has one per claim; any other answer is valid."""
         return (
             not isinstance(answer, Extraction) or answer.judged_by is None or len(answer.findings) == len(answer.claims)
         )
@@ -203,9 +204,9 @@ class Claims(Question[Union[tuple[str, ...], Extraction]]):
 
 @dataclass(frozen=True)
 class Verify(Question[tuple[Finding, ...]]):
-    """Judge each claim against the passages. Answer: one ``Finding`` per claim, in order.
+    """Check each claim against the passages. Answer: one ``Finding`` per claim, in order.
 
-    ``question`` is what the text that the claims are from answers.
+    ``question`` is the question that the claims' text answers.
     """
 
     claims: tuple[str, ...]
@@ -216,17 +217,17 @@ class Verify(Question[tuple[Finding, ...]]):
     kind: ClassVar[str] = "verify"
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
-        """The claims, under the role of their text, and what they are judged against."""
+        """The claims, by the role of their text, and the passages."""
         return {self.role: self.claims, self.against: self.passages}
 
     def fits(self, answer: tuple[Finding, ...]) -> bool:
-        """Whether ``answer`` has a finding for each claim."""
+        """Whether ``answer`` has one finding per claim."""
         return len(answer) == len(self.claims)
 
 
 @dataclass(frozen=True)
 class RelatedChunks(Question[tuple[Related, ...]]):
-    """Which chunks state something that ``text`` says? ``question`` is what the text answers."""
+    """Which chunks state something that ``text`` also states? ``question`` is the question that it answers."""
 
     text: str
     chunks: tuple[str, ...]
@@ -235,16 +236,16 @@ class RelatedChunks(Question[tuple[Related, ...]]):
     kind: ClassVar[str] = "related_chunks"
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
-        """The text, under its role, and the chunks."""
+        """The text, by its role, and the chunks."""
         return {self.role: (self.text,), "contexts": self.chunks}
 
 
 @dataclass(frozen=True)
 class Sufficiency(Question[Finding]):
-    """Do the passages hold what is needed to answer ``question``? ``history``: the user's turns before it.
+    """Do the passages contain enough to answer ``question``? ``history``: the user's turns before it.
 
-    Answer: a ``Finding`` whose ``support`` is 0 to 1 (how many of a hundred careful readers would say that they do) and
-    whose quotes are what an answer would rest on.
+    Answer: a ``Finding``. Its ``support`` is the share of careful readers, 0 to 1, who would say yes. Its quotes are
+    the basis for an answer.
     """
 
     question: str
@@ -259,7 +260,7 @@ class Sufficiency(Question[Finding]):
 
 @dataclass(frozen=True)
 class Nugget:
-    """One atomic fact that a good answer holds: ``vital``, or else okay (good to have)."""
+    """One atomic fact of a good answer: ``vital``, or merely good to have."""
 
     text: str
     vital: bool = True
@@ -267,9 +268,9 @@ class Nugget:
 
 @dataclass(frozen=True)
 class Nuggets(Question[tuple[Nugget, ...]]):
-    """The facts that a good answer to ``question`` holds, from the ``sources``: a reference, or else passages.
+    """The facts of a good answer to ``question``, taken from ``sources``: a reference, or else passages.
 
-    The answer that is judged takes no part, so that the facts of a question are found once for all systems.
+    The chain's answer is not included, so the facts of a question are found once for all systems.
     """
 
     question: str
@@ -289,9 +290,9 @@ _ASPECTS = ("correctness", "answer_relevance")
 class Grade(Question[Rating]):
     """Grade ``answer`` from 1 to 5 for one aspect.
 
-    ``aspect`` is an identifier. The rubrics of ``correctness`` and ``answer_relevance`` are built in; any other aspect
-    brings its own: a text that says what the grades mean. The rubric may speak of the answer and of whatever is given
-    beside it: question, reference and contexts (the passages). ``InvalidOptionError`` for an aspect without a rubric.
+    ``aspect`` is an identifier. The rubrics of ``correctness`` and ``answer_relevance`` are built in. Any other aspect
+    needs a ``rubric``, a text that defines the grades, else ``InvalidOptionError``. The rubric can refer to the answer
+    and, if given, to the question, the reference and the contexts (passages).
 
     >>> Grade("politeness", "Go away.", rubric="5 friendly, 3 neutral, 1 rude").aspect
     'politeness'
@@ -311,17 +312,17 @@ class Grade(Question[Rating]):
             raise InvalidOptionError(message, param="aspect")
         if self.rubric is None and self.aspect not in _ASPECTS:
             message = (
-                f"Grade({self.aspect!r}) needs rubric=…, a text that says what the grades from 1 to 5 mean; only "
-                f"{' and '.join(_ASPECTS)} have one built in"
+                f"Grade({self.aspect!r}) needs rubric=…, a text that defines the grades from 1 to 5; only "
+                f"{' and '.join(_ASPECTS)} have a built-in rubric"
             )
             raise InvalidOptionError(message, param="rubric")
         if self.rubric is not None and not self.rubric.strip():
             raise InvalidOptionError(f"Grade({self.aspect!r}): the rubric is blank", param="rubric")
         if self.contexts is not None:
-            object.__setattr__(self, "contexts", tuple(self.contexts))  # a list cannot be part of a question's key
+            object.__setattr__(self, "contexts", tuple(self.contexts))  # questions must be hashable
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
-        """Answer, question, reference and contexts, those that are given."""
+        """Those of answer, question, reference and contexts that are given."""
         named = {"answer": self.answer, "question": self.question, "reference": self.reference}
         single = {name: (text,) for name, text in named.items() if text is not None}
         return single if self.contexts is None else {**single, "contexts": self.contexts}
@@ -329,7 +330,7 @@ class Grade(Question[Rating]):
 
 @dataclass(frozen=True)
 class Tone(Question[Rating]):
-    """Both texts give no answer: is the answer's tone cautious (1.0), neutral (0.5), misleading (0.0)?
+    """Neither text gives an answer: is the answer's tone cautious (1.0), neutral (0.5) or misleading (0.0)?
 
     Cautious means consistent with the reference. Answer: a ``Rating`` of 0, 0.5 or 1.
     """
@@ -344,10 +345,10 @@ class Tone(Question[Rating]):
 class Prefer(Question[Finding]):
     """Which of two answers to ``question`` is better, ``first`` or ``second``?
 
-    ``references`` are the accepted answers, ``contexts`` the passages that both answers were made from, ``history`` the
-    user's turns before the question, ``rubric`` says what is better (default: a built-in one). Answer: a ``Finding``
-    with the verdict ``"first"``, ``"second"`` or ``"tie"``, whose ``support`` is how many of a hundred careful readers
-    would choose that answer (0.5 to 1).
+    ``references`` are the accepted answers, ``contexts`` the passages behind both answers, ``history`` the user's turns
+    before the question. ``rubric`` defines "better" (default: a built-in one). Answer: a ``Finding`` with the verdict
+    ``"first"``, ``"second"`` or ``"tie"``. Its ``support`` is the share of careful readers who would choose that
+    answer, 0.5 to 1.
     """
 
     question: str
@@ -367,8 +368,8 @@ Vectors = tuple[tuple[float, ...], ...]
 class Embed(Question[Mapping[str, Union[Vectors, JudgeError]]]):
     """Embed each text with every embedding model.
 
-    Answer: a mapping from the model's name to a tuple of vectors (sequences of floats, one per text), or to the
-    ``JudgeError`` with which that model failed. ``models`` names those wanted; ``None`` means all.
+    Answer: a mapping from each model's name to a tuple of vectors (sequences of floats, one per text), or to the
+    ``JudgeError`` if that model failed. ``models`` names the models to use; ``None`` means all.
     """
 
     texts: tuple[str, ...]
@@ -378,11 +379,11 @@ class Embed(Question[Mapping[str, Union[Vectors, JudgeError]]]):
 
 
 Steps = Generator[tuple[Question[Any], ...], tuple[Outcome, ...], T]
-"""A metric's program: yields tuples of questions, receives as many outcomes, returns ``T``."""
+"""A metric's program: yields tuples of questions, receives one outcome per question, returns ``T``."""
 
 
 def cache_key(question: Question[Any]) -> str:
-    """SHA-256 of the question's kind and content (without its role), for stores on disk."""
+    """SHA-256 of the question's kind and compared fields, the key for caches on disk."""
     content = asdict(question)
     for each in fields(question):
         if not each.compare:
@@ -392,7 +393,7 @@ def cache_key(question: Question[Any]) -> str:
 
 
 def ask(question: Question[A]) -> Steps[A]:
-    """Ask one question; raises the ``JudgeError`` with which it failed."""
+    """Ask one question; raises the ``JudgeError`` if it failed."""
     (outcome,) = yield (question,)
     if isinstance(outcome, JudgeError):
         raise outcome
@@ -400,9 +401,9 @@ def ask(question: Question[A]) -> Steps[A]:
 
 
 def together(*programs: Steps[T]) -> Steps[list[T]]:
-    """Run several programs side by side: their questions are asked at the same time.
+    """Run several programs concurrently: their questions are asked at the same time.
 
-    Returns their results in order; the first one that raises ends all.
+    Returns their results in order. If one raises, all end.
     """
     results: dict[int, T] = {}
     waiting: list[tuple[int, tuple[Question[Any], ...]]] = []

@@ -1,8 +1,8 @@
-"""Texts that are safe to store and to show: JSON that every parser accepts, and never a key.
+"""Text that is safe to store and show: JSON that every parser accepts, without secrets.
 
-Whatever looks like a key, or is a secret of the environment, is redacted. The shapes of tokens follow the plugins of
-Yelp's detect-secrets (Apache-2.0), and the prefixes that vendors document. Every quantifier is bounded, so that no text
-takes long.
+Anything that looks like a key is redacted, and so are secrets in environment variables. The token patterns follow the
+plugins of Yelp's detect-secrets (Apache-2.0) and the prefixes that vendors document. Every quantifier is bounded to
+limit matching time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _ESCAPED_NUL = "\\u0000"
 
 
 def plain_text(text: str) -> str:
-    """``text`` with U+FFFD in place of NUL and lone surrogates, which databases and JSON readers refuse."""
+    """``text`` with NUL and lone surrogates, which databases and JSON parsers reject, replaced by U+FFFD."""
     return str(text) if _is_storable(text) else _UNSTORABLE.sub("\ufffd", text)
 
 
 def plain_texts(texts: Iterable[str]) -> list[str]:
-    """``plain_text`` of each; all texts are searched at once, as they rarely need a replacement."""
+    """``plain_text`` for many texts; one search over all of them, because replacements are rare."""
     column = list(texts)
     if set(map(type, column)) != {str}:
         column = list(map(str, column))
@@ -34,7 +34,7 @@ def plain_texts(texts: Iterable[str]) -> list[str]:
 
 
 def _is_storable(text: str) -> bool:
-    """Whether ``_UNSTORABLE`` finds nothing, ten times as fast."""
+    """Whether ``_UNSTORABLE`` has no match; ten times as fast as searching."""
     try:
         return "\0" not in text and (text.isascii() or bool(text.encode()))
     except UnicodeEncodeError:
@@ -42,7 +42,7 @@ def _is_storable(text: str) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """``value`` made of str, int, finite float, bool, None, list and dict only; NaN and ``pandas.NA`` become None."""
+    """``value`` as str, int, finite float, bool, None, list and dict only; NaN and ``pandas.NA`` become None."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
@@ -60,8 +60,8 @@ def plain(value: Any) -> Any:
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
-    """``value`` as JSON text; letters of any script stay readable."""
-    try:  # most values are plain already: making them so takes ten times as long as writing them
+    """``value`` as JSON text; non-ASCII letters are not escaped."""
+    try:  # most values need no conversion, which is ten times as slow as serialising
         text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False, default=plain)
     except (TypeError, ValueError):
         text = _ESCAPED_NUL
@@ -81,9 +81,9 @@ _PEM = re.compile(
     re.DOTALL,
 )
 _ADDRESS = re.compile(
-    r"(?<=://)[^\s/:@?#'\"<>]{0,300}:[^\s/?#'\"<>]{0,300}@"  # user:password@, or :password@; the last @ ends it
-    r"|(?<=://)[^\s/:@?#'\"<>]{0,300}:(?!\d{1,5}[/?#])[^\s@'\"<>]{0,300}@"  # a password with / in it
-    r"|(?:(?<=http://)|(?<=https://))(?!git@)[^\s/:@?#'\"<>]{1,300}@"  # a token in place of the user
+    r"(?<=://)[^\s/:@?#'\"<>]{0,300}:[^\s/?#'\"<>]{0,300}@"  # user:password@ or :password@, up to the last @
+    r"|(?<=://)[^\s/:@?#'\"<>]{0,300}:(?!\d{1,5}[/?#])[^\s@'\"<>]{0,300}@"  # a password that contains /
+    r"|(?:(?<=http://)|(?<=https://))(?!git@)[^\s/:@?#'\"<>]{1,300}@"  # a token instead of user and password
 )
 _WITH_DIGIT_OR_CAPITAL = r"(?=[\w\-]{0,200}(?:[0-9A-Z]|[a-z]{20}))"
 _SHAPED = re.compile(
@@ -156,7 +156,7 @@ _MIXED = re.compile(r"[0-9_+/=!#$%^*~@]|[a-z][A-Z]|[A-Za-z]-[A-Za-z]+-|[A-Z]{2}[
 
 
 def keep_secret(secret: object) -> None:
-    """Redact ``secret`` from now on: a key, or the pydantic secrets of a model object."""
+    """Redact ``secret`` from now on. It is a key, or a model object whose pydantic secrets are used."""
     attributes: dict[str, object] = getattr(secret, "__dict__", {})
     values = [secret] if isinstance(secret, str) else map(_revealed, list(attributes.values()))
     _known.update(value for value in values if value is not None and len(value) >= _SHORTEST)
@@ -169,9 +169,9 @@ def _revealed(value: object) -> str | None:
 
 
 def redact(text: str) -> str:
-    """``text`` without keys, tokens, passwords, private keys, kept secrets, and secret-named variables."""
+    """``text`` without keys, tokens, passwords, private keys, registered secrets and secret environment variables."""
     environment = (value for name, value in os.environ.items() if len(value) >= _SHORTEST and _NAMED.search(name))
-    for value in sorted({*_known, *environment}, key=len, reverse=True):  # one may begin with another
+    for value in sorted({*_known, *environment}, key=len, reverse=True):  # longest first: one may be another's prefix
         text = text.replace(value, _REDACTED)
     text = _PEM.sub(_REDACTED, text)
     text = _ADDRESS.sub(f"{_REDACTED}@", text)
@@ -186,12 +186,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 def for_log(text: str) -> str:
-    """``text`` on one line, without control characters and secrets: no text can look like a line of the log's own."""
+    """``text`` on one line, without control characters and secrets, so it cannot imitate a log entry."""
     return redact(_CONTROL.sub(" ", text))
 
 
 def _without_credentials(match: re.Match[str]) -> str:
-    """What follows ``Basic``, where it is ``user:password`` in base64; "basic understanding" is not."""
+    """Redact the token after ``Basic`` if it decodes from base64 to ``user:password``; keep "basic understanding"."""
     value = match["value"].rstrip("=")
     try:
         decoded = base64.b64decode(
@@ -203,7 +203,7 @@ def _without_credentials(match: re.Match[str]) -> str:
 
 
 def _without_value(match: re.Match[str]) -> str:
-    """``name=value`` and ``"name": "value"`` without the value; ``name: value`` where the value is not just a word."""
+    """Redact the value of ``name=value`` and ``"name": "value"``; of ``name: value`` only if it is not a plain word."""
     value = match["quoted"] or match["bare"]
     if _NO_SECRETS.fullmatch(value) or (match["quoted"] and len(value) < 4):
         return match[0]

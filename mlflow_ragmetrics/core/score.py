@@ -1,4 +1,4 @@
-"""A row to score (``Sample``), and the result of one metric on it: ``Score``, made of ``Item`` and ``Evidence``."""
+"""``Sample``, a row to score, and ``Score``, the result of one metric, with its ``Item`` and ``Evidence`` parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = ("question", "answer", "reference", "contexts", "retrieved_doc_ids", "g
 
 @dataclass(frozen=True)
 class Chunk:
-    """A retrieved passage: its text, and its id and metadata where the retriever gave them."""
+    """A retrieved passage: its text, and its id and metadata if the retriever provides them."""
 
     text: str
     id: str | None = None
@@ -26,7 +26,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Message:
-    """One turn of a conversation: who spoke (``"user"``, ``"assistant"``, ``"system"``, …), and the text."""
+    """One turn of a conversation: the role (``"user"``, ``"assistant"``, ``"system"``, …) and the text."""
 
     role: str
     content: str
@@ -34,14 +34,14 @@ class Message:
 
 @dataclass(frozen=True)
 class Sample:
-    """One question with what a chain answered and what is known about the right answer.
+    """One question, the chain's answer, and the data to score it against.
 
-    ``None`` is a missing field, ``""`` a blank one. ``id`` names the row in tables and comparisons. ``answer`` is the
-    chain's answer to ``question``, ``references`` are the accepted answers, usually one, ``contexts`` the retrieved
-    passages. ``retrieved_doc_ids`` are in rank order, ``gold_doc_ids`` those of the relevant documents. ``history``
-    holds the turns before the question, ``metadata`` all other columns. ``invalid`` maps a field that could not be
-    read to the sentence that says why: only metrics which need that field fail. ``read_from`` maps a field to the
-    name it has in the data, where that is another one.
+    ``None`` marks a missing field, ``""`` a blank one. ``id`` names the row in tables and comparisons. ``answer`` is
+    the chain's answer to ``question``. ``references`` are the accepted answers, usually one. ``contexts`` are the
+    retrieved passages. ``retrieved_doc_ids`` are in rank order, ``gold_doc_ids`` are the relevant documents.
+    ``history`` holds the turns before the question, ``metadata`` all other columns. ``invalid`` maps each unreadable
+    field to an error message; only metrics that need the field fail. ``read_from`` maps a field to its name in the
+    data, if that differs.
     """
 
     id: str = ""
@@ -63,14 +63,14 @@ class Sample:
 
     @cached_property
     def texts(self) -> tuple[str, ...] | None:
-        """The texts of ``contexts`` in rank order, or ``None`` where no context field was given."""
+        """The texts of ``contexts`` in rank order; ``None`` if the sample has no contexts field."""
         return None if self.contexts is None else tuple(chunk.text for chunk in self.contexts)
 
     @cached_property
     def context_ids(self) -> tuple[str, ...] | None:
-        """The ids of ``contexts`` in rank order, ``""`` for one without; ``None`` where none has an id.
+        """The ids of ``contexts`` in rank order, ``""`` for a passage without one; ``None`` if none has an id.
 
-        Where no context has one, ``retrieved_doc_ids`` are theirs if there are as many.
+        If no passage has an id, ``retrieved_doc_ids`` are used, provided that there is one per passage.
         """
         ids = tuple(chunk.id or "" for chunk in self.contexts or ())
         if any(ids):
@@ -80,8 +80,9 @@ class Sample:
 
     @property
     def contexts_assumed(self) -> str | None:
-        """Why all that was retrieved stands for what the model saw, where the metadata says so: ``"no_model_call"`` was
-        observed, or ``"no_call_matches"`` the answer.
+        """The reason for assuming that the model saw everything retrieved, from the metadata.
+
+        ``"no_model_call"``: no call was observed. ``"no_call_matches"``: no observed call returned this answer.
         """
         why = self.metadata.get("contexts_assumed") if self.metadata else None
         return why if isinstance(why, str) and why in _ASSUMPTIONS else None
@@ -90,17 +91,17 @@ class Sample:
 _ASSUMPTIONS = ("no_model_call", "no_call_matches")
 
 Better = Union[bool, None]
-"""Whether a higher value is better (``True``), a lower one (``False``), or neither (``None``)."""
+"""``True`` if higher is better, ``False`` if lower is better, ``None`` if neither is."""
 
 Status = Literal["ok", "skipped", "error"]
 Verdict = Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL", "RELATED", "UNRELATED", "FOUND", "NOT_FOUND"]
 Kind = Literal["claim", "token", "sentence", "chunk", "document"]
 
 VERDICTS = {each: str(say(f"verdict.{each}")) for each in ("SUPPORTED", "NEUTRAL", "CONTRADICTED")}
-"""What the verdicts on claims are called, best first."""
+"""The displayed names of claim verdicts, best first."""
 
 UNSUPPORTED = say("verdict.UNSUPPORTED")
-"""What NEUTRAL is called where a claim was held against the answer or the reference, not against the passages."""
+"""The displayed name of NEUTRAL for a claim checked against the answer or the reference."""
 
 DOUBTS = {
     "claims_missing": "n_unclaimed",
@@ -109,28 +110,28 @@ DOUBTS = {
     "contexts_assumed": "n_assumed",
     "language_unknown": "n_language_unknown",
 }
-"""The warnings that make a value doubtful, and the counts of rows that have one."""
+"""Warnings that make a value doubtful, with the names of their row counts."""
 
 BY_RULE = frozenset(
     ("no_context", "no_claims", "blank", "error_text", "tone", "both_indistinct", "instead_of_answer", "other_text")
 )
-"""The entries ``rule`` of ``details`` by which a value is given and nothing is measured."""
+"""Values of ``details["rule"]`` for which the value comes from a rule instead of a measurement."""
 
-_PLAIN = frozenset(("no_context", "unmeasured", "judges_asked"))  # without these details, a value is a measurement
+_PLAIN = frozenset(("no_context", "unmeasured", "judges_asked"))  # a value without these details is a measurement
 _TOLERANCE = 1e-9
-LARGEST = 1e30  # no scale goes so far, and sums and squares of what goes further are not finite
+LARGEST = 1e30  # far beyond any scale; keeps sums and squares finite
 
 
 def passes(value: float, threshold: float, higher_is_better: Better = True) -> bool:
-    """Whether ``value`` reaches ``threshold``, or stays within it where lower is better.
+    """Whether ``value`` is at least ``threshold``, or at most ``threshold`` if lower is better.
 
-    The last bits of floating point are forgiven.
+    Rounding errors up to 1e-9 are tolerated.
     """
     return value <= threshold + _TOLERANCE if higher_is_better is False else value >= threshold - _TOLERANCE
 
 
 def quality_of(value: float, higher_is_better: Better) -> float | None:
-    """``value`` so that more is better: 1 − value where lower is better; ``None`` where neither is.
+    """``value`` on a higher-is-better scale: 1 − value if lower is better, ``None`` if neither is.
 
     >>> quality_of(0.25, True), quality_of(0.25, False), quality_of(0.25, None)
     (0.25, 0.75, None)
@@ -142,7 +143,7 @@ def quality_of(value: float, higher_is_better: Better) -> float | None:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A passage that decided a verdict: chunk number (from 1), the chunk's id if it has one, and a quote."""
+    """A passage that decided a verdict: its number ``chunk`` (from 1), its ``id`` if it has one, and a ``quote``."""
 
     chunk: int | None = None
     id: str | None = None
@@ -151,13 +152,13 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Item:
-    """One claim, token, sentence, chunk or document, with the verdict on it.
+    """One claim, token, sentence, chunk or document, with its verdict.
 
-    ``kind`` says which of them, ``text`` what it says. ``verdict``: SUPPORTED, CONTRADICTED or NEUTRAL for claims and
-    sentences, RELATED or UNRELATED for chunks, FOUND or NOT_FOUND for tokens and documents. ``reason`` is the judge's,
-    ``evidence`` the passages that decided. ``support`` is graded, 0 to 1, where the judge grades; else ``None``.
-    ``judge`` names whose verdict it is where there are several judges. ``against`` says which text of the row a claim
-    was held against where that was not the passages: what this text does not say may be in a passage.
+    ``kind`` is one of these five, ``text`` its wording. ``verdict`` is SUPPORTED, CONTRADICTED or NEUTRAL for claims
+    and sentences, RELATED or UNRELATED for chunks, FOUND or NOT_FOUND for tokens and documents. ``reason`` is the
+    judge's explanation, ``evidence`` the passages that decided the verdict. ``support`` ranges from 0 to 1; it is
+    ``None`` if the judge gives no grades. ``judge`` is set if there are several judges. ``against`` names the text that
+    a claim was checked against, if that was not the passages.
     """
 
     kind: Kind
@@ -171,19 +172,19 @@ class Item:
 
     @property
     def unbacked_by_chunks(self) -> bool:
-        """Whether it is a claim or sentence that was held against chunks (its evidence shows one) and not supported."""
+        """Whether it is a claim or sentence that was checked against passages (with evidence) and is not supported."""
         judged = self.verdict in ("NEUTRAL", "CONTRADICTED") and self.kind in ("claim", "sentence")
         return judged and any(each.chunk for each in self.evidence)
 
     def changed(self, **fields: Any) -> Item:
-        """The same item with other values in some fields, at half the cost of a new one."""
+        """A copy with the given fields changed; twice as fast as creating a new item."""
         copy = object.__new__(Item)
-        object.__setattr__(copy, "__dict__", vars(self) | fields)  # in place of one that would be filled with the same
+        object.__setattr__(copy, "__dict__", vars(self) | fields)  # avoids filling the dictionary twice
         return copy
 
 
 def token_items(terms: Iterable[str], found: Iterable[bool]) -> Callable[[], tuple[Item, ...]]:
-    """What makes an item of each term when it is asked for, and takes little room until then.
+    """A function that creates one item per term; a compact form for items that may never be read.
 
     >>> [(item.text, item.verdict) for item in token_items(["cat", "dog"], [True, False])()]
     [('cat', 'FOUND'), ('dog', 'NOT_FOUND')]
@@ -195,21 +196,21 @@ def _token_items(joined: str, found: bytes) -> tuple[Item, ...]:
     return tuple(map(_token_item, joined.split(), found))
 
 
-@lru_cache(maxsize=1 << 14)  # rows share those of frequent tokens
+@lru_cache(maxsize=1 << 14)  # rows share the items of frequent tokens
 def _token_item(term: str, found: int) -> Item:
     return Item("token", term, "FOUND" if found else "NOT_FOUND")
 
 
 @dataclass(frozen=True)
 class Score:
-    """One metric on one sample.
+    """The score of one metric on one sample.
 
-    ``value`` is the raw score, ``None`` unless ``status`` is ``"ok"``, never NaN. ``scaled`` is the same on 1 to 5
-    for the white-paper family. ``passed`` is ``None`` without a ``threshold``; ``higher_is_better`` is ``False`` for
-    rates of faults and ``None`` for what is neither good nor bad. ``reason`` says why in a sentence, ``items`` claim by
-    claim. ``details`` holds named counts, ``warnings`` pairs of (code, text), ``error`` the class
-    and message of what failed, ``judge`` who answered in ``duration_ms`` milliseconds. With several judges
-    ``model_scores`` has each one's value, and ``excluded_models`` names those that failed.
+    ``value`` is the raw score; it is ``None`` unless ``status`` is ``"ok"``, and never NaN. ``scaled`` is the value on
+    a 1–5 scale, for the white-paper family. ``passed`` is ``None`` without a ``threshold``. ``higher_is_better`` is
+    ``False`` if lower is better and ``None`` if neither is. ``reason`` explains the score in a sentence, ``items``
+    claim by claim. ``details`` holds named counts, ``warnings`` (code, text) pairs, ``error`` the class and message of
+    a failure. ``judge`` names the judge, ``duration_ms`` the time in milliseconds. With several judges,
+    ``model_scores`` holds each judge's value and ``excluded_models`` the judges that failed.
     """
 
     value: float | None = None
@@ -240,40 +241,40 @@ class Score:
 
     @property
     def scored(self) -> bool:
-        """Whether there is a value."""
+        """Whether the score has a value."""
         return self.status == "ok"
 
     @property
     def quality(self) -> float | None:
-        """The value so that more is better: 1 − value where lower is; ``None`` without a value or a better side."""
+        """The value on a higher-is-better scale; ``None`` if there is no value or neither direction is better."""
         return None if self.value is None else quality_of(self.value, self.higher_is_better)
 
     @property
     def measured(self) -> bool:
-        """Whether the value was computed as the metric's formula says, from the row's own answer; no rule gave it.
+        """Whether the value was computed by the metric's formula from the row's own answer, not set by a rule.
 
-        A composite is not measured if a component with a weight failed or has a value by a rule.
+        A composite is not measured if a weighted component failed or got its value from a rule.
         """
         return self.scored and not self.details.get("unmeasured")
 
     @property
     def measurement(self) -> float | None:
-        """The value if it was measured, else ``None``: what means, intervals, gates and comparisons count."""
+        """The value if it was measured, else ``None``. Means, intervals, gates and comparisons use only these."""
         return self.value if self.measured else None
 
     @property
     def cause(self) -> str:
-        """Why nothing was measured, such as "no contexts", and the value that a rule gave; empty if it was measured."""
+        """Why nothing was measured, such as "no contexts", with any value from a rule; empty for a measured score."""
         if self.measured:
             return ""
         by_rule = "" if self.value is None else f" (by rule {self.value:g})"
-        return str(self.details.get("unmeasured") or self.error or self.reason or "no reason was given") + by_rule
+        return str(self.details.get("unmeasured") or self.error or self.reason or "no reason given") + by_rule
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The counts that this score adds to, where it is not a plain measurement, such as ``n_error``.
+        """The counts that this score increments if it is not a plain measurement, such as ``n_error``.
 
-        A figure that leaves such scores out, or takes them as they are, looks better than it is without them.
+        A mean that hides such scores looks better than it is.
         """
         if self.status == "ok" and not self.warnings and _PLAIN.isdisjoint(self.details):
             return ()
@@ -288,19 +289,19 @@ class Score:
         return tuple(name for name, holds in found.items() if holds)
 
     def changed(self, **fields: Any) -> Score:
-        """The same score with other values in some fields, unchecked: ``replace`` checks, at ten times the cost."""
+        """A copy with the given fields changed and not validated; ten times as fast as ``replace``."""
         return _score_with(vars(self) | fields)
 
     def with_items(self, make: Callable[[], tuple[Item, ...]]) -> Score:
-        """The same score with the items that ``make`` gives, which is called when they are first read."""
+        """A copy whose items are created by ``make`` on first access."""
         copy = self.changed(_unread_items=make)
         vars(copy).pop("items", None)
         return copy
 
     def finished(self, language: str, contexts: Sequence[Chunk] | None, **fields: Any) -> Score:
-        """The same score with other values in some fields, sentences in ``language``, evidence with the contexts' ids.
+        """A copy with the given fields changed, texts in ``language`` and the contexts' ids in the evidence.
 
-        Items are finished when they are first read, with the language and contexts given first.
+        Items are converted on first access; a second call does not change their language or contexts.
         """
         own = vars(self) | fields
         own["reason"] = rendered(own["reason"], language)
@@ -314,13 +315,13 @@ class Score:
         return {"items": self.items, **vars(self)}
 
     def with_details(self, **counts: Any) -> Score:
-        """The same score with more entries in ``details``."""
+        """A copy with more entries in ``details``."""
         return self.changed(details={**self.details, **counts})
 
 
 def _score_with(own: dict[str, Any]) -> Score:
     score = object.__new__(Score)
-    object.__setattr__(score, "__dict__", own)  # in place of the one that would be filled with the same
+    object.__setattr__(score, "__dict__", own)  # avoids filling the dictionary twice
     return score
 
 
@@ -338,13 +339,13 @@ def _finished_item(item: Item, ids: Mapping[int, str], language: str) -> Item:
 
 
 class _ItemsWhenRead:
-    """Makes the items of a score that has none yet; those that it has are found before this is asked."""
+    """Creates a score's items on first access. Python does not call it for items that already exist."""
 
     def __get__(self, score: Score | None, owner: type[Score]) -> tuple[Item, ...]:
         if score is None:
             return ()  # the field's default
         own = vars(score)
-        unread = own.get("_unread_items", ())  # another thread may be through already
+        unread = own.get("_unread_items", ())  # another thread may have created the items already
         items = unread() if callable(unread) else unread
         if "_language" in own:
             items = _finished_items(items, own["_contexts"], own["_language"])
@@ -354,15 +355,15 @@ class _ItemsWhenRead:
 
 
 Score.items = _ItemsWhenRead()  # type: ignore[assignment]
-# Python keeps the names of attributes once for all objects of a class, as long as the first ones have had them: with
-# this one a score takes a quarter of the memory that it takes without.
+# All objects of a class share one table of attribute names, which the first objects determine. Setting this attribute
+# here reduces a score's memory to a quarter.
 vars(Score())["_unread_items"] = ()
 
 
 def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
-    """``value`` where it is a ``Score``, else one of this number; ``None``, NaN and numbers beyond ±1e30 are no value.
+    """``value`` as a ``Score``. ``None``, NaN and numbers beyond ±1e30 give a score without a value.
 
-    ``InvalidFieldError`` (``field="scores"``) for what is no number; ``name`` says whose score it is.
+    ``InvalidFieldError`` (``field="scores"``) if ``value`` is not a number; ``name`` appears in its message.
     """
     if isinstance(value, Score):
         return value
@@ -370,12 +371,16 @@ def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
         return Score(value=value, threshold=None if threshold is None else float(threshold))
     except (TypeError, ValueError, OverflowError):
         whose = f" of {name!r}" if isinstance(name, str) and name else ""
-        given = kind_of(value) + ("" if threshold is None else f", its threshold {kind_of(threshold)}")
-        raise InvalidFieldError(f"the score{whose} is {given}, but must be a number", field="scores") from None
+        problem = f"the score{whose} must be a number, but is {kind_of(value)}"
+        if threshold is not None:
+            problem = (
+                f"the score{whose} and its threshold must be numbers, but are {kind_of(value)} and {kind_of(threshold)}"
+            )
+        raise InvalidFieldError(problem, field="scores") from None
 
 
 def verdict_name(verdict: str, against: str | None = None) -> str:
-    """What a verdict is called where people read it; ``against`` as in ``Item``.
+    """The displayed name of a verdict; ``against`` as in ``Item``.
 
     >>> verdict_name("NEUTRAL"), verdict_name("NEUTRAL", "reference"), verdict_name("NOT_FOUND")
     ('not in the passages', 'not supported', 'not found')

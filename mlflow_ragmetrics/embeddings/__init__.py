@@ -1,4 +1,4 @@
-"""Embedding models: ``"char-ngram"`` is built in, all others are extras or the user's own objects."""
+"""Embedding models: ``"char-ngram"`` is built in; others need an extra or are your own objects."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _ACCEPTED = (
 
 
 def embeddings_of(embeddings: EmbeddingLike | Sequence[EmbeddingLike]) -> list[Embedding]:
-    """The models that ``embeddings`` stands for, with different names.
+    """The models for ``embeddings``; their names must differ.
 
-    ``InvalidOptionError`` names what is not an embedding model, and two models of one name.
+    ``InvalidOptionError`` if one is not an embedding model, or if two have the same name.
     """
     given = list(embeddings) if isinstance(embeddings, (list, tuple)) else [embeddings]
     if not given:
-        message = "embeddings=[] holds no model; leave it out for the built-in char-ngram"
+        message = "embeddings=[] contains no model; leave it out to use the built-in char-ngram"
         raise InvalidOptionError(message, param="embeddings")
     models = [resolve(each) for each in given]
     names = [model.name for model in models]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        message = f"two embedding models have the name {repeated[0]!r}; give each its own"
+        message = f"two embedding models have the name {repeated[0]!r}; names must be unique"
         raise InvalidOptionError(message, param="embeddings")
     return models
 
 
 def resolve(embedding: EmbeddingLike) -> Embedding:
-    """The one model that a spelling or an object stands for.
+    """The model for a spelling or an object.
 
-    ``InvalidOptionError`` names what is not an embedding model; ``MissingExtraError`` says what to install.
+    ``InvalidOptionError`` if it is not an embedding model; ``MissingExtraError`` names the package to install.
     """
     if isinstance(embedding, (str, Path)):
         return _spelled(str(embedding))
@@ -50,7 +50,7 @@ def resolve(embedding: EmbeddingLike) -> Embedding:
     if isinstance(embedding, EmbedsTexts):
         return as_embedding(embedding)
     raise InvalidOptionError(
-        f"embeddings={shown(embedding)} is not an embedding model; give {_ACCEPTED}", param="embeddings"
+        f"embeddings={shown(embedding)} is not an embedding model; use {_ACCEPTED}", param="embeddings"
     )
 
 
@@ -67,11 +67,11 @@ def _spelled(spelling: str) -> Embedding:
         from mlflow_ragmetrics.embeddings.langchain import LangChainEmbedding
 
         return LangChainEmbedding.from_uri(spelling)
-    raise InvalidOptionError(f"embeddings={spelling!r} is not an embedding model; give {_ACCEPTED}", param="embeddings")
+    raise InvalidOptionError(f"embeddings={spelling!r} is not an embedding model; use {_ACCEPTED}", param="embeddings")
 
 
 def as_embedding(given: EmbedsTexts) -> Embedding:
-    """``given`` itself where it is a whole ``Embedding``; else one that has what it has, and the defaults."""
+    """``given`` if it is a complete ``Embedding``, else an ``Embedding`` with its members and default values."""
     return given if isinstance(given, Embedding) else _AdaptedEmbedding(given)
 
 

@@ -1,4 +1,4 @@
-"""The built-in embedding: hashed character n-grams of words, with NumPy alone."""
+"""The built-in embedding: hashed character n-grams of words, using only NumPy."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _MIXERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 class CharNgram(Embedding):
-    """Counts of the 3- to 5-character pieces of words, hashed into ``dimensions`` signed places, of length 1.
+    """Counts of the 3- to 5-character pieces of words, hashed into ``dimensions`` signed places, scaled to length 1.
 
-    The cosine says how alike two texts are in spelling: it is lexical, not semantic. Inflections and typing errors
-    cost little, but paraphrases with other words score low (often under the 0.7 that a semantic model gives). The
-    same text has the same vector in every process. A text without letter or digit is the zero vector.
+    The cosine measures similar spelling: it is lexical, not semantic. Inflections and typing errors have little effect,
+    but paraphrases with other words score low, often below the 0.7 that a semantic model gives. Vectors are the same in
+    every process. A text without a letter or digit is the zero vector.
 
     >>> vectors = CharNgram().embed(["the blue cats", "a blue cat", "tax law"])
     >>> bool(vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2])
@@ -40,7 +40,7 @@ class CharNgram(Embedding):
         self.dimensions = dimensions
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector of ``dimensions`` float32 values per text, in order."""
+        """Return one vector of ``dimensions`` float32 values per text, in order."""
         vectors: list[NDArray[np.float32]] = []
         batch: list[str] = []
         size = 0
@@ -70,12 +70,12 @@ class CharNgram(Embedding):
 
 
 def _padded(text: str) -> str:
-    """The words of ``text`` (each Han or Kana character is one), normalised, each between two spaces of its own."""
+    """The normalised words of ``text`` (each Han or Kana character is one), each surrounded by two spaces."""
     return "".join(f" {word} " for word in _WORD.findall(normalize("NFKC", text).casefold()))
 
 
 def _hashed_pieces(codes: NDArray[np.uint64], size: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Hashes (64 bits, well mixed) of the pieces of ``size`` characters within a word, and where they start."""
+    """Hashes (64 bits, well mixed) of the ``size``-character pieces of words, and their start positions."""
     count = len(codes) - size + 1
     if count <= 0:
         return np.zeros(0, np.uint64), np.zeros(0, np.int64)

@@ -12,7 +12,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 
 
 class LangChainEmbedding(Embedding):
-    """A LangChain embedding model under its own name: its ``model`` or ``model_name``, else its class's name."""
+    """A LangChain embedding model, named by its ``model`` or ``model_name``, or by its class."""
 
     def __init__(self, model: Any, *, name: str | None = None) -> None:
         self.model = model
@@ -20,11 +20,11 @@ class LangChainEmbedding(Embedding):
 
     @classmethod
     def from_uri(cls, uri: str, *, name: str | None = None, **options: Any) -> LangChainEmbedding:
-        """The model of ``provider:/model`` through LangChain's ``init_embeddings``; its name is ``name``, else the URI.
+        """The model of ``provider:/model`` through LangChain's ``init_embeddings``, named ``name`` or else by its URI.
 
-        ``options`` (dimensions, base_url, api_key, …) go to the model.
-        ``MissingExtraError`` where LangChain or the provider's package is not installed, ``InvalidOptionError`` where
-        the provider does not take them, or has no key.
+        ``options`` (dimensions, base_url, api_key, …) are passed to the model. ``MissingExtraError`` if LangChain or
+        the provider's package is not installed; ``InvalidOptionError`` if the provider rejects the options or has no
+        key.
         """
         provider, _, model = uri.partition(":/")
         try:
@@ -36,11 +36,11 @@ class LangChainEmbedding(Embedding):
             also = "" if provider == "openai" else f" and the LangChain package of {provider!r}"
             message = f"embeddings={uri!r} needs more packages: pip install 'mlflow_ragmetrics[{extra}]'{also}"
             raise MissingExtraError(message) from error
-        except Exception as error:  # a provider's own check of its options or key
-            message = f"embeddings={shown(uri)} cannot be made: {redact(' '.join(str(error).split()))[:300]}"
+        except Exception as error:  # the provider's own validation of options or key
+            message = f"embeddings={shown(uri)} cannot be created: {redact(' '.join(str(error).split()))[:300]}"
             raise InvalidOptionError(message, param="embeddings") from error
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector per text, from ``embed_documents``; what the model raises passes through."""
+        """Return one vector per text, from ``embed_documents``; the model's exceptions are not caught."""
         vectors: list[list[float]] = self.model.embed_documents(list(texts))
         return vectors

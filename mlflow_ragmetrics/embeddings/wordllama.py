@@ -15,9 +15,9 @@ from mlflow_ragmetrics.errors import MissingExtraError
 
 
 class Wordllama(Embedding):
-    """Means of word vectors: good for English paraphrases, worse than ``char-ngram`` for Russian.
+    """Averaged word vectors: good for English paraphrases, worse than ``char-ngram`` for Russian.
 
-    ``MissingExtraError`` where the package is not installed. Nothing is downloaded.
+    ``MissingExtraError`` if the package is not installed. Nothing is downloaded.
     """
 
     name = "wordllama"
@@ -29,7 +29,7 @@ class Wordllama(Embedding):
             raise MissingExtraError(message)
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector of 256 float32 values per text; loads the table at the first call."""
+        """Return one vector of 256 float32 values per text; the first call loads the table."""
         if not texts:
             return []
         vectors = np.asarray(_model().embed(list(texts)), dtype=np.float32)
@@ -40,5 +40,5 @@ class Wordllama(Embedding):
 def _model() -> Any:
     import wordllama
 
-    # Without the folder of its own wheel, wordllama looks for its tokenizer elsewhere and then downloads it.
+    # Without its own wheel's folder, wordllama searches elsewhere for its tokenizer and then downloads it.
     return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)

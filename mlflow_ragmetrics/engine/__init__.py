@@ -1,1 +1,1 @@
-"""Drives metrics' programs against judges: each question once, concurrently, failures kept apart."""
+"""Runs metric programs against judges: each question once, concurrently, with failures isolated."""

@@ -1,7 +1,7 @@
-"""Drives every program of every sample against the judges: each question once, concurrently, failures kept apart.
+"""Runs all metric programs against the judges: each question once, concurrently, with failures isolated.
 
-The scheduler runs in the caller's thread. Judges that compute in this process are asked there, in large batches;
-remote ones on a bounded number of threads, one call each. A sample goes on as soon as its own answers are there.
+The scheduler runs in the caller's thread. Judges that run in this process are called there, in large batches; remote
+judges are called from a bounded number of threads. Each sample continues as soon as its own answers arrive.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ A = TypeVar("A")
 
 
 class Store(Protocol):
-    """Answers kept on disk, by judge fingerprint and question."""
+    """Answers stored on disk, by judge fingerprint and question."""
 
     def get(self, fingerprint: str, question: Question[A]) -> A | None:
         """The stored answer, or ``None``."""
 
     def put(self, fingerprint: str, question: Question[A], answer: A) -> None:
-        """Keep an answer at once."""
+        """Store an answer immediately."""
 
 
 Waiting = tuple[Job, Run, int]
-"""A run that waits for an answer, and the place of the question among those that it asked."""
+"""A run that waits for an answer, and the position of the question among those it asked."""
 
 
 class JudgeSession:
-    """A judge with what it was asked, what it answered and who is waiting.
+    """A judge with its answers so far and the runs that wait for it.
 
-    ``closed``: the fatal failure after which it is not asked any more (a refused key, a spent budget).
+    ``closed``: the fatal error (a refused key, a spent budget) after which the judge is no longer asked.
     """
 
     def __init__(self, judge: Judge, store: Store | None = None) -> None:
@@ -69,12 +69,12 @@ class JudgeSession:
         self._fingerprint = judge.fingerprint
         self._store = store if self._fingerprint is not None and not self.local else None
         if store is not None and self._fingerprint is None and not self.local:
-            message = f"{self.name}: its answers are not cached, as nothing identifies all that decides them"
+            message = f"{self.name}: its answers are not cached because it has no fingerprint that identifies them"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         self._answers: OrderedDict[Question[Any], object] = OrderedDict()
 
     def known(self, question: Question[Any]) -> tuple[Outcome] | None:
-        """A 1-tuple with the outcome where it is already known, else ``None``."""
+        """A 1-tuple with the outcome if it is already available, else ``None``."""
         if question in self._answers:
             self._answers.move_to_end(question)
             return (self._answers[question],)
@@ -89,13 +89,13 @@ class JudgeSession:
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> Sequence[Call]:
         """The judge's calls for the pending questions of one sample.
 
-        One that holds everything back with nothing in flight is asked each question alone: no sample may hang.
+        If the judge holds back all questions with nothing in flight, each is asked alone, so that no sample hangs.
         """
         calls = self.judge.calls(pending, in_flight)
         return calls if calls or in_flight else [(question,) for question in pending]
 
     def ask(self, call: Call) -> list[Outcome]:
-        """Ask the judge and store what it answered; never raises. A closed session fails at once."""
+        """Ask the judge and store its answers; never raises. A closed session fails immediately."""
         if self.closed is not None:
             return [self.closed] * len(call)
         with charged_to(self._expenses):
@@ -108,11 +108,11 @@ class JudgeSession:
         return outcomes
 
     def is_closed(self) -> bool:
-        """Whether the judge is not asked any more."""
+        """Whether the judge is no longer asked."""
         return self.closed is not None
 
     def end(self) -> None:
-        """Charge what a meter that knows no callers advanced by meanwhile."""
+        """Charge the usage of a meter that does not charge callers itself."""
         self._expenses.update(self._metered() - self._before)
 
     def _metered(self) -> Counter[str]:
@@ -120,7 +120,7 @@ class JudgeSession:
         return Counter() if meter is None or isinstance(meter, ChargesCaller) else Counter(meter.snapshot())
 
     def settle(self, question: Question[Any], outcome: Outcome) -> list[Waiting]:
-        """Note an outcome; returns who waited for it."""
+        """Record an outcome; returns the runs that waited for it."""
         if not isinstance(outcome, JudgeError):
             self._remember(question, outcome)
         return self.waiting.pop(question, [])
@@ -132,7 +132,7 @@ class JudgeSession:
 
 
 class Embedder(Judge):
-    """All embedding models as one judge: answers ``Embed`` with vectors or a failure for each model."""
+    """All embedding models as one judge: answers ``Embed`` with vectors or an error for each model."""
 
     name = "embeddings"
 
@@ -141,7 +141,7 @@ class Embedder(Judge):
         self.local = all(model.local for model in models)
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
-        """One mapping per question: the model's name to its vectors, or to the error with which it failed."""
+        """Return one mapping per question, from each model's name to its vectors or its error."""
         asked = [question for question in questions if isinstance(question, Embed)]
         answers: list[dict[str, Outcome]] = [{} for _ in asked]
         for name, model in self.models.items():
@@ -162,9 +162,9 @@ def _embed(model: Embedding, groups: list[tuple[str, ...]]) -> list[Outcome]:
 
 
 def answer_call(judge: Judge, call: Sequence[Question[Any]]) -> list[Outcome]:
-    """The judge's outcomes, as many as questions; whatever it raises becomes the outcome of each.
+    """Return one outcome per question; an exception becomes the outcome of every question.
 
-    A local judge that raises on a batch is asked each question alone, so that one sample cannot fail another.
+    If a local judge raises on a batch, each question is asked alone, so that one sample cannot fail another.
     """
     outcomes = _attempt(judge.name, lambda: list(judge.answer(call)))
     if isinstance(outcomes, JudgeError) and judge.local and len(call) > 1:
@@ -172,7 +172,7 @@ def answer_call(judge: Judge, call: Sequence[Question[Any]]) -> list[Outcome]:
     if isinstance(outcomes, JudgeError):
         return [outcomes] * len(call)
     if len(outcomes) != len(call):
-        return [JudgeError(f"{judge.name} gave {len(outcomes)} answers to {len(call)} questions")] * len(call)
+        return [JudgeError(f"{judge.name} returned {len(outcomes)} answers to {len(call)} questions")] * len(call)
     return outcomes
 
 
@@ -181,25 +181,25 @@ def _attempt(name: str, action: Callable[[], list[Any]]) -> list[Any] | JudgeErr
         return action()
     except JudgeError as error:
         return error
-    except Exception as error:  # a judge is somebody's client on somebody's network: it may fail in any way
+    except Exception as error:  # judges wrap arbitrary clients and networks, which can raise anything
         return JudgeError(redact(f"{name}: {type(error).__name__}: {error}"))
 
 
 _BATCH = 128
-_CHUNK = 512  # samples that are computed together
-_PATIENCE = 0.05  # seconds that the first of them waits for the others
+_CHUNK = 512  # samples computed together
+_PATIENCE = 0.05  # seconds that the first sample of a chunk waits for the others
 _CALLS = 8
 _SAMPLES_A_WORKER = 4
 _Finished = tuple[JudgeSession, Call, list[Outcome]]
-_Computed = tuple[Score, float]  # with its milliseconds
+_Computed = tuple[Score, float]  # a score and its time in milliseconds
 _Prepared = tuple[int, Sample, Mapping[int, _Computed]]
 
 
 class Engine:
     """Scores samples with metrics, asking ``judges`` and ``embeddings``.
 
-    ``slots`` bounds the calls in flight over all remote judges, and over all engines that share them. ``rules``
-    turn the runs of one metric into its final score. One engine serves one evaluation, in one thread.
+    ``slots`` limits the calls in flight over all remote judges, and over all engines that share it. ``rules`` turn the
+    runs of a metric into its final score. An engine serves one evaluation, in one thread.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class Engine:
         self._active = 0
 
     def rows(self, samples: Iterable[Sample]) -> Iterator[Row]:
-        """One ``Row`` per sample, in order, as soon as it and all before it are done."""
+        """Yield one ``Row`` per sample, in order, as soon as it and all rows before it are done."""
         prepared = self._prepared(enumerate(samples))
         following = 0
         try:
@@ -251,13 +251,13 @@ class Engine:
 
     @property
     def stopped(self) -> JudgeError | None:
-        """Why no judge answers any more (keys refused, budgets spent), or ``None`` while one does."""
+        """The error that closed all judges (keys refused, budgets spent); ``None`` while any judge is open."""
         closed = [session.closed for session in self.sessions.values()]
         return closed[0] if closed and all(closed) else None
 
     @property
     def ahead(self) -> list[Row]:
-        """The rows that are done and not yielded, as one before them is not done."""
+        """Finished rows not yet yielded because an earlier row is unfinished."""
         return [self._finished[index] for index in sorted(self._finished)]
 
     def _admit(self, prepared: Iterator[_Prepared]) -> bool:
@@ -271,7 +271,7 @@ class Engine:
         return False
 
     def _prepared(self, source: Iterator[tuple[int, Sample]]) -> Iterator[_Prepared]:
-        """Each sample with its place in the data and, by the places of their metrics, what batch functions gave."""
+        """Each sample with its index in the data and, by metric index, its scores from batch functions."""
         for following in _chunks(source, _CHUNK if self._batched else 1):
             samples = [sample for _, sample in following]
             together = [(number, _computed_together(self.metrics[number], samples)) for number in self._batched]
@@ -310,7 +310,7 @@ class Engine:
             job.open_runs -= 1
 
     def _register(self, job: Job, run: Run) -> bool:
-        """Note what the run asks; False when all of it is known already."""
+        """Register the run's questions; False if all have answers already."""
         waits = False
         for place, question in enumerate(run.asked):
             session = self._session_for(run, question)
@@ -324,7 +324,7 @@ class Engine:
             waiting.append((job, run, place))
             if not session.local:
                 (job.pending if fresh else job.in_flight).setdefault(session.name, {})[question] = None
-            elif fresh:  # in batches over many samples, so that none is grouped
+            elif fresh:  # batched over many samples, so not grouped by sample
                 self._batches.setdefault(session, []).append(question)
         return waits
 
@@ -336,7 +336,7 @@ class Engine:
         return self.sessions[run.judge] if run.judge is not None else next(iter(self.sessions.values()))
 
     def _own_session(self, judge: Judge) -> JudgeSession:
-        """That of a judge which a question brings with it."""
+        """The session of a judge that a question brings with it."""
         if judge not in self._own:
             self._own[judge] = JudgeSession(judge)
             self._all_sessions.append(self._own[judge])
@@ -352,7 +352,7 @@ class Engine:
                 for question in call:
                     del pending[question]
                     in_flight[question] = None
-                # rows begun first end first
+                # rows that began first get priority
                 self._workers.submit(partial(_ask, session, call), job.index, idle=session.is_closed)
             if pending:
                 job.pending[session.name] = pending
@@ -384,7 +384,7 @@ class Engine:
 
 
 def _chunks(source: Iterator[tuple[int, Sample]], size: int) -> Iterator[list[tuple[int, Sample]]]:
-    """Lists of so many samples, fewer where they come slowly; what reading them raises is raised after them."""
+    """Lists of ``size`` samples, shorter if they arrive slowly; a read error is raised after the last list."""
     failure: BaseException | None = None
     while failure is None:
         began = time.perf_counter()
@@ -404,7 +404,7 @@ def _chunks(source: Iterator[tuple[int, Sample]], size: int) -> Iterator[list[tu
 
 
 def _computed_together(metric: Metric, samples: Sequence[Sample]) -> Mapping[int, _Computed]:
-    """What the metric's batch function gives, by the places of their samples; each took as long."""
+    """The batch function's scores by sample index, each with an equal share of the time."""
     began = time.perf_counter()
     found = metric.computed_together(samples)
     took = 1000.0 * (time.perf_counter() - began) / len(samples)

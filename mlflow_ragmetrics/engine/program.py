@@ -1,4 +1,4 @@
-"""The programs of one sample, one per metric and judge, the scores that come of them, and what they cost."""
+"""One sample's programs, one per metric and judge, with the resulting scores and costs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mlflow_ragmetrics.text.messages import say
 
 
 class Expenses:
-    """What the judges cost one caller: counts by name, added up by the threads that work for it; and their warnings."""
+    """One caller's judge usage: counts by name, added up across threads, and warnings."""
 
     def __init__(self) -> None:
         self.warnings: dict[str, None] = {}
@@ -34,7 +34,7 @@ class Expenses:
         self._lock = threading.Lock()
 
     def update(self, counts: Mapping[str, float]) -> None:
-        """Add to the counts of these names."""
+        """Add to the counts."""
         with self._lock:
             self._counts.update(counts)
 
@@ -44,7 +44,7 @@ class Expenses:
             return Counter(self._counts)
 
     def usage(self, seconds: float) -> dict[str, float]:
-        """What a report says that it cost: the counts that are not 0, answers of the cache, and the time."""
+        """The usage for a report: nonzero counts, answers from the cache, and elapsed time."""
         counts = {"cached": 0.0, **self.counts()}
         return {name: count for name, count in counts.items() if count or name == "cached"} | {"wall_seconds": seconds}
 
@@ -54,7 +54,7 @@ _CALLER: ContextVar[Expenses | None] = ContextVar("ragmetrics_expenses", default
 
 @contextmanager
 def charged_to(expenses: Expenses) -> Iterator[Expenses]:
-    """While this lasts, what this context asks of judges is added to ``expenses``, and nothing that others ask."""
+    """Within this context, charge judge usage to ``expenses``; other contexts are not affected."""
     charged = _CALLER.set(expenses)
     try:
         yield expenses
@@ -63,19 +63,19 @@ def charged_to(expenses: Expenses) -> Iterator[Expenses]:
 
 
 def expenses_of_caller() -> Expenses:
-    """Those of this context's caller; new ones where nobody asks what it costs."""
+    """The expenses of this context's caller, or new ones if there is none."""
     return _CALLER.get() or Expenses()
 
 
 def charge(counts: Mapping[str, float]) -> None:
-    """Add to what the caller of this context has to pay, if there is one."""
+    """Add to the expenses of this context's caller, if there is one."""
     caller = _CALLER.get()
     if caller is not None:
         caller.update(counts)
 
 
 def warn_caller(message: str) -> None:
-    """Warn of how a judge is asked: as Python does, and in the report of this context's caller."""
+    """Issue a Python warning, and add it to the report of this context's caller."""
     caller = _CALLER.get()
     if caller is not None:
         caller.warnings[message] = None
@@ -83,11 +83,11 @@ def warn_caller(message: str) -> None:
 
 
 class ChargesCaller:
-    """A judge's meter that charges each request to its caller as well, so that one caller's share of it is known."""
+    """A judge's meter that also charges each request to its caller, so that usage is known per caller."""
 
 
 def start(metric: Metric, sample: Sample) -> Steps[Score]:
-    """The program of ``metric`` on ``sample``; with several references the best of one program per reference."""
+    """The program of ``metric`` on ``sample``; with several references, one program each, keeping the best score."""
     return _best(metric, sample, sample.references or ()) if metric.is_best_of(sample) else metric.start(sample)
 
 
@@ -126,7 +126,7 @@ def _outcome(program: Steps[Score]) -> Steps[Score | RagMetricsError]:
 
 @dataclass(frozen=True)
 class Row:
-    """A sample with its scores by metric key, in the suite's order; ``index`` is its place in the data, from 0."""
+    """A sample with its scores by metric key, in the suite's order; ``index`` is its position in the data, from 0."""
 
     sample: Sample
     scores: dict[str, Score]
@@ -144,9 +144,9 @@ class Row:
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """Drives one program: holds what was answered of what it asked until all of it is.
+    """Runs one program: collects answers until all its questions have one.
 
-    A run that was given a ``score`` has ended, and needs no program.
+    A run created with a ``score`` is already done and needs no program.
     """
 
     program: Steps[Score] | None
@@ -160,7 +160,7 @@ class Run:
     _open: int = 0
 
     def advance(self) -> None:
-        """Go on to the next questions, or to the end: then ``score`` or ``failure`` is set."""
+        """Continue to the next questions, or to the end, which sets ``score`` or ``failure``."""
         assert self.program is not None
         try:
             given = self._outcomes
@@ -170,11 +170,11 @@ class Run:
         except StopIteration as end:
             self.score, self.asked = end.value, ()
             self.duration_ms = 1000.0 * (time.perf_counter() - self._began)
-        except Exception as error:  # a metric's own bug fails its one score; the other scores go on
+        except Exception as error:  # a bug in a metric fails only its own score
             self.failure, self.asked = error, ()
 
     def fill(self, place: int, outcome: Outcome) -> bool:
-        """Take the outcome of the question at this place; True when everything that was asked is now answered."""
+        """Set the outcome of the question at ``place``; returns True once all questions have outcomes."""
         assert self._outcomes is not None
         self._outcomes[place] = outcome
         self._open -= 1
@@ -182,7 +182,7 @@ class Run:
 
     @property
     def has_asked(self) -> bool:
-        """Whether the program asked anything so far."""
+        """Whether the program has asked any question so far."""
         return self._outcomes is not None
 
     @property
@@ -193,7 +193,7 @@ class Run:
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """One sample: by metric its runs; which questions wait or are in flight to remote judges."""
+    """One sample: its runs by metric, and its questions that are pending or in flight to remote judges."""
 
     index: int
     sample: Sample
@@ -205,10 +205,10 @@ class Job:
 
 @dataclass(frozen=True)
 class ScoringRules:
-    """How runs become scores. ``strict``: what leaves a score missing or in error is raised instead.
+    """How runs become scores. ``strict``: raise errors and missing fields instead of recording them.
 
-    ``several``: a list of judges was given, so that a failure of all of them is an ``AllJudgesFailedError``.
-    ``aggregate`` and ``tolerance`` are a panel's: they hold for metrics that were given none of their own.
+    ``several``: the user gave a list of judges, so if all fail, the error is an ``AllJudgesFailedError``. ``aggregate``
+    and ``tolerance`` are the defaults for metrics that do not set their own.
     """
 
     metrics: Sequence[Metric]
@@ -234,11 +234,11 @@ class ScoringRules:
     def _score(self, metric: Metric, runs: list[Run], job: Job) -> Score:
         try:
             score = self._merged(metric, runs)
-        except Exception as error:  # raised again in strict mode; else it is the score's own, the other scores go on
+        except Exception as error:  # raised in strict mode, else recorded in this score only
             if self._raises(metric, error):
                 raise
             score = _unscored(error)
-            error.__traceback__ = None  # its frames hold the run that holds it: memory that only the collector frees
+            error.__traceback__ = None  # breaks a reference cycle with the run, so that memory is freed immediately
         return metric.finish(score, job.sample, self.language, max([run.duration_ms for run in runs]))
 
     def _merged(self, metric: Metric, runs: list[Run]) -> Score:
@@ -284,10 +284,10 @@ def _unscored(error: Exception) -> Score:
 def merge_judges(
     outcomes: Mapping[str, Score | JudgeError], how: Aggregate, tolerance: float, *, several: bool
 ) -> Score:
-    """One score out of one score (or failure) per judge.
+    """Merge one score (or failure) per judge into one.
 
-    Details and reason are those of the first judge that scored; with ``several``, items are those of all. A failed
-    judge has no vote and is listed in ``excluded_models``. With one judge its own reply error is raised; with
+    Details and reason come from the first judge that scored; with ``several``, the items of all judges are kept. Failed
+    judges are left out and listed in ``excluded_models``. If none scored, a single judge's reply error is raised; with
     ``several``, ``AllJudgesFailedError``.
     """
     scores = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Score)}
@@ -296,7 +296,7 @@ def merge_judges(
         raise _failure(failures, several)
     voted = {name: score.value for name, score in scores.items() if score.value is not None}
     measured = {name: value for name, value in voted.items() if scores[name].details.get("rule") not in BY_RULE}
-    voted = measured or voted  # a judge that found no claims has no vote if another one did
+    voted = measured or voted  # a judge that found no claims counts only if no other judge found any
     if not voted:
         return next(iter(scores.values()))
     first = scores[next(iter(voted))]

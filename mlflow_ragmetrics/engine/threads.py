@@ -1,8 +1,8 @@
-"""One pool of daemon threads for whatever must not wait or must not be waited for.
+"""A pool of daemon threads for work that must not block, or must not keep the process alive.
 
 ``start_thread`` runs an action on a thread of the pool; ``run_in_thread`` waits for its result, with a timeout;
-``run_beside`` awaits it from an event loop; ``Workers`` runs many, with a limit on how many run at once. ``after_fork``
-says what a forked process does first: it has none of these threads, and drops what belongs to its parent.
+``run_beside`` awaits it from an event loop; ``Workers`` runs many with a concurrency limit. ``after_fork`` registers
+actions for forked processes, which have none of these threads and must drop their parent's state.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 T = TypeVar("T")
 ENDED: ContextVar[threading.Event | None] = ContextVar("ragmetrics_ended", default=None)
-"""Set by whoever no longer waits for the workers that are made in this context."""
+"""Set when nobody waits any longer for the workers created in this context."""
 TO_HAND_OVER = 30.0
-"""Seconds that an evaluation which is cancelled has at most to hand over, and to log, what is done."""
+"""Maximum seconds that a cancelled evaluation has to return and log finished work."""
 _SLICE = 1.0
 _SLOT_SLICE = 0.25
 _IDLE_SECONDS = 10.0
@@ -39,22 +39,22 @@ _local = threading.local()
 
 
 class ThreadTimeoutError(TimeoutError):
-    """An action did not end in time; its thread is left to itself."""
+    """An action did not end in time; its thread continues in the background."""
 
 
 class CancelledEvaluationError(JudgeError):
-    """Nobody waits any more for what is being evaluated; what is done is its ``report``."""
+    """The evaluation was cancelled; finished work is in its ``report``."""
 
 
 def check_awaited() -> None:
-    """``CancelledEvaluationError`` where nobody waits any more for what this context does."""
+    """Raise ``CancelledEvaluationError`` if nobody waits any longer for this context's work."""
     ended = ENDED.get()
     if ended is not None and ended.is_set():
         raise CancelledEvaluationError("the evaluation was cancelled", code="interrupted")
 
 
 def result_of(task: Future[T]) -> T:
-    """What ``task`` returns or raises, waited for as long as somebody awaits this context."""
+    """Wait for the result or exception of ``task``, unless this context is cancelled."""
     while True:
         check_awaited()
         if wait([task], timeout=_SLICE).done:
@@ -62,7 +62,7 @@ def result_of(task: Future[T]) -> T:
 
 
 class ThreadTask:
-    """An action that runs on a thread of the pool."""
+    """An action on a thread of the pool."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -70,12 +70,12 @@ class ThreadTask:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs; never in a process that was forked from the one that started it."""
+        """Whether it is still running; always False in a process forked from the one that started it."""
         return not self._ended and self._process == os.getpid()
 
 
 class _Thread:
-    """A daemon thread that runs one action after another, and ends when there was none for a while."""
+    """A daemon thread that runs one action after another and ends after idling for a while."""
 
     def __init__(self, pool: _Pool) -> None:
         self._pool = pool
@@ -96,7 +96,7 @@ class _Thread:
                 action()
             finally:
                 task._ended = True
-            del action, task  # an idle thread keeps nothing of what it did
+            del action, task  # release references while idle
             self.thread.name = "ragmetrics-idle"
             self._pool.idle.append(self)
 
@@ -108,12 +108,12 @@ class _Pool:
         self._lock = threading.Lock()
 
     def take(self) -> _Thread:
-        """An idle thread, the one that was busy last, or a new one."""
+        """An idle thread, the most recently used one, or a new one."""
         with self._lock:
             return self.idle.pop() if self.idle else _Thread(self)
 
     def dismiss(self, thread: _Thread) -> bool:
-        """Whether the thread may end: not where it has just been taken."""
+        """Whether the thread may end; False if it has just been taken."""
         with self._lock:
             if thread not in self.idle:
                 return False
@@ -127,10 +127,10 @@ _pool = _Pool()
 def start_thread(action: Callable[[], object], *, name: str, context: contextvars.Context | None = None) -> ThreadTask:
     """Run ``action`` on a daemon thread of that name, in an empty context or in ``context``; it must not raise.
 
-    Threads are reused: nothing of the caller's (callbacks, open spans) reaches the action but through ``context``.
+    Threads are reused: only ``context`` passes anything of the caller's (callbacks, open spans) to the action.
     """
     global _pool
-    if _pool.process != os.getpid():  # the threads of the parent are not in a forked process
+    if _pool.process != os.getpid():  # a forked process has none of its parent's threads
         _pool = _Pool()
     task = ThreadTask()
     _pool.take().inbox.put((partial((context or contextvars.Context()).run, action), task, name))
@@ -138,15 +138,15 @@ def start_thread(action: Callable[[], object], *, name: str, context: contextvar
 
 
 def run_in_thread(action: Callable[[], T], timeout: float | None, context: contextvars.Context | None = None) -> T:
-    """What ``action`` returns or raises, run on a thread of the pool in an empty context or in ``context``.
+    """Run ``action`` on a thread of the pool, in an empty context or in ``context``; return its result or raise.
 
-    A chain's callbacks and an open trace live in context variables, so that the action inherits neither. After
-    ``timeout`` seconds a ``ThreadTimeoutError`` is raised, whatever a client does with its own timeout. An action that
-    was given up keeps the slot of the worker that ran it until it ends; the worker needs another for its next action.
+    Callbacks and open traces are context variables, so by default the action inherits neither. After ``timeout``
+    seconds, ``ThreadTimeoutError`` is raised, regardless of the client's own timeout. The abandoned action keeps the
+    slot of its worker until it ends; the worker needs another slot for its next action.
     """
     lease: _Lease | None = getattr(_local, "lease", None)
     if lease is not None and not lease.renew(timeout):
-        raise ThreadTimeoutError(f"no free slot within {timeout:g} s: requests that were given up are still running")
+        raise ThreadTimeoutError(f"no free slot within {timeout:g} s: abandoned requests are still running")
     results: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
     ended = threading.Event()
 
@@ -167,7 +167,7 @@ def run_in_thread(action: Callable[[], T], timeout: float | None, context: conte
 
 
 def pause(seconds: float) -> bool:
-    """Sleep; True where the ``Workers`` that this thread works for were closed, which ends the sleep at once."""
+    """Sleep. Returns True at once if this thread's ``Workers`` are closed, else False after ``seconds``."""
     closing: threading.Event | None = getattr(_local, "closing", None)
     if closing is None:
         time.sleep(max(0.0, seconds))
@@ -176,14 +176,16 @@ def pause(seconds: float) -> bool:
 
 
 class Slots:
-    """How many jobs several ``Workers`` may run at once, together; another process has slots of its own.
+    """A limit on concurrent jobs, shared by several ``Workers``; each process has its own slots.
 
-    ``InvalidOptionError`` for a limit that is not a whole number from 1.
+    ``InvalidOptionError`` if the limit is not a whole number of at least 1.
     """
 
     def __init__(self, limit: int) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise InvalidOptionError(f"concurrency={shown(limit)} must be a whole number from 1", param="concurrency")
+            raise InvalidOptionError(
+                f"concurrency={shown(limit)} must be a whole number of at least 1", param="concurrency"
+            )
         self.limit = limit
         self._process = os.getpid()
         self._free = threading.Semaphore(limit)
@@ -192,15 +194,15 @@ class Slots:
         return Slots, (self.limit,)
 
     def take(self, timeout: float | None = None) -> threading.Semaphore | None:
-        """A slot, once one is free, to be released; ``None`` where none was within ``timeout`` seconds."""
-        if self._process != os.getpid():  # those that the parent's threads hold are never given back here
+        """Wait for a free slot, which the caller must release; ``None`` if there is none within ``timeout`` seconds."""
+        if self._process != os.getpid():  # slots held by the parent's threads are never released here
             self._process, self._free = os.getpid(), threading.Semaphore(self.limit)
         free = self._free
         return free if free.acquire(timeout=timeout) else None
 
 
 class _Lease:
-    """The slot that a worker holds for its job, handed on to an action that outlives the worker's patience."""
+    """A worker's slot for its job, passed on to an action that outlives its timeout."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
@@ -209,36 +211,36 @@ class _Lease:
         self._lock = threading.Lock()
 
     def renew(self, timeout: float | None) -> bool:
-        """Hold a slot again, within ``timeout`` seconds, where the last was left to an action."""
+        """Ensure that a slot is held, within ``timeout`` seconds; an abandoned action may have kept the last one."""
         if self._held is None:
             self._held = self._slots.take(timeout)
         return self._held is not None
 
     def leave_to(self, ended: threading.Event) -> None:
-        """Let the action keep the slot, if it has not ended meanwhile."""
+        """Pass the slot to the action, unless it has already ended."""
         with self._lock:
             if not ended.is_set() and self._held is not None:
                 self._left[ended] = self._held
                 self._held = None
 
     def end(self, ended: threading.Event) -> None:
-        """Release the slot that was left to the action, if one was."""
+        """Release the slot that was passed to the action, if any."""
         with self._lock:
             slot = self._left.pop(ended, None)
         if slot is not None:
             slot.release()
 
     def release(self) -> None:
-        """Release the slot that the worker itself still holds."""
+        """Release the slot that the worker still holds, if any."""
         if self._held is not None:
             self._held.release()
             self._held = None
 
 
 class Workers(Generic[T]):
-    """Runs jobs on at most ``slots.limit`` threads of the pool and hands their results back through ``finished``.
+    """Runs jobs on at most ``slots.limit`` threads of the pool and returns their results through ``finished``.
 
-    The threads are daemons: a call that hangs cannot keep the interpreter from ending.
+    The threads are daemons: a hanging call does not keep the interpreter alive.
     """
 
     def __init__(self, slots: Slots) -> None:
@@ -254,7 +256,7 @@ class Workers(Generic[T]):
         self._results: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
 
     def submit(self, job: Callable[[], T], priority: float = 0, *, idle: Callable[[], bool] = lambda: False) -> None:
-        """Queue ``job``; of those waiting the lowest ``priority`` goes first. While it is ``idle`` it needs no slot."""
+        """Queue ``job``; the lowest ``priority`` runs first. A job for which ``idle`` is true needs no slot."""
         self.in_flight += 1
         heapq.heappush(self._backlog, (priority, next(self._sequence), job, idle))
         self._hand_out()
@@ -263,7 +265,7 @@ class Workers(Generic[T]):
             start_thread(self._work, name=f"ragmetrics-{self._threads}")
 
     def finished(self) -> list[T]:
-        """Wait for a result, then take all that are there; raises what a job raised."""
+        """Wait for a result, then return all results available; re-raises a job's exception."""
         results = [self._wait()()]
         while not self._results.empty():
             results.append(self._results.get()())
@@ -273,7 +275,7 @@ class Workers(Generic[T]):
         return results
 
     def close(self) -> None:
-        """Drop what has not begun and let the threads end when they are done; those that wait to try again stop."""
+        """Drop jobs that have not started, stop those that wait to retry, and let the threads end."""
         self._closing.set()
         self._backlog.clear()
         with suppress(queue.Empty):
@@ -283,7 +285,7 @@ class Workers(Generic[T]):
             self._jobs.put(None)
 
     def _hand_out(self) -> None:
-        """Keep twice as many jobs with the threads as there are threads: none is idle, and the rest can be sorted."""
+        """Give the threads up to two jobs each, so that none idles while the backlog stays sorted."""
         while self._backlog and self._handed < 2 * self.limit:
             self._jobs.put(heapq.heappop(self._backlog)[2:])
             self._handed += 1
@@ -291,7 +293,7 @@ class Workers(Generic[T]):
     def _wait(self) -> Callable[[], T]:
         while True:
             check_awaited()
-            with suppress(queue.Empty):  # in slices: a blocking get cannot be interrupted by Ctrl-C on every platform
+            with suppress(queue.Empty):  # in slices: on some platforms Ctrl-C cannot interrupt a blocking get
                 return self._results.get(timeout=_SLICE)
 
     def _work(self) -> None:
@@ -311,11 +313,11 @@ class Workers(Generic[T]):
                     lease.release()
                 self._results.put(result)
         finally:
-            _local.closing = None  # the thread goes on to work for others
+            _local.closing = None  # the thread will serve others
 
 
 def _attempted(job: Callable[[], T]) -> Callable[[], T]:
-    """What gives the result of ``job``, or raises what it raised: a thread that died would be waited for forever."""
+    """Run ``job`` and return a function that returns its result or re-raises, so that the thread survives errors."""
     try:
         result = job()
     except BaseException as error:
@@ -328,16 +330,16 @@ def _raise(error: BaseException) -> Any:
 
 
 async def run_beside(action: Callable[[], T], *, patience: float = 0.0) -> T:
-    """What ``action`` returns or raises. Where the task is cancelled, ``action`` is told so by ``check_awaited``.
+    """Run ``action`` and return its result or raise. If the task is cancelled, ``check_awaited`` raises in ``action``.
 
-    Then it has ``patience`` seconds to end: the ``report`` of what it raises is that of the ``CancelledError``. A task
-    that is cancelled again ends at once. ``asyncio.to_thread`` would let it go on, and a program that was interrupted
-    would wait for its end.
+    The action then has ``patience`` seconds to end; the ``report`` of its exception is copied to the
+    ``CancelledError``. A second cancellation ends the wait at once. ``asyncio.to_thread`` would let the action continue
+    and delay the exit of an interrupted program.
     """
     ended = threading.Event()
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
-    future.add_done_callback(lambda done: done.cancelled() or done.exception())  # no note of one that nobody awaits
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())  # avoids a log entry if nobody awaits
 
     def settle(resolve: Callable[[Any], None], outcome: Any) -> None:
         if not future.done():
@@ -348,9 +350,9 @@ async def run_beside(action: Callable[[], T], *, patience: float = 0.0) -> T:
         outcome: Any
         try:
             resolve, outcome = future.set_result, action()
-        except BaseException as error:  # raised again by the task that waits
+        except BaseException as error:  # re-raised by the waiting task
             resolve, outcome = future.set_exception, error  # type: ignore[assignment]
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed and nobody waits
             loop.call_soon_threadsafe(settle, resolve, outcome)
 
     start_thread(work, name="ragmetrics-evaluation", context=contextvars.copy_context())
@@ -372,7 +374,7 @@ _ACTIONS: list[Callable[[], Callable[[], object] | None]] = []
 
 
 def after_fork(action: Action) -> Action:
-    """Call ``action`` in each process forked from this one; a method, as long as its object lives."""
+    """Register ``action`` to run in each forked process; a method only as long as its object lives."""
     _ACTIONS[:] = [find for find in _ACTIONS if find() is not None]
     _ACTIONS.append(weakref.WeakMethod(action) if inspect.ismethod(action) else lambda: action)
     return action

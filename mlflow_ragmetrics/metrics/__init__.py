@@ -1,1 +1,1 @@
-"""The metrics, one module each; every ``Metric`` found in a module here is known to the registry by its name."""
+"""The metrics, one module each. The registry finds every ``Metric`` in these modules by its name."""

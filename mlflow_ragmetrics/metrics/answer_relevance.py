@@ -10,7 +10,7 @@ from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
 def graded(question: Grade, states: States) -> Steps[Score]:
-    """The score that a judge's grade from 1 to 5 stands for; the sentence is under ``<aspect>.judged``."""
+    """The score for a judge's grade from 1 to 5; the reason is the message ``<aspect>.judged``."""
     rating = yield from ask(question)
     grade = rating.checked_grade(question.aspect)
     reason = joined(say(f"{question.aspect}.judged", grade=grade), rating.reason)
@@ -21,13 +21,13 @@ def graded(question: Grade, states: States) -> Steps[Score]:
 def answer_relevance(
     question: str, answer: str, reference: str | None = None, *, indistinct: Indistinct = "rules"
 ) -> Steps[Score]:
-    """How well the answer addresses the question, as a judge grades it from 1 to 5.
+    """How well the answer addresses the question, graded by a judge from 1 to 5.
 
-    Formula: (grade − 1) / 4. Raw 0 to 1, shown as the grade. A grade outside 1 to 5 or one that cannot be read is a
-    ``JudgeReplyError``, never clamped. An indistinct answer scores 0.0 without asking the judge. Unscored: no
-    question or no answer. The reference only tells the row's state.
+    Formula: (grade − 1) / 4. Range 0 to 1, also shown as the grade. An unreadable grade, or one outside 1 to 5, is a
+    ``JudgeReplyError`` and is never clamped. A non-answer scores 0.0 without asking the judge. Unscored: no question or
+    no answer. The reference is used only to report the row's state.
 
-    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Options: ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the text).
     Source: "RAG Answer Evaluation Framework" white paper, Relevance.
 
     Example:

@@ -1,4 +1,4 @@
-"""How much of what was retrieved is used?"""
+"""How much of the retrieved text does the answer use?"""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ def chunk_precision(
     indistinct: Indistinct = "rules",
     no_context: NoContext = "vacuous",
 ) -> Steps[Score]:
-    """Share of the retrieved chunks that state something which the answer says.
+    """Share of the retrieved passages that state something the answer also states.
 
-    Formula: related chunks / retrieved chunks. Raw 0 to 1, shown as 1 + 4 × raw. Chunks are numbered from 1; each is
-    an item, RELATED or UNRELATED, with the quote that relates it.
+    Formula: related passages / retrieved passages. Range 0 to 1, also shown on a 1–5 scale. Passages are numbered from
+    1. Each is an item, RELATED or UNRELATED, with the quote that relates it.
 
-    An indistinct answer is replaced by the reference; when both are indistinct: 0.0. Unscored: no context
-    (``no_context="floor"``: 0.0), no answer, an indistinct answer without reference.
+    A non-answer is replaced by the reference; if both are non-answers: 0.0. Unscored: no context
+    (``no_context="floor"``: 0.0), no answer, a non-answer without a reference.
 
-    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text), ``no_context``.
+    Options: ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the text);
+    ``no_context``.
     Source: "RAG Answer Evaluation Framework" white paper, Precision.
 
     Example:
@@ -48,7 +49,7 @@ def chunk_precision(
     if states.answer == "clear":
         return (yield from _compared(answer, chunks, "answer", states, question))
     if reference is None:
-        raise need_reference("chunk_precision", "the answer says nothing and chunks are compared with it instead")
+        raise need_reference("chunk_precision", "the answer is a non-answer and the reference is compared instead")
     if states.reference == "clear":
         return (yield from _compared(reference, chunks, "reference", states, question))
     details = states.details("both_indistinct", _counts({}, chunks), no_context=False)
@@ -57,7 +58,7 @@ def chunk_precision(
 
 def _compared(text: str, chunks: tuple[str, ...], role: Role, states: States, question: str | None) -> Steps[Score]:
     found = yield from ask(RelatedChunks(text, chunks, role, question))
-    related = {each.chunk: each for each in reversed(found) if 1 <= each.chunk <= len(chunks)}  # the first of repeats
+    related = {each.chunk: each for each in reversed(found) if 1 <= each.chunk <= len(chunks)}  # keeps the first repeat
     rule = "on_answer" if role == "answer" else "instead_of_answer"
     return Score(
         value=len(related) / len(chunks),

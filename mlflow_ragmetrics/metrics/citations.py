@@ -1,4 +1,4 @@
-"""Citations in answers: which sentence cites which passage, and whether that passage backs it (ALCE)."""
+"""Citations in answers: which sentence cites which passage, and whether the passage supports it (ALCE)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LIST_HEADING = re.compile(
 _DEFINITION = re.compile(r"^[ \t]{0,3}\[\^?([\w.-]{1,40})\]:[ \t]?(.*)$", re.MULTILINE)
 _LISTED = re.compile(r"^[ \t]{0,3}(?:[-*][ \t]+)?\[?\^?(\d{1,3})(?:\]:?|[.)])[ \t]+(.*)$", re.MULTILINE)
 _MOST = 2_000
-_FIRST_MARK = 0xF0000  # a plane for private use: no text that means anything has these
+_FIRST_MARK = 0xF0000  # a private-use plane, absent from ordinary text
 _MARKS = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_FIRST_MARK + _MOST)}]")
 _BEHIND_STOP = re.compile(rf"(?<![.!?…])([.!?…]+[\"'”’»)]*)([ \t]*)({_MARKS.pattern}(?:[ \t]*{_MARKS.pattern})*)")
 
@@ -46,9 +46,9 @@ _QUOTE_KEYS = ("cited_text", "quote")
 
 @dataclass(frozen=True)
 class Citation:
-    """One citation: its ``label`` as written, the ``passage`` (from 1; 0: there is none), the statement (from 0).
+    """One citation: its ``label`` as written, the ``passage`` (from 1; 0 if unknown) and the ``statement`` (from 0).
 
-    ``statement=None``: it stands for the whole answer.
+    ``statement=None``: it covers the whole answer.
     """
 
     label: str
@@ -59,12 +59,12 @@ class Citation:
 def cited_statements(
     answer: str, passages: Sequence[str], ids: Sequence[str] | None, metadata: Mapping[str, Any] | None
 ) -> tuple[list[str], list[Citation]]:
-    """The sentences of ``answer`` without its citations, and the citations, each once for a sentence.
+    """The sentences of ``answer`` without citation marks, and the citations, without repeats within a sentence.
 
-    Read are [1], [1][2], [1, 2], [1-3], (source 2), [doc 3], 【1†source】, footnotes ([^1] with or without definitions,
-    superscripts), the passages' ``ids`` in brackets, and ``metadata["citations"]``: numbers, ids, or mappings as
-    Anthropic, Cohere and LangChain give them (document index, ids or quote; the place in the answer, else all of it).
-    A citation behind a full stop belongs to the sentence before.
+    Recognises [1], [1][2], [1, 2], [1-3], (source 2), [doc 3], 【1†source】, footnotes ([^1] with or without
+    definitions, superscripts), the passages' ``ids`` in brackets, and ``metadata["citations"]``: numbers, ids, or
+    mappings in the formats of Anthropic, Cohere and LangChain (document index, ids or quote; with a position in the
+    answer, or for all of it). A citation after a full stop belongs to the sentence before it.
     """
     body, defined = _without_definitions(_MARKS.sub("", answer), passages, ids)
     found: list[tuple[str, list[int]]] = []
@@ -93,7 +93,7 @@ def cited_statements(
 
 
 def _without_definitions(answer: str, passages: Sequence[str], ids: Sequence[str] | None) -> tuple[str, dict[str, int]]:
-    """The answer without its list of sources, and the passages that the list's entries name."""
+    """The answer without its list of sources, and the passage number of each entry in that list."""
     defined: dict[str, int] = {}
     heading = _LIST_HEADING.search(answer)
     body, listed = (answer[: heading.start()], answer[heading.end() :]) if heading else (answer, "")
@@ -106,7 +106,7 @@ def _without_definitions(answer: str, passages: Sequence[str], ids: Sequence[str
 
 
 def _quoted(text: str, passages: Sequence[str]) -> int:
-    """The number of the passage that has ``text`` in it, 0 for none."""
+    """The number of the first passage that contains ``text``; 0 if none does."""
     wanted = " ".join(text.split()).strip(" .…\"'“”«»").casefold()
     if len(wanted) < 8:
         return 0
@@ -116,7 +116,7 @@ def _quoted(text: str, passages: Sequence[str]) -> int:
 def _numbers(
     inside: str, bare: bool, passages: Sequence[str], ids: Sequence[str] | None, defined: Mapping[str, int]
 ) -> list[int] | None:
-    """The passages that a bracket names, 0 for each that is not there; ``None`` where it is no citation."""
+    """The passages that a bracket cites, 0 for each unknown one; ``None`` if it is not a citation."""
     text = inside.partition("†")[0].strip()
     named = _NAMED.fullmatch(text)
     by_id = {each: number for number, each in enumerate(ids or (), 1)}
@@ -163,7 +163,7 @@ def _structured(
 def _sources(
     entry: Mapping[str, Any], passages: Sequence[str], ids: Sequence[str] | None, from_0: bool
 ) -> list[tuple[str, int]]:
-    """The passages that one structured citation names, each with its label; 0 for what is not there."""
+    """The passages of one structured citation, each with its label; 0 for an unknown passage."""
     quote = next((str(entry[key]) for key in _QUOTE_KEYS if entry.get(key)), "")
     index = entry.get("document_index")
     if isinstance(index, int):
@@ -186,7 +186,7 @@ def _sources(
 
 
 def _places(entry: Mapping[str, Any], answer: str, lines: Sequence[str]) -> list[int | None]:
-    """The statements that a structured citation stands behind; ``[None]`` where it names no place."""
+    """The statements that a structured citation covers; ``[None]`` if it gives no position."""
     start, end = (next((entry[key] for key in keys if isinstance(entry.get(key), int)), None) for keys in _SPANS)
     text = answer[start:end] if start is not None and end is not None else entry.get("text")
     if not isinstance(text, str) or not text.strip():
@@ -200,10 +200,10 @@ _SPANS = (("start", "start_index"), ("end", "end_index"))
 
 @dataclass(frozen=True)
 class Checked:
-    """The statements of an answer that assert something, and its citations, each judged.
+    """The assertive statements of an answer and its citations, with verdicts.
 
-    ``statements``: (item, whether it cites at all), the item SUPPORTED where the passages that it cites back it
-    together. ``citations``: (citation, the statement's text, "right", "wrong", "needless" or "unknown").
+    ``statements``: (item, whether it has a citation); the item is SUPPORTED if its cited passages together support it.
+    ``citations``: (citation, the statement's text, "right", "wrong", "needless" or "unknown").
     """
 
     statements: tuple[tuple[Item, bool], ...]
@@ -217,10 +217,10 @@ def checked_citations(
     question: str | None,
     metadata: Mapping[str, Any] | None,
 ) -> Steps[Checked]:
-    """Judge each statement by the passages that it cites together, and by each of them alone where there are several.
+    """Check each statement against all passages it cites, and against each one alone if it cites several.
 
-    One ``Verify`` for each distinct set of passages, all asked at once; then one for each set of three or more without
-    one of them, where the set backs what that one does not.
+    Asks one ``Verify`` per distinct set of passages, all at once. A second round leaves one passage out of each set of
+    three or more that supports a statement which that passage alone does not.
     """
     lines, citations = cited_statements(answer, passages, ids, metadata)
     stated = [number for number, line in enumerate(lines) if asserts(line)]
@@ -271,7 +271,7 @@ def checked_citations(
 def _judged(
     wanted: set[tuple[int, tuple[int, ...]]], lines: Sequence[str], passages: Sequence[str], question: str | None
 ) -> Steps[dict[tuple[int, tuple[int, ...]], Item]]:
-    """The item of each wanted (statement, passages), with evidence numbered as all passages are."""
+    """The item for each wanted (statement, passages) pair; evidence uses the original passage numbers."""
     by_set: dict[tuple[int, ...], list[int]] = {}
     for place, numbers in sorted(wanted):
         by_set.setdefault(numbers, []).append(place)
@@ -303,18 +303,18 @@ def citation_precision(
     context_ids: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Steps[Score]:
-    """Share of the answer's citations that back the sentence which they stand behind.
+    """Share of the answer's citations that support their sentence.
 
-    Formula: right citations / citations, 0 to 1. A citation is right where the passages that its sentence cites support
-    it together, and not "needless": where its passage alone does not support the sentence, the others without it must
-    not either. A citation of what was not retrieved is wrong. One for the whole answer is right where it is for any
-    sentence. Each citation is an item with its sentence, saying which of these it is.
+    Formula: right citations / citations, 0 to 1. A citation is right if the passages that its sentence cites together
+    support the sentence and the citation is not needless. It is needless if its passage alone does not support the
+    sentence but the other cited passages do. A citation of an unknown passage is wrong. A citation for the whole answer
+    is right if it is right for any sentence. Each citation is an item with its sentence and result.
 
-    Unscored: no answer, no contexts field, an answer that cites nothing (``citation_recall`` is 0.0 there).
+    Unscored: no answer, no contexts field, or an answer without citations (``citation_recall`` is then 0.0).
 
-    Citations are read as [1], [1][2], [1, 2], [1-3], (source 2), [doc 3], footnotes, superscripts, ids of the contexts
-    in brackets, and from the record's ``citations`` (numbers, ids, or objects as Anthropic, Cohere and LangChain give
-    them). One question for each distinct set of cited passages, and for each passage of it, shared with
+    Recognised citations: [1], [1][2], [1, 2], [1-3], (source 2), [doc 3], footnotes, superscripts, passage ids in
+    brackets, and the record's ``citations`` (numbers, ids, or objects in the formats of Anthropic, Cohere and
+    LangChain). Asks one question per distinct set of cited passages and one per passage of a set, shared with
     ``citation_recall``.
 
     Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE), EMNLP 2023; Thakur et
@@ -360,16 +360,16 @@ def citation_recall(
     context_ids: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Steps[Score]:
-    """Share of the answer's sentences that the passages which they cite back.
+    """Share of the answer's sentences that their cited passages support.
 
-    Formula: sentences that their cited passages, taken together, support / sentences that assert something, 0 to 1. A
-    sentence without a citation, or one that cites what was not retrieved, is not backed. Each sentence is an item.
+    Formula: sentences supported by all their cited passages together / sentences that assert something, 0 to 1. A
+    sentence without a citation, or with only unknown passages, is not supported. Each sentence is an item.
 
-    Unscored: no answer, no contexts field, an answer without a sentence that asserts something.
+    Unscored: no answer, no contexts field, or no sentence that asserts something.
 
-    Citations are read as [1], [1][2], [1, 2], [1-3], (source 2), [doc 3], footnotes, superscripts, ids of the contexts
-    in brackets, and from the record's ``citations`` (numbers, ids, or objects as Anthropic, Cohere and LangChain give
-    them). One question for each distinct set of cited passages, and for each passage of it, shared with
+    Recognised citations: [1], [1][2], [1, 2], [1-3], (source 2), [doc 3], footnotes, superscripts, passage ids in
+    brackets, and the record's ``citations`` (numbers, ids, or objects in the formats of Anthropic, Cohere and
+    LangChain). Asks one question per distinct set of cited passages and one per passage of a set, shared with
     ``citation_precision``.
 
     Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE), EMNLP 2023; Thakur et

@@ -1,4 +1,4 @@
-"""Judges' answers read with care: claims of a text and the verdicts on them, grades, related chunks."""
+"""Reading judges' answers: claims of a text and their verdicts, grades, related chunks."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from mlflow_ragmetrics.errors import JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.text.messages import Text, joined, say
 
 NoContext = Literal["vacuous", "floor", "skip"]
-"""What a row without context gets: the metric's own value for it, 0.0, or no score."""
+"""The score of a row without context: the metric's own value for it, 0.0, or no score."""
 
 
 def has_context(contexts: Sequence[str] | None) -> bool:
-    """Whether there is at least one chunk that is not blank."""
+    """Whether at least one chunk is not blank."""
     return any(text.strip() for text in contexts or ())
 
 
 def without_context(mode: NoContext, vacuous: float | None, details: Mapping[str, Any]) -> Score:
-    """The score of a row without context: ``vacuous`` (``None``: no score), 0.0 or none, always with a warning."""
+    """The score of a row without context: ``vacuous`` (``None``: no score), 0.0 or no score, always with a warning."""
     value = {"vacuous": vacuous, "floor": 0.0, "skip": None}[mode]
     rule: Text = say("context.unscored") if value is None else say("context.scored", value=value, mode=mode)
     return Score(
@@ -46,8 +46,8 @@ def without_context(mode: NoContext, vacuous: float | None, details: Mapping[str
 
 
 def need_reference(metric: str, why: str) -> MissingFieldError:
-    """The error of a metric that needs the reference on this row; ``why`` is a clause such as "the answer …"."""
-    message = f"{metric} needs the field 'reference' because {why}; give a reference, or on_missing='skip'"
+    """The error for a row on which ``metric`` needs the reference; ``why`` is a clause such as "the answer …"."""
+    message = f"{metric} needs the field 'reference' because {why}; provide a reference, or set on_missing='skip'"
     return MissingFieldError(message, field="reference", metric=metric)
 
 
@@ -57,9 +57,9 @@ _CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[
 
 @dataclass(frozen=True)
 class Verified:
-    """The claims of one text with a finding on each, and warnings about what the judge left out.
+    """The claims of one text with a finding for each, and warnings about omissions by the judge.
 
-    ``passages`` is the number of chunks that evidence may point to, where claims are held ``against`` these.
+    ``passages`` is the number of chunks that evidence may refer to; ``against`` names the text checked against.
     """
 
     claims: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Verified:
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The verdict on each claim; one that is missing or unknown is NEUTRAL."""
+        """The verdict on each claim; a missing or unknown verdict is NEUTRAL."""
         return tuple([_verdict_in(finding) or "NEUTRAL" for finding in self.findings])
 
     @cached_property
@@ -80,12 +80,12 @@ class Verified:
         return self.made()
 
     def made(self) -> tuple[Item, ...]:
-        """The items, made anew: a score that is seldom looked at keeps this in place of them."""
+        """Create the items. A score that is rarely inspected keeps this method instead of the items."""
         return tuple(map(_item, self.claims, self.findings, self.verdicts, repeat(self.passages), repeat(self.against)))
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many claims are supported, contradicted and neutral, and the total."""
+        """The numbers of supported, contradicted and neutral claims, and the total."""
         count = self.verdicts.count
         return {
             "supported": count("SUPPORTED"),
@@ -96,7 +96,7 @@ class Verified:
 
     @property
     def details(self) -> dict[str, Any]:
-        """The counts, the mean graded support where the judge grades, and what is doubtful where anything is."""
+        """The counts, the mean support if the judge grades it, and the numbers of doubtful findings if any."""
         graded = [support for support in map(_support_in, self.findings) if support is not None]
         doubts = {
             "unclaimed": len(self.unclaimed),
@@ -114,7 +114,7 @@ class Verified:
         return [claim for claim, verdict in zip(self.claims, self.verdicts, strict=True) if verdict in verdicts]
 
     def share(self, empty: float) -> float:
-        """Supported claims over all claims; ``empty`` where there are none."""
+        """Supported claims / all claims; ``empty`` if there are none."""
         return self.counts["supported"] / len(self.claims) if self.claims else empty
 
 
@@ -122,7 +122,7 @@ _MOST_NAMED = 5
 
 
 def to_do(code: str, claims: Sequence[str]) -> Text | None:
-    """What to do about ``claims``, naming up to five of them: ``claims.<code>``; ``None`` where there are none."""
+    """Advice for ``claims``, naming up to five of them: the message ``claims.<code>``, or ``None`` without claims."""
     if not claims:
         return None
     named = " ".join([f"“{claim}”" for claim in claims[:_MOST_NAMED]])
@@ -131,7 +131,7 @@ def to_do(code: str, claims: Sequence[str]) -> Text | None:
 
 
 def held_by(evidence: Iterable[Evidence]) -> list[int]:
-    """The numbers of the passages, each once, in order."""
+    """The distinct passage numbers, in order."""
     return sorted({each.chunk for each in evidence if each.chunk is not None})
 
 
@@ -141,7 +141,7 @@ def is_right(item: Item) -> bool:
 
 
 def is_held(item: Item) -> bool:
-    """Whether a passage holds the claim."""
+    """Whether a passage supports the claim."""
     return bool(item.evidence)
 
 
@@ -154,10 +154,10 @@ def verified_claims(
     question: str | None = None,
     history: Sequence[Message] | None = None,
 ) -> Steps[Verified]:
-    """Ask for the claims of ``text``, then for the verdict of ``passages`` on each: two questions, one after another.
+    """Ask for the claims of ``text``, then check them against ``passages``: two questions, one after the other.
 
-    A judge may answer both at once, and the second is not asked then. The denominators of all ratios are the claims
-    that were found, whatever the verdicts leave out or add. A blank text has no claims and costs no call.
+    The second question is skipped if the judge's first answer includes the verdicts. All ratios divide by the number
+    of claims found, even if verdicts are missing or superfluous. A blank text has no claims and costs no call.
     """
     if not text.strip():
         return Verified()
@@ -183,9 +183,9 @@ def verified_claims(
 def read_findings(
     claims: Sequence[str], findings: Sequence[Finding], passages: int, against: Against = "contexts"
 ) -> tuple[tuple[Item, ...], Warnings]:
-    """One item per claim, and warnings about what the judge left out.
+    """One item per claim, and warnings about omissions by the judge.
 
-    Verdicts are read in any case; a missing or an unknown one is NEUTRAL, with a warning; extra ones are ignored.
+    Verdicts are case-insensitive. Missing or unknown verdicts become NEUTRAL with a warning; extra ones are ignored.
     ``passages`` and ``against`` as in ``Verified``.
     """
     padded, warnings = _padded(claims, findings)
@@ -198,9 +198,9 @@ _MOST_AT_ODDS = 0.25
 
 
 def _padded(claims: Sequence[str], findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], Warnings]:
-    """A finding for each claim, and warnings about what the judge left out.
+    """One finding per claim, and warnings about omissions by the judge.
 
-    ``JudgeReplyError`` where more than a quarter of the findings are at odds with themselves.
+    ``JudgeReplyError`` if more than a quarter of the findings contradict themselves.
     """
     missing = max(0, len(claims) - len(findings))
     given = tuple(findings[: len(claims)])
@@ -244,39 +244,39 @@ def _item(claim: str, finding: Finding, verdict: Verdict, passages: int, against
 
 @dataclass(frozen=True)
 class Correspondence:
-    """The answer's claims judged against the reference, and the reference's against the answer."""
+    """The answer's claims checked against the reference, and the reference's claims against the answer."""
 
     answer: Verified = field(default_factory=Verified)
     reference: Verified = field(default_factory=Verified)
 
     @property
     def precision(self) -> float:
-        """Supported claims of the answer over its claims; 0.0 without claims."""
+        """Supported claims of the answer / its claims; 0.0 without claims."""
         return self.answer.share(empty=0.0)
 
     @property
     def recall(self) -> float:
-        """Supported claims of the reference over its claims; 0.0 without claims."""
+        """Supported claims of the reference / its claims; 0.0 without claims."""
         return self.reference.share(empty=0.0)
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of both; 0.0 where both are."""
+        """The harmonic mean of precision and recall; 0.0 if both are 0."""
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else 0.0
 
     def made(self) -> tuple[Item, ...]:
-        """The claims of both texts; each item's reason says whose it is."""
+        """The claims of both texts; each item's reason names its text."""
         return (*_of("answer", self.answer.made()), *_of("reference", self.reference.made()))
 
     @property
     def warnings(self) -> Warnings:
-        """What the judge left out, on either side."""
+        """Warnings about omissions by the judge, for both texts."""
         return (*self.answer.warnings, *self.reference.warnings)
 
     @property
     def details(self) -> dict[str, Any]:
-        """Precision, recall, F1 and the counts of each side, such as ``answer_supported``."""
+        """Precision, recall, F1 and the counts of both texts, such as ``answer_supported``."""
         sides = {"answer": self.answer.counts, "reference": self.reference.counts}
         counts = {f"{side}_{name}": n for side, named in sides.items() for name, n in named.items()}
         return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **counts}
@@ -285,9 +285,9 @@ class Correspondence:
 def correspond(
     answer: str, reference: str, question: str | None = None, history: Sequence[Message] | None = None
 ) -> Steps[Correspondence]:
-    """Ask for the claims of both texts at once, then for the verdicts of each text on the other's claims at once.
+    """Ask for the claims of both texts, then check each text's claims against the other text: two rounds of questions.
 
-    A blank text on either side has no claims and costs no call.
+    If either text is blank, there are no claims and no calls.
     """
     if not answer.strip() or not reference.strip():
         return Correspondence()

@@ -1,4 +1,4 @@
-"""Is the answer made of whole sentences that neither contradict nor repeat each other?"""
+"""Is the answer made of complete sentences that do not contradict or repeat each other?"""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _CLOSING = ".!?。！？ "
     aliases=("coherence_evaluator",),
 )
 def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Score:
-    """1.0 less a deduction for each broken, contradicting or repeated sentence.
+    """1.0 minus a deduction for each incomplete, contradicting or repeated sentence.
 
     Formula: 1 − 0.15 × sentences under three words − 0.1 × contradiction pairs found − 0.2 if more than 30% of the
-    sentences repeat (1 − distinct / all, in any case), clamped to 0 to 1. A pair is found when both of its terms
-    occur as whole words, the first one outside the second ("is", "is not"). Blank or no sentence: 0.0. Unscored:
-    answer missing. Items are the sentences and pairs that cost something.
+    sentences repeat (1 − distinct / all, ignoring case), clamped to 0 to 1. A pair is found if both of its terms
+    occur as whole words, the first one outside the second ("is", "is not"). An answer without a sentence scores 0.0.
+    Unscored: answer missing. Items are the sentences and pairs that lower the score.
 
-    Options: ``contradictions``, the pairs of (term, opposite); thresholds 0.85, 0.70, 0.55.
-    Source: the ElBruno.AI.Evaluation project, CoherenceEvaluator (whose example is 0.70 by its own table).
+    Options: ``contradictions``, pairs of (term, opposite). Thresholds: 0.85, 0.70, 0.55.
+    Source: the ElBruno.AI.Evaluation project, CoherenceEvaluator (its example is 0.70 by its own table).
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -73,7 +73,7 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
     }
     if not found:
         return Score(value=0.0, reason=say("coherence.no_sentence"), details=counts)
-    # hundredths as integers: 1 - 0.1 - 0.2 must be 0.7 and pass at 0.7
+    # integer hundredths: 1 - 0.1 - 0.2 must be exactly 0.7 and pass at 0.7
     value = max(0, 100 - 15 * len(short) - 10 * len(opposed) - 20 * repetitive) / 100
     items = [Item("sentence", sentence, reason=say("coherence.short")) for sentence in short]
     items += [Item("token", f"{term} / {opposite}", reason=say("coherence.opposed")) for term, opposite in opposed]
@@ -101,7 +101,7 @@ def _plain(text: str) -> str:
 
 def _holds_both(text: str, term: str, opposite: str) -> bool:
     if opposite.casefold() not in text:
-        return False  # a plain search is a hundred times as fast as the pattern
+        return False  # this check is a hundred times as fast as the pattern
     rest, found = _whole(opposite).subn(" ", text)
     return bool(found and _whole(term).search(rest))
 
@@ -114,7 +114,7 @@ def _words_of(pairs: tuple[Pair, ...]) -> list[tuple[Pair, list[str]]]:
 @lru_cache(maxsize=256)
 def _whole(term: str) -> re.Pattern[str]:
     whole = re.escape(term.casefold())
-    return re.compile(rf"{whole}(?<!\w{whole})(?!\w)")  # the letters first: they are what a search is fast for
+    return re.compile(rf"{whole}(?<!\w{whole})(?!\w)")  # literal text first, for a fast search
 
 
 def _bare(sentence: str) -> str:

@@ -14,15 +14,15 @@ from mlflow_ragmetrics.text.non_answers import Indistinct, states_of
 def correctness(
     answer: str, reference: str, question: str | None = None, *, indistinct: Indistinct = "rules"
 ) -> Steps[Score]:
-    """How well the answer agrees with the reference, as a judge grades it from 1 to 5.
+    """How well the answer agrees with the reference, graded by a judge from 1 to 5.
 
-    Formula: (grade − 1) / 4. Raw 0 to 1, shown as the grade. A grade outside 1 to 5 or one that cannot be read is a
-    ``JudgeReplyError``, never clamped.
+    Formula: (grade − 1) / 4. Range 0 to 1, also shown as the grade. An unreadable grade, or one outside 1 to 5, is a
+    ``JudgeReplyError`` and is never clamped.
 
-    Without asking the judge: an indistinct answer scores 0.0 against a clear reference and 1.0 against an indistinct
-    one. Unscored: no answer or no reference.
+    The judge is not asked about a non-answer: it scores 0.0 against a clear reference and 1.0 against a reference that
+    is also a non-answer. Unscored: no answer or no reference.
 
-    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Options: ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the text).
     Source: "RAG Answer Evaluation Framework" white paper, Correctness.
 
     Example:

@@ -1,4 +1,4 @@
-"""Retrieved and relevant documents: their ids, counts and ranks, and the figures of a run."""
+"""Retrieved and relevant documents: their ids, counts and ranks, and run-level figures."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def _zero_or_one(value: float | str) -> float | str:
 
 
 IdPattern = Annotated[str | None, AfterValidator(_compiles)]
-"""A regular expression whose first group, or whole match, is the document of a chunk id."""
+"""A regular expression whose first group, or else its whole match, is the document of a chunk id."""
 
 ZeroDivision = Annotated[Union[float, Literal["skip"]], AfterValidator(_zero_or_one)]
 """The score of a row without relevant documents."""
 
 Cutoff = Annotated[int, Field(ge=1, strict=True)]
-"""How many ranks count."""
+"""The number of ranks that count."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """The distinct documents of one row: retrieved ones in rank order, the relevant ones, and those that are both."""
+    """The distinct documents of one row: retrieved ones in rank order, relevant ones, and those that are both."""
 
     retrieved: tuple[str, ...]
     gold: tuple[str, ...]
@@ -54,7 +54,7 @@ class Match:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The counts by the names that they have in ``Score.details``."""
+        """The counts, by their names in ``Score.details``."""
         return {
             "retrieved_docs_count": len(self.retrieved),
             "gold_docs_count": len(self.gold),
@@ -67,7 +67,7 @@ class Match:
         return tuple(compress(count(1), map(self.correct.__contains__, self.retrieved)))
 
     def items(self) -> tuple[Item, ...]:
-        """The retrieved documents in rank order, FOUND among the relevant ones or not, then those that were missed."""
+        """The retrieved documents in rank order, FOUND if relevant, else NOT_FOUND; then the missed documents."""
         missed = [each for each in self.gold if each not in self.correct]
         return (
             *[_item(each, rank, each in self.correct) for rank, each in enumerate(self.retrieved, 1)],
@@ -82,11 +82,10 @@ def _item(document: str, rank: int, relevant: bool) -> Item:
 
 
 def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
-    """The document of a chunk: ``doc-<urn:uuid:U>::chunk-N`` is ``<urn:uuid:U>``, ``id::chunk-N`` is ``id``.
+    """The document of a chunk: ``doc-<urn:uuid:U>::chunk-N`` gives ``<urn:uuid:U>``, ``id::chunk-N`` gives ``id``.
 
-    Other ids are kept as they are. ``pattern`` replaces these rules: the document is its first group, or its whole
-    match; an id in which it is not found is kept as it is.
-
+    Other ids are unchanged. A ``pattern`` replaces these rules: the document is its first group, or else its whole
+    match; an id without a match is unchanged.
     >>> document_id("doc-<urn:uuid:7>::chunk-0"), document_id("doc-42::chunk-3"), document_id("doc-7")
     ('<urn:uuid:7>', 'doc-42', 'doc-7')
     """
@@ -100,11 +99,11 @@ def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
 
 
 def match_documents(retrieved: Sequence[str], gold: Sequence[str], id_pattern: str | None = None) -> Match:
-    """The distinct documents of both lists; of repeats the first rank counts."""
+    """The distinct documents of both lists; repeats keep their first rank."""
     return _matched(tuple(retrieved), tuple(gold), id_pattern)
 
 
-@lru_cache(maxsize=4)  # several metrics look at the same row
+@lru_cache(maxsize=4)  # several metrics use the same row
 def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], id_pattern: str | None) -> Match:
     pattern = re.compile(id_pattern) if id_pattern else None
     documents = dict.fromkeys(document_id(each, pattern) for each in retrieved)
@@ -115,8 +114,8 @@ def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], id_pattern: str 
 def gain(match: Match, k: int) -> float:
     """Normalised discounted cumulative gain at ``k``, 0 to 1: binary gain, discount 1 / log2(rank + 1).
 
-    The ideal ranking has all min(k, relevant documents) in front; this is ``ndcg_cut`` of trec_eval. 0.0 without
-    relevant documents.
+    The ideal ranking has min(k, relevant documents) at the top, as in trec_eval's ``ndcg_cut``. 0.0 without relevant
+    documents.
     """
     if not match.correct:
         return 0.0
@@ -134,9 +133,9 @@ def _ideal(relevant: int) -> float:
 
 
 def score_of_documents(match: Match, zero_division: float | str, value: float, reason: Text) -> Score:
-    """A score with the counts and, when they are read, an item per document.
+    """A score with the counts and one item per document, created on first access.
 
-    Without relevant documents its value is ``zero_division``.
+    Without relevant documents, the value is ``zero_division``.
     """
     if match.gold:
         return Score(value=value, reason=reason, details=match.counts).with_items(match.items)
@@ -146,10 +145,10 @@ def score_of_documents(match: Match, zero_division: float | str, value: float, r
 
 @dataclass
 class RetrievalCounts:
-    """What the figures of retrieval follow from, counted row by row.
+    """Running counts for the run-level retrieval figures.
 
-    ``keys`` of the retrieval metrics; ``rows`` that any of them scored; of those ``with_gold``, which have relevant
-    documents, ``some`` and ``every`` have some or all of them retrieved.
+    ``keys``: the retrieval metrics. ``rows``: rows scored by any of them. ``with_gold``: those rows that have relevant
+    documents; ``some`` and ``every`` count the ones with at least one, or all, retrieved.
     """
 
     keys: dict[str, None] = field(default_factory=dict)
@@ -159,7 +158,7 @@ class RetrievalCounts:
     every: int = 0
 
     def add(self, scores: Mapping[str, Score]) -> None:
-        """Count one more row, by its scores."""
+        """Add a row's scores to the counts."""
         found = [key for key, score in scores.items() if score.scored and "gold_docs_count" in score.details]
         if not found:
             return
@@ -172,12 +171,12 @@ class RetrievalCounts:
             self.every += counts["correct_docs_count"] == counts["gold_docs_count"]
 
     def figures(self, means: Mapping[str, float]) -> dict[str, float]:
-        """The figures of a run; ``means`` holds ``<key>/mean``.
+        """The run-level figures; ``means`` holds ``<key>/mean``.
 
-        The means of the metrics (``avg_context_recall``, ``avg_context_precision``, ``avg_context_f1``, and of others,
-        such as ``ndcg_k`` and ``mrr``, under their keys), ``sample_count`` (rows scored by any retrieval metric), and,
-        over those of them that have relevant documents, ``pct_records_with_at_least_one_ref`` and
-        ``pct_records_with_all_refs`` (0 to 100). What no row has is left out.
+        They are the means of the metrics (``avg_context_recall``, ``avg_context_precision``, ``avg_context_f1``; others
+        under their keys, such as ``ndcg_k`` and ``mrr``), ``sample_count`` (rows scored by any retrieval metric), and,
+        over those of these rows that have relevant documents, ``pct_records_with_at_least_one_ref`` and
+        ``pct_records_with_all_refs`` (0 to 100). Figures without any row are left out.
         """
         figures: dict[str, float] = {_mean_name(key): means[f"{key}/mean"] for key in self.keys}
         if self.rows:
@@ -189,5 +188,5 @@ class RetrievalCounts:
 
 
 def _mean_name(key: str) -> str:
-    """The name of a mean: ``context_recall`` becomes ``avg_context_recall``, also after a suite's prefix."""
+    """The name of a mean: ``context_recall`` becomes ``avg_context_recall``, even after a suite prefix."""
     return re.sub("context_(?=(?:recall|precision|f1)$)", "avg_context_", key)

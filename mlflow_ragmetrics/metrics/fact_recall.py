@@ -1,4 +1,4 @@
-"""Did retrieval find what is needed to state the facts?"""
+"""Did retrieval find the passages needed to state the facts?"""
 
 from __future__ import annotations
 
@@ -45,18 +45,19 @@ def fact_recall(
     indistinct: Indistinct = "rules",
     no_context: NoContext = "vacuous",
 ) -> Steps[Score]:
-    """Share of the facts that the retrieved contexts cover.
+    """Share of the facts that the retrieved passages support.
 
-    Formula: facts SUPPORTED by ``contexts`` / facts, where the facts are the claims of the answer
-    (``target="answer"``, the white paper's formula: equal to raw faithfulness on clear answers) or of the reference
-    (``target="reference"``, the white paper's goal, which ragas calls context recall; key ``fact_recall_reference``).
-    No facts: 1.0 with a note. Raw 0 to 1, shown as 1 + 4 × raw.
+    Formula: facts SUPPORTED by ``contexts`` / facts. The facts are the claims of the answer (``target="answer"``, the
+    white paper's formula, equal to raw faithfulness on clear answers) or of the reference (``target="reference"``, the
+    white paper's goal, called context recall in ragas; key ``fact_recall_reference``). No facts: 1.0 with a note. Range
+    0 to 1, also shown on a 1–5 scale.
 
-    Without context: 1.0 with the warning ``no_context`` (``no_context="floor"``: 0.0, ``"skip"``: unscored). An
-    indistinct answer is replaced by the reference, and an indistinct reference by the answer; both indistinct: 1.0
-    with a note. Unscored: no answer; no reference where the facts are the reference's.
+    Without context: 1.0 with the warning ``no_context``; ``no_context="floor"`` gives 0.0 and ``"skip"`` no score. A
+    non-answer is replaced by the reference, and a reference that is a non-answer by the answer; if both are: 1.0 with a
+    note. Unscored: no answer; no reference if the reference's facts are needed.
 
-    Options: ``target``, ``indistinct`` ("rules", "off", further phrases, or a function), ``no_context``.
+    Options: ``target``; ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of
+    the text); ``no_context``.
     Source: "RAG Answer Evaluation Framework" white paper, Recall; the ragas project, Context Recall.
 
     Example:
@@ -93,11 +94,11 @@ def _covered(verified: Verified, role: Role, states: States, target: Role) -> Sc
 
 
 def _role(states: States, target: Role) -> Role | None:
-    """Which text's facts are checked; ``None`` where neither text states any."""
+    """The text whose facts are checked; ``None`` if neither text states any."""
     if states.reference == "missing" and target == "reference":
         raise need_reference("fact_recall", "target='reference' checks its facts")
     if states.answer == "clear":
         return "reference" if target == "reference" and states.reference == "clear" else "answer"
     if states.reference == "missing":
-        raise need_reference("fact_recall", "the answer states nothing and the reference's facts are checked instead")
+        raise need_reference("fact_recall", "the answer is a non-answer and the reference's facts are checked instead")
     return "reference" if states.reference == "clear" else None

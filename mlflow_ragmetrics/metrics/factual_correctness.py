@@ -1,4 +1,4 @@
-"""Does the answer agree with the reference in its facts, and in its meaning?"""
+"""Does the answer agree with the reference in facts and in meaning?"""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def factual_correctness(
 
     Formula: precision = claims of the answer that the reference supports / claims of the answer; recall = claims of
     the reference that the answer supports / claims of the reference; F1 = 2PR / (P + R). Each claim is SUPPORTED,
-    CONTRADICTED or NEUTRAL, and only SUPPORTED counts; a missing or unknown verdict is NEUTRAL, with a warning. Both
-    directions are judged in every mode and stand in ``details``. 0 to 1; no claims on a side: its share is 0.0; a
-    blank side: 0.0 without a call. Unscored: answer or reference missing.
+    CONTRADICTED or NEUTRAL, and only SUPPORTED counts; a missing or unknown verdict is NEUTRAL, with a warning. All
+    modes check both directions and report both in ``details``. 0 to 1. A text without claims has a share of 0.0. If
+    either text is blank, the score is 0.0 without a call. Unscored: answer or reference missing.
 
-    Options: ``mode`` F1, PRECISION or RECALL, in any case (keys ``factual_correctness``, ``…_precision``,
+    Options: ``mode`` F1, PRECISION or RECALL, ignoring case (keys ``factual_correctness``, ``…_precision``,
     ``…_recall``). Source: the ragas project, Factual Correctness.
 
     Example:
@@ -90,13 +90,13 @@ _PRESETS = {
 
 def _not_negative(weight: float | None) -> float | None:
     if weight is not None and weight < 0:
-        raise InvalidOptionError(f"weight {weight} is negative; a weight is 0 or more", param="weights")
+        raise InvalidOptionError(f"weight {weight} is negative; a weight must be at least 0", param="weights")
     return weight
 
 
 def _not_both_zero(semantic_weight: float | None, info: ValidationInfo) -> float | None:
     if not any(_weights({**info.data, "semantic_weight": semantic_weight})):
-        message = "factual_weight and semantic_weight sum to zero; give at least one of them some weight"
+        message = "factual_weight and semantic_weight sum to zero; give at least one of them a weight"
         raise InvalidOptionError(message, param="weights")
     return semantic_weight
 
@@ -129,11 +129,11 @@ def answer_correctness(
     """Weighted mean of the factual F1 and the semantic similarity to the reference.
 
     Formula: (w_f × F1 + w_s × max(0, cosine)) / (w_f + w_s), with F1 as in ``factual_correctness`` and the cosine as
-    in ``semantic_similarity``; 0.75 and 0.25 by default. 0 to 1. A component of weight 0 is not asked for; one that
-    fails leaves the metric unscored, with the error. Unscored: answer or reference missing.
+    in ``semantic_similarity``. The default weights are 0.75 and 0.25. 0 to 1. A component of weight 0 is not computed.
+    If a component fails, the metric is unscored and reports the error. Unscored: answer or reference missing.
 
     Options: ``preset`` default (.75/.25), equal_weights (.5/.5), factual_focused (.9/.1), semantic_focused (.1/.9);
-    ``factual_weight`` and ``semantic_weight`` (0 or more) beat the preset. Source: the ragas project, Answer
+    ``factual_weight`` and ``semantic_weight`` (0 or more) override the preset. Source: the ragas project, Answer
     Correctness.
 
     Example:
@@ -156,7 +156,7 @@ def answer_correctness(
     factual, semantic = _weights(
         {"preset": preset, "factual_weight": factual_weight, "semantic_weight": semantic_weight}
     )
-    programs: list[Steps[Union[Correspondence, Similarity]]] = []  # a component of weight 0 is not asked for
+    programs: list[Steps[Union[Correspondence, Similarity]]] = []  # skips a component of weight 0
     if factual:
         programs.append(correspond(answer, reference, question, history))
     if semantic:

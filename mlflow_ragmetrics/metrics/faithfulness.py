@@ -1,4 +1,4 @@
-"""Is every claim of the answer supported by what was retrieved?"""
+"""Do the retrieved passages support every claim of the answer?"""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ def faithfulness(
     indistinct: Indistinct = "rules",
     no_context: NoContext = "vacuous",
 ) -> Steps[Score]:
-    """Share of the answer's claims that the retrieved contexts support.
+    """Share of the answer's claims that the retrieved passages support.
 
-    Formula: claims of the answer that are SUPPORTED by ``contexts`` / claims of the answer; 1.0 with a note when the
-    answer makes no claims. Raw 0 to 1, shown as 1 + 4 × raw. Each claim is an item with its verdict and the chunks
-    that decided it; the reason names those that are not supported, and what to do about them. A claim that no passage
-    supports is what is often called a hallucination.
+    Formula: claims of the answer that are SUPPORTED by ``contexts`` / claims of the answer; 1.0 with a note if the
+    answer makes no claims. Range 0 to 1, also shown on a 1–5 scale. Each claim is an item with its verdict and the
+    passages that decided it. The reason lists the unsupported claims and suggests a fix. Claims that no passage
+    supports are often called hallucinations.
 
-    Without context: 1.0 with the warning ``no_context`` (``no_context="floor"``: 0.0, ``"skip"``: unscored); this
-    rewards missing retrieval, so the number of such rows is logged. An indistinct answer scores 0.0 against a clear
-    reference, and 1.0 without one; when both are indistinct, the judge rates the tone (1.0 cautious and consistent,
-    0.5 neutral, 0.0 misleading). Unscored: no answer at all.
+    Without context: 1.0 with the warning ``no_context``; ``no_context="floor"`` gives 0.0 and ``"skip"`` no score. The
+    default rewards missing retrieval, so the number of such rows is logged. A non-answer scores 0.0 against a clear
+    reference and 1.0 without a reference. If both are non-answers, the judge rates the tone: 1.0 cautious and
+    consistent, 0.5 neutral, 0.0 misleading. Unscored: no answer.
 
-    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text), ``no_context``.
+    Options: ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the text);
+    ``no_context``.
     Source: "RAG Answer Evaluation Framework" white paper, Faithfulness; Es et al., "RAGAS", 2024.
 
     Example:
@@ -52,9 +53,9 @@ def faithfulness(
     >>> judge = rm.ScriptedJudge(facts=facts)
     >>> record = {"answer": "Red and old.", "contexts": ["It is red."]}
     >>> rm.score("faithfulness", record, judge=judge).reason
-    'The contexts support 1 of 2 claims of the answer
-    (0 contradicted, 1 not covered). Leave out what no passage says, or
-    retrieve a passage that does: “Old.”'
+    'The passages support 1 of 2 claims of the answer
+    (0 contradicted, 1 not in the passages). Leave out what no passage
+    says, or retrieve a passage that does: “Old.”'
     """
     states = states_of(answer, reference, indistinct)
     verified = yield from grounded(answer, question, reference, contexts, history, states, no_context)
@@ -85,16 +86,17 @@ def weakest_claim(
     indistinct: Indistinct = "rules",
     no_context: NoContext = "vacuous",
 ) -> Steps[Score]:
-    """Graded support of the answer's least supported claim: one claim that nothing backs makes an answer unfaithful.
+    """Support of the answer's least supported claim: one unsupported claim makes an answer unfaithful.
 
-    Formula: the least of the supports that the judge gives the claims, 0 to 1 (how many of a hundred careful checkers
-    would pass the claim as backed by ``contexts``); of a judge that gives verdicts only, SUPPORTED is 1 and all else 0.
-    1.0 with a note when the answer makes no claims. It asks what ``faithfulness`` asks: beside it, it costs no call.
+    Formula: minimum of the judge's supports for the claims, 0 to 1. Support is the share of careful checkers who would
+    accept the claim as backed by ``contexts``; for judges that give only verdicts, SUPPORTED is 1 and anything else 0.
+    1.0 with a note if the answer makes no claims. Costs no further judge calls if you also use ``faithfulness``.
 
-    Without context and for indistinct answers it holds what holds for ``faithfulness``. Unscored: no answer at all, and
-    a judge whose verdict on any claim contradicts its own support or quotes.
+    Rows without context and non-answers are treated as in ``faithfulness``. Unscored: no answer, or a judge's verdict
+    contradicts its own support or quotes.
 
-    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text), ``no_context``.
+    Options: ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the text);
+    ``no_context``.
     Source: this project; the claims and verdicts are those of Es et al., "RAGAS", 2024.
 
     Example:
@@ -112,7 +114,7 @@ def weakest_claim(
         return verified
     weakest = min(verified.items, key=_support_of, default=None)
     doubt = next((text for code, text in verified.warnings if code == "reply_at_odds"), None)
-    if doubt is not None:  # which claim is the weakest is then not known
+    if doubt is not None:  # the weakest claim is then uncertain
         raise JudgeReplyError(str(doubt), code="reply_at_odds")
     if weakest is None:
         value, rule, reason = 1.0, "no_claims", say("faithfulness.no_claims")
@@ -124,7 +126,7 @@ def weakest_claim(
 
 
 def _support_of(item: Item) -> float:
-    """The graded support of a claim; of a judge that gives verdicts only, 1 for SUPPORTED and 0 for all else."""
+    """The claim's support; if the judge gives only verdicts, 1 for SUPPORTED and 0 otherwise."""
     return float(item.verdict == "SUPPORTED") if item.support is None else item.support
 
 
@@ -137,10 +139,10 @@ def grounded(
     states: States,
     no_context: NoContext,
 ) -> Steps[Score | Verified]:
-    """The answer's claims with their verdicts by the contexts, or the score that a rule gives without them.
+    """Check the answer's claims against the contexts, or return the score that a rule determines.
 
-    Without context ``no_context`` says which. A non-answer is 0.0 against a clear reference and 1.0 without one; where
-    both are non-answers, the judge rates the tone.
+    ``no_context`` is the rule for rows without context. A non-answer scores 0.0 against a clear reference and 1.0
+    without one. If both are non-answers, the judge rates the tone.
     """
     if contexts is None or not has_context(contexts):
         return without_context(no_context, 1.0, states.details("no_context", Verified().details))

@@ -12,7 +12,7 @@ from mlflow_ragmetrics.text.sentences import answer_terms, has_words, term_count
 
 _SHORTEST_CLAIM = 3
 Claim = tuple[str, int, int]
-"""A sentence, how many distinct terms it has, and how many of them the reference has."""
+"""A sentence, its number of distinct terms, and the number of those that are in the reference."""
 
 
 @metric(
@@ -21,11 +21,11 @@ Claim = tuple[str, int, int]
     aliases=("factuality", "factuality_evaluator"),
 )
 def lexical_factuality(answer: str, reference: str) -> Score:
-    """Share of the answer's sentences of which at least half of the words occur in the reference.
+    """Share of the answer's sentences with at least half of their terms in the reference.
 
-    Formula: supported claims / claims, where claims are sentences of 3 words or more, and one is supported when at
-    least half of its distinct terms occur in the reference; a claim without terms is supported. 0 to 1; blank answer:
-    0.0, no claims: 1.0. Unscored: answer or reference missing. Thresholds: 0.90, 0.80, 0.70.
+    Formula: supported claims / claims. Claims are sentences of 3 words or more. A claim is supported if at least half
+    of its distinct terms occur in the reference, or if it has no terms. 0 to 1; blank answer: 0.0, no claims: 1.0.
+    Unscored: answer or reference missing. Thresholds: 0.90, 0.80, 0.70.
     Source: the ElBruno.AI.Evaluation project, FactualityEvaluator.
 
     Example:

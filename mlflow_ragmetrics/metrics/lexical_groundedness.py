@@ -30,13 +30,13 @@ def lexical_groundedness(
     *,
     grounding: Grounding = ("question", "reference"),
 ) -> Score:
-    """Share of the answer's words that occur in the question and the reference.
+    """Share of the answer's terms that occur in the question and the reference.
 
-    Formula: unique terms of the answer that occur in the grounding texts / unique terms of the answer. Terms are
-    casefolded, of 3 characters or more; Han and Kana count as character pairs. 0 to 1; a blank answer or one without
-    terms: 1.0. Unscored: answer missing, or all grounding texts missing or blank.
+    Formula: distinct terms of the answer that occur in the grounding texts / distinct terms of the answer. Terms are
+    casefolded words of 3 characters or more; Han and Kana count as character pairs. 0 to 1; an answer that is blank or
+    has no terms: 1.0. Unscored: answer missing, or all grounding texts missing or blank.
 
-    Options: ``grounding`` (any of "question", "reference", "contexts"); thresholds 0.85, 0.70, 0.60.
+    Options: ``grounding`` (any of "question", "reference", "contexts"). Thresholds: 0.85, 0.70, 0.60.
     Source: the ElBruno.AI.Evaluation project, HallucinationEvaluator (whose example swaps its counts).
 
     Example:
@@ -61,10 +61,10 @@ def lexical_groundedness(
 
 
 def _known(grounding: Mapping[Source, str | None]) -> set[str]:
-    """The terms of all grounding texts; ``MissingFieldError`` where each is missing or blank."""
+    """The terms of all grounding texts; ``MissingFieldError`` if all are missing or blank."""
     texts = [text for text in grounding.values() if text and text.strip()]
     if not texts:
         field = "reference" if "reference" in grounding else list(grounding)[-1]
-        message = f"lexical_groundedness: {', '.join(grounding)} are all missing or blank; give the field {field!r}"
+        message = f"lexical_groundedness: {', '.join(grounding)} are all missing or blank; provide {field!r}"
         raise MissingFieldError(message, field=field, metric="lexical_groundedness")
     return set().union(*map(term_counts, texts))

@@ -18,10 +18,10 @@ from mlflow_ragmetrics.text.sentences import answer_terms, term_counts
 def lexical_relevance(question: str, answer: str) -> Score:
     """Cosine of the word counts of question and answer.
 
-    Formula: q · a / (|q| |a|) over the counts of terms (casefolded, 3 characters or more). 0 to 1; a blank side or
-    one without terms: 0.0. Unscored: question or answer missing. Thresholds: 0.75, 0.60, 0.45.
-    Source: the ElBruno.AI.Evaluation project, RelevanceEvaluator (whose algorithm gives 0.123
-    for its example, not 0.72).
+    Formula: q · a / (|q| |a|) over the counts of terms (casefolded, 3 characters or more). 0 to 1; if a text is blank
+    or has no terms: 0.0. Unscored: question or answer missing. Thresholds: 0.75, 0.60, 0.45.
+    Source: the ElBruno.AI.Evaluation project, RelevanceEvaluator (whose algorithm gives 0.123 for its example, not
+    0.72).
 
     Example:
     >>> import mlflow_ragmetrics as rm

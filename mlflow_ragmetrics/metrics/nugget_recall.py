@@ -1,4 +1,4 @@
-"""Does the answer hold the facts that a good one holds?"""
+"""Does the answer state the facts of a good answer?"""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ def nugget_recall(
 ) -> Steps[Score]:
     """Share of the facts of a good answer that the answer states.
 
-    Formula: facts that the answer supports / facts, 0 to 1, over the vital ones (``counted="vital"``; over all where
-    none is vital), all of them ("all"), or all with those that are only good to have at half the weight ("weighted").
-    ``partial=True``: a fact with a support from 0.3 to the judge's threshold counts half, if the answer does not
-    contradict it. ``details`` has all six figures, such as ``vital_strict`` and ``weighted_partial``.
+    Formula: facts that the answer supports / facts, 0 to 1. ``counted="vital"`` counts the vital facts, or all facts if
+    none is vital; "all" counts all facts; "weighted" counts all, with half the weight for those that are merely good to
+    have. With ``partial=True``, a fact with a support between 0.3 and the judge's threshold counts half, unless the
+    answer contradicts it. ``details`` has all six figures, such as ``vital_strict`` and ``weighted_partial``.
 
-    The facts are those of the reference or, without one, of the contexts, as far as they answer the question: one call
-    for each question, whatever the answer, so that a cache serves all systems; another one for the answer. A
-    non-answer: 0.0 without the second call. Unscored: no question or answer, neither reference nor
-    contexts, no facts. The offline judge takes each claim of the reference for a vital fact, and has no answer for
-    facts of contexts.
+    The facts come from the reference or, if it is missing, from the contexts, provided that they answer the question.
+    Finding them takes one call per question, independent of the answer, so a cache serves all systems. Checking the
+    answer takes another call; a non-answer scores 0.0 without it. Unscored: no question or answer, neither reference
+    nor contexts, no facts. The offline judge treats each claim of the reference as a vital fact, and cannot find facts
+    in contexts.
 
-    Options: ``counted``, ``partial``, ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Options: ``counted``; ``partial``; ``indistinct``, non-answer detection ("rules", "off", further phrases, or
+    a function of the text).
     Source: Pradeep et al., "Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the AutoNuggetizer
     Framework", 2024.
 
@@ -62,7 +63,7 @@ def nugget_recall(
     clear = reference is not None and not is_indistinct(reference)
     sources = (reference,) if reference is not None and clear else tuple(contexts or ())
     if not has_context(sources):
-        raise need_reference("nugget_recall", "there are no contexts to take the facts of a good answer from")
+        raise need_reference("nugget_recall", "there are no contexts to find the facts of a good answer in")
     nuggets = yield from ask(Nuggets(question, sources, clear))
     if not nuggets:
         return Score(reason=say("nugget_recall.none"), details={"vital": 0, "okay": 0})

@@ -1,4 +1,4 @@
-"""The claims of answer and reference, compared with the other text and with each passage, as RAGChecker does."""
+"""RAGChecker metrics: claims of the answer and the reference, checked against the other text and each passage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of one row; ``indistinct`` is the metric's option of that name."""
+    """The texts of one row; ``indistinct`` is the metric option."""
 
     answer: str | None
     reference: str
@@ -42,7 +42,7 @@ class Texts:
         return states_of(self.answer, self.reference, self.indistinct)
 
     def unusable(self, *, answer_too: bool) -> Score | None:
-        """The score of a row that has nothing to check: no passage, a reference or an answer that states nothing."""
+        """The score of a row with nothing to check: no passage, or a non-answer as reference or answer."""
         if not has_context(self.contexts):
             return without_context("skip", None, self.states.details("no_context"))
         if self.states.reference == "indistinct":
@@ -52,13 +52,13 @@ class Texts:
         return None
 
     def unscored(self, rule: str, checked: CheckedClaims | None = None) -> Score:
-        """No score, by a rule whose sentence stands under ``checked.<rule>``."""
+        """No score; the reason is the message ``checked.<rule>``."""
         checked = checked or CheckedClaims()
         details = self.states.details(rule, no_context=False)
         return Score(reason=say(f"checked.{rule}"), items=checked.items, details=details, warnings=checked.warnings)
 
     def verified(self, role: Role, against: Against) -> Steps[Verified]:
-        """The claims of the text of ``role`` with the verdicts of the passages, or of the other text."""
+        """The claims of the text ``role``, checked against the passages or the other text."""
         texts = {"answer": self.answer or "", "reference": self.reference}
         passages = self.contexts if against == "contexts" else (texts[against],)
         return verified_claims(
@@ -68,10 +68,10 @@ class Texts:
 
 @dataclass(frozen=True)
 class CheckedClaims:
-    """The claims of one text: the other text's verdicts on them, and as evidence the passages that hold them.
+    """The claims of one text: verdicts by the other text, and the passages that support them as evidence.
 
-    A claim without evidence is held by no passage; evidence without a number is that of a judge that does not say
-    which passage it was.
+    A claim without evidence is in no passage. Evidence without a number comes from a judge that does not name the
+    passage.
     """
 
     items: tuple[Item, ...] = ()
@@ -79,7 +79,7 @@ class CheckedClaims:
 
     @classmethod
     def of(cls, role: Role, by_other: Verified, by_passages: Verified) -> CheckedClaims:
-        """What other text and passages say of the claims of the text of ``role``, joined."""
+        """Combine the verdicts of the other text and of the passages on the claims of the text ``role``."""
         items = tuple(_joined(role, *each) for each in zip(by_other.items, by_passages.items, strict=True))
         return cls(items, tuple(dict.fromkeys((*by_other.warnings, *by_passages.warnings))))
 
@@ -102,17 +102,17 @@ def _where(evidence: Sequence[Evidence]) -> Text:
 
 
 Counted = Callable[[Item, Sequence[int]], bool]
-"""Whether a claim of the answer counts; the numbers are those of the passages that hold a fact of the reference."""
+"""Whether a claim of the answer counts, given the numbers of the passages that support a fact of the reference."""
 
 
 def rate_of_answer(
     texts: Texts, code: str, counted: Counted, *, by_relevance: bool = False, faults: bool = True
 ) -> Steps[Score]:
-    """The share of the answer's claims that are ``counted``; the sentence stands under ``checked.<code>``.
+    """The share of the answer's claims that are ``counted``; the reason is the message ``checked.<code>``.
 
-    ``faults``: those that count are to be corrected, and the reason names them.
-    ``by_relevance``: it matters which passages hold a fact of the reference, which is then asked as well. Unscored:
-    nothing to check, and where it matters a judge that does not say which passages hold a wrong claim or a fact.
+    ``faults``: counted claims are errors, and the reason lists them. ``by_relevance``: also find the passages that
+    support a fact of the reference, which takes another question. Unscored: nothing to check, or, with
+    ``by_relevance``, a judge that does not name the passages.
     """
     found = texts.unusable(answer_too=True)
     if found is not None:
@@ -153,7 +153,7 @@ def rate_of_answer(
 
 
 def reference_facts(texts: Texts) -> Steps[CheckedClaims]:
-    """The facts of the reference, with the answer's verdicts; an answer that states nothing is not asked about."""
+    """The facts of the reference, checked against the answer; a non-answer is not checked and states none."""
     if texts.states.answer == "indistinct":
         by_passages = yield from texts.verified("reference", "contexts")
         unstated = Verified(by_passages.claims, (Finding("NEUTRAL"),) * len(by_passages.claims))
@@ -163,7 +163,7 @@ def reference_facts(texts: Texts) -> Steps[CheckedClaims]:
 
 
 def _of_claims(rate: Callable[[Texts], Steps[Score]]) -> Callable[..., Steps[Score]]:
-    """The metric of a rate: it reads the three texts, and what helps to understand them."""
+    """A metric function from a function of ``Texts``."""
 
     def score(
         answer: str,
@@ -185,13 +185,13 @@ def hallucination_rate(texts: Texts) -> Steps[Score]:
     """Share of the answer's claims that neither a passage nor the reference supports; lower is better.
 
     Formula: claims of the answer that neither ``contexts`` nor the reference support / claims of the answer. 0 to 1.
-    Each claim is an item: the reference's verdict on it, and as evidence every passage that holds it. Beside
-    ``faithfulness`` and ``factual_correctness`` it costs no question.
+    Each claim is an item with the reference's verdict; its evidence is every passage that supports it. Costs no
+    further questions if you also use ``faithfulness`` and ``factual_correctness``.
 
     Unscored: nothing was retrieved; answer or reference is a non-answer; the answer makes no claims; answer, reference
     or contexts missing.
 
-    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Options: ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the text).
     Source: Ru et al., "RAGChecker", 2024, hallucination.
 
     Example:
@@ -202,7 +202,7 @@ def hallucination_rate(texts: Texts) -> Steps[Score]:
     ...     "contexts": ["The tower is red."],
     ... }
     >>> rm.score("hallucination_rate", record).reason
-    '1 of 2 claims of the answer is in no passage, and the reference
+    '1 of 2 claims of the answer is not in the passages, and the reference
     does not support it. Leave out or correct what the reference does not
     support: “The bridge is green.”'
     """
@@ -214,16 +214,16 @@ def hallucination_rate(texts: Texts) -> Steps[Score]:
 @metric(higher_is_better=None, source="RAGChecker")
 @_of_claims
 def self_knowledge(texts: Texts) -> Steps[Score]:
-    """Share of the answer's claims that are right though no passage holds them: what the model knew by itself.
+    """Share of the answer's claims that are right although no passage supports them: the model's own knowledge.
 
-    Formula: claims of the answer that the reference supports and ``contexts`` do not / claims of the answer. 0 to 1;
-    neither side is better: it helps where retrieval fails, and shows that the model does not keep to the passages.
-    Items and costs are those of ``hallucination_rate``.
+    Formula: claims of the answer that the reference supports and ``contexts`` do not / claims of the answer. 0 to 1.
+    Neither higher nor lower is better: own knowledge compensates for poor retrieval, but also shows that the model does
+    not keep to the passages. Items and questions are those of ``hallucination_rate``.
 
     Unscored: nothing was retrieved; answer or reference is a non-answer; the answer makes no claims; answer, reference
     or contexts missing.
 
-    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Options: ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the text).
     Source: Ru et al., "RAGChecker", 2024, self-knowledge.
 
     Example:
@@ -246,18 +246,18 @@ def self_knowledge(texts: Texts) -> Steps[Score]:
 @metric(higher_is_better=False, source="RAGChecker")
 @_of_claims
 def noise_sensitivity_relevant(texts: Texts) -> Steps[Score]:
-    """Share of the answer's claims that are wrong and come from a passage with facts of the reference.
+    """Share of the answer's claims that are wrong and come from a relevant passage; lower is better.
 
-    Formula: claims of the answer that the reference does not support and a relevant passage does / claims of the
-    answer; lower is better. A passage is relevant when it supports a claim of the reference. 0 to 1. Each claim is an
-    item: the reference's verdict on it, and as evidence every passage that holds it. Beside ``faithfulness``,
-    ``factual_correctness`` and ``fact_recall(target="reference")`` it costs no question. A reference that says less
-    than a good answer may makes true claims count as wrong.
+    Formula: claims of the answer that a relevant passage supports and the reference does not / claims of the answer. A
+    passage is relevant if it supports a claim of the reference. 0 to 1. Each claim is an item with the reference's
+    verdict; its evidence is every passage that supports it. Costs no further questions if you also use
+    ``faithfulness``, ``factual_correctness`` and ``fact_recall(target="reference")``. If the reference is less
+    complete than a good answer, true claims count as wrong.
 
-    Unscored: nothing was retrieved; answer or reference is a non-answer; the answer makes no claims; a judge that does
-    not say which passages support a claim; answer, reference or contexts missing.
+    Unscored: nothing was retrieved; answer or reference is a non-answer; the answer makes no claims; the judge does not
+    name the passages that support a claim; answer, reference or contexts missing.
 
-    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Options: ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the text).
     Source: Ru et al., "RAGChecker", 2024, relevant noise sensitivity.
 
     Example:
@@ -276,16 +276,16 @@ def noise_sensitivity_relevant(texts: Texts) -> Steps[Score]:
 @metric(higher_is_better=False, source="RAGChecker")
 @_of_claims
 def noise_sensitivity_irrelevant(texts: Texts) -> Steps[Score]:
-    """Share of the answer's claims that are wrong and come from passages without any fact of the reference alone.
+    """Share of the answer's claims that are wrong and come only from irrelevant passages; lower is better.
 
-    Formula: claims of the answer that the reference does not support, no relevant passage does either, and an
-    irrelevant one does / claims of the answer; lower is better. A passage is relevant when it supports a claim of the
-    reference. 0 to 1. Items and costs are those of ``noise_sensitivity_relevant``.
+    Formula: claims of the answer that an irrelevant passage supports, but neither a relevant passage nor the reference
+    does / claims of the answer. A passage is relevant if it supports a claim of the reference. 0 to 1. Items and
+    questions are those of ``noise_sensitivity_relevant``.
 
-    Unscored: nothing was retrieved; answer or reference is a non-answer; the answer makes no claims; a judge that does
-    not say which passages support a claim; answer, reference or contexts missing.
+    Unscored: nothing was retrieved; answer or reference is a non-answer; the answer makes no claims; the judge does not
+    name the passages that support a claim; answer, reference or contexts missing.
 
-    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Options: ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the text).
     Source: Ru et al., "RAGChecker", 2024, irrelevant noise sensitivity.
 
     Example:
@@ -312,17 +312,18 @@ def _from_irrelevant(item: Item, relevant: Sequence[int]) -> bool:
 @metric(source="RAGChecker")
 @_of_claims
 def context_utilization(texts: Texts) -> Steps[Score]:
-    """Share of the reference's facts in the passages that the answer states: what generation makes of retrieval.
+    """Share of the reference's facts in the passages that the answer states: how well generation uses retrieval.
 
-    Formula: facts of the reference that a passage holds and the answer states / facts of the reference that a passage
-    holds. 0 to 1. Each fact is an item: the answer's verdict on it, and as evidence every passage that holds it. Beside
-    ``factual_correctness`` and ``fact_recall(target="reference")`` it costs no question.
+    Formula: facts of the reference that a passage supports and the answer states / facts of the reference that a
+    passage supports. 0 to 1. Each fact is an item with the answer's verdict; its evidence is every passage that
+    supports it. Costs no further questions if you also use ``factual_correctness`` and
+    ``fact_recall(target="reference")``.
 
-    Unscored: no passage holds a fact (RAGChecker gives 0.0, which would blame generation for retrieval), nothing was
-    retrieved, the reference is a non-answer or states no facts; answer, reference or contexts missing. A non-answer
-    states none of the facts.
+    Unscored: no passage supports a fact (RAGChecker gives 0.0, which blames generation for a retrieval fault); nothing
+    was retrieved; the reference is a non-answer or states no facts; answer, reference or contexts missing. A non-answer
+    states no facts.
 
-    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Options: ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the text).
     Source: Ru et al., "RAGChecker", 2024, context utilization.
 
     Example:
@@ -333,8 +334,8 @@ def context_utilization(texts: Texts) -> Steps[Score]:
     ...     "contexts": ["The tower is red.", "The tower opened in 1889."],
     ... }
     >>> rm.score("context_utilization", record).reason
-    'The answer states 1 of 2 facts that the passages hold. State what the
-    answer lacks: “It opened in 1889.”'
+    'The answer states 1 of 2 facts in the passages. State what the answer
+    lacks: “It opened in 1889.”'
     """
     found = texts.unusable(answer_too=False)
     if found is not None:
@@ -367,16 +368,16 @@ def relevant_chunk_precision(
     *,
     indistinct: Indistinct = "rules",
 ) -> Steps[Score]:
-    """Share of the retrieved passages that hold a fact of the reference.
+    """Share of the retrieved passages that support a fact of the reference.
 
     Formula: passages that support at least one claim of the reference / passages. 0 to 1. Each passage is an item,
-    RELATED or UNRELATED, with the quote. It judges retrieval alone, whatever the answer says (``chunk_precision`` goes
-    by the answer). Beside ``fact_recall(target="reference")`` it costs no question.
+    RELATED or UNRELATED, with the quote. Measures only retrieval: unlike ``chunk_precision``, it ignores the answer.
+    Costs no further questions if you also use ``fact_recall(target="reference")``.
 
-    Unscored: nothing was retrieved; the reference is a non-answer or states no facts; a judge that does not say which
-    passages support a fact; reference or contexts missing.
+    Unscored: nothing was retrieved; the reference is a non-answer or states no facts; the judge does not name the
+    passages that support a fact; reference or contexts missing.
 
-    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Options: ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the text).
     Source: Ru et al., "RAGChecker", 2024, context precision.
 
     Example:
@@ -386,7 +387,7 @@ def relevant_chunk_precision(
     ...     "contexts": ["The tower is red.", "It rains in Oslo."],
     ... }
     >>> rm.score("relevant_chunk_precision", record).reason
-    '1 of 2 passages holds a fact of the reference.'
+    '1 of 2 passages supports a fact of the reference.'
     """
     texts = Texts(answer, reference, contexts, question, history, indistinct)
     found = texts.unusable(answer_too=False)
@@ -410,7 +411,7 @@ def relevant_chunk_precision(
 
 
 def _chunk(number: int, text: str, facts: Sequence[Item]) -> Item:
-    """A passage with the facts that it holds."""
+    """A passage with the facts that it supports."""
     held = [item for item in facts if number in held_by(item.evidence)]
     if not held:
         return Item("chunk", text, "UNRELATED", evidence=(Evidence(chunk=number),))

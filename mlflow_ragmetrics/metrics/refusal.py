@@ -1,4 +1,4 @@
-"""Can the question be answered from the passages, and does the answer decline exactly where it cannot?"""
+"""Can the question be answered from the passages, and does the answer decline exactly if it cannot?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mlflow_ragmetrics.text.non_answers import Indistinct, is_error_text
 from mlflow_ragmetrics.text.sentences import has_content
 
 SUFFICIENT = 0.5
-"""The support from which passages count as sufficient."""
+"""The lowest support at which passages count as sufficient."""
 
 Answerable = Literal["answerable", "unanswerable", "partial", "underspecified"]
 
@@ -26,7 +26,7 @@ _NAMES = {
     **dict.fromkeys(("answerable", "is_answerable", "answerability", "Answerability"), False),
     **dict.fromkeys(("unanswerable", "is_impossible"), True),
 }
-"""Metadata that say whether a question can be answered, in this order; ``True``: they say that it cannot."""
+"""Metadata fields for answerability, in order of precedence; ``True`` for those that mean "unanswerable"."""
 
 _WORDS: Mapping[str, Answerable] = {
     **dict.fromkeys(("answerable", "true", "yes", "1", "1.0", "full", "да"), "answerable"),
@@ -37,14 +37,14 @@ _WORDS: Mapping[str, Answerable] = {
 
 
 def given_answerable(metadata: Mapping[str, Any] | None) -> Answerable | None:
-    """What a sample's metadata say of its question; ``None`` where they say nothing.
+    """The answerability of the question according to the sample's metadata; ``None`` if they do not contain it.
 
-    The value stands under ``answerable`` or one of its other names, also in MLflow's ``expectations``: true or false,
-    yes or no, 1 or 0, or "answerable", "unanswerable", "partial", "underspecified", in any case; a list of one of them
-    too. Under ``is_impossible`` and ``unanswerable`` true means that it is not.
+    The field is ``answerable`` or one of its other names, also within MLflow's ``expectations``. Its value is true or
+    false, yes or no, 1 or 0, or "answerable", "unanswerable", "partial" or "underspecified", ignoring case, or a list
+    with one of these. ``is_impossible`` and ``unanswerable`` have the opposite meaning.
 
     Raises:
-        InvalidFieldError: for anything else.
+        InvalidFieldError: for any other value.
     """
     expectations = (metadata or {}).get("expectations")
     for each in (metadata or {}, expectations if isinstance(expectations, Mapping) else {}):
@@ -70,14 +70,14 @@ def given_answerable(metadata: Mapping[str, Any] | None) -> Answerable | None:
 
 @dataclass(frozen=True)
 class Judged:
-    """How likely passages suffice, 0 to 1, and the judge's item on it; ``None`` where there was no passage."""
+    """How likely the passages suffice, 0 to 1, and the judge's item; ``None`` if there was no passage."""
 
     value: float
     item: Item | None = None
 
 
 def sufficiency(question: str, contexts: Sequence[str], history: Sequence[Message] | None) -> Steps[Judged]:
-    """Ask whether the contexts suffice to answer the question; without any, 0.0 and no call."""
+    """Ask whether the contexts suffice to answer the question; without contexts, 0.0 and no call."""
     passages = tuple(contexts)
     if not has_context(passages):
         return Judged(0.0)
@@ -96,14 +96,14 @@ def sufficiency(question: str, contexts: Sequence[str], history: Sequence[Messag
 def context_sufficiency(
     question: str, contexts: Sequence[str], history: Sequence[Message] | None = None
 ) -> Steps[Score]:
-    """How likely it is that the retrieved contexts suffice to answer the question.
+    """Probability that the retrieved passages suffice to answer the question.
 
-    Formula: the judge's support, 0 to 1, for "someone who knows only these passages can answer the question". From 0.5
-    on they count as sufficient (``details["sufficient"]``), as in ``refusal``, which shares the question.
+    Formula: the judge's support, 0 to 1, for "someone who knows only these passages can answer the question". At 0.5 or
+    higher they count as sufficient (``details["sufficient"]``), as in ``refusal``, which shares the question.
 
-    Nothing retrieved (``[]``): 0.0 without a call. Neither answer nor reference is looked at. Unscored: no question, no
-    contexts field. The offline judge compares words: the share of the question's words in the best passage, weighted as
-    in Okapi BM25.
+    Nothing retrieved (``[]``): 0.0 without a call. Answer and reference are ignored. Unscored: no question, no contexts
+    field. The offline judge compares words: its support is the share of the question's words in the best passage,
+    weighted as in Okapi BM25.
 
     Source: Joren et al., "Sufficient Context: A New Lens on Retrieval Augmented Generation Systems", ICLR 2025.
 
@@ -160,9 +160,9 @@ def refusal(
     *,
     indistinct: Indistinct = "rules",
 ) -> Steps[Score]:
-    """Whether the chain answers where it can and declines where it cannot.
+    """Whether the chain answers if it can and declines if it cannot.
 
-    Formula: 0 to 1, by the kind of reply and by whether the question can be answered,
+    Formula: 0 to 1, by the kind of reply and the answerability of the question:
 
     ==============  ===========  =============  ========  ==============
     the reply       answerable   unanswerable   partial   underspecified
@@ -173,18 +173,18 @@ def refusal(
     asks back       0.5          1.0            0.5       1.0
     ==============  ===========  =============  ========  ==============
 
-    ``details["class"]`` says which it is: right_answer, right_refusal, over_refusal (0.0), false_confidence (0.0),
-    partly, or clarification (a question about what was meant, a class of its own). A right answer is one that was due:
-    whether it is true, ``correctness`` and ``faithfulness`` say.
+    ``details["class"]`` is right_answer, right_refusal, over_refusal (0.0), false_confidence (0.0), partly, or
+    clarification (asks back). "Right" means that an answer was due, not that it is true; ``correctness`` and
+    ``faithfulness`` measure that.
 
-    Whether the question can be answered is what the record says under ``answerable`` (true, false, "partial",
-    "underspecified"), else what a judge says of the contexts (the question of ``context_sufficiency``: from 0.5 on it
-    can). The kind of reply is read by rules, in English and Russian, and costs no call.
-    Not a measured row: a blank answer, which counts as one that declines, and, without ``answerable``, one for which
-    nothing was retrieved (``[]``), which counts as unanswerable.
+    Answerability comes from the record's ``answerable`` (true, false, "partial", "underspecified"). Without it, a judge
+    rates the contexts, as in ``context_sufficiency``; a support of 0.5 or higher means answerable. Rules classify the
+    reply, in English and Russian, without a call.
+    Not measured: a blank answer, which counts as declining, and, without ``answerable``, a row for which nothing was
+    retrieved (``[]``), which counts as unanswerable.
     Unscored: no question or answer; neither ``answerable`` nor contexts.
 
-    Options: ``indistinct`` ("rules", further phrases that decline, a function that says of a text whether it declines).
+    Options: ``indistinct``, non-answer detection ("rules", further phrases, or a function of the text).
     Source: Peng et al., "Unanswerability Evaluation for Retrieval Augmented Generation" (UAEval4RAG), 2024; Katsis et
     al., "MTRAG", 2025.
 
@@ -210,8 +210,8 @@ def refusal(
     if answerable is None:
         if contexts is None:
             message = (
-                "refusal needs to know whether the question can be answered: give the field 'answerable' (true or "
-                "false), or 'contexts' to judge it by ([] where nothing was retrieved)"
+                "refusal needs the answerability of the question: provide the field 'answerable' (true or false), "
+                "or 'contexts' to judge it by ([] if nothing was retrieved)"
             )
             raise MissingFieldError(message, field="contexts", metric="refusal")
         judged = yield from sufficiency(question, contexts, history)

@@ -1,7 +1,7 @@
-"""What kind of reply a text is: an answer, a refusal, partly one and partly the other, or a question back.
+"""Classify a reply: an answer, a refusal, partly both, or a clarifying question.
 
-Wider than ``is_indistinct``, whose texts say nothing else at all: here "I don't have the price list. Please ask the
-shop." is a refusal too. The wider rules are for English and Russian; eight more languages have short ones.
+Broader than ``is_indistinct``, which accepts only texts without other content: here "I don't have the price list.
+Please ask the shop." is a refusal too. The broader rules cover English and Russian, shorter ones eight more languages.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _APOSTROPHE = re.compile("[’‘ʼ`´]")
 
 
 def reply_kind(text: str, indistinct: Indistinct = "rules") -> Reply:
-    """What ``text`` is as a reply to a question.
+    """Classify ``text`` as a reply to a question.
 
-    "refusal": it declines, says that it does not know or that the sources do not say, and states nothing else but
-    where to look; a blank text and whatever ``is_indistinct`` calls a non-answer are among them. "partly": it
-    declines and states something. "clarification": it asks what is meant, listing what could be meant or nothing.
-    "answer": all else. ``indistinct``: a metric's option of that name (further phrases that refuse; a function of the
-    text that says whether it refuses; "off" leaves these rules and drops those of ``is_indistinct``).
+    "refusal": declines, admits not knowing, or reports that the sources do not say, and adds at most where to look;
+    also blank texts and non-answers by ``is_indistinct``. "partly": declines and states something. "clarification":
+    asks back, possibly listing the options. "answer": everything else. ``indistinct`` is the
+    metric option: further phrases that refuse, a function of the text that returns whether it refuses, or "off" to
+    disable ``is_indistinct`` and keep these rules.
 
     >>> reply_kind("I don't have the price list. Please ask the shop.")
     'refusal'
@@ -82,7 +82,7 @@ def _kind(text: str, phrases: tuple[str, ...]) -> Reply:
     if lines and _asks_back(lines):
         return "clarification"
     declines = states = False
-    for clause in (clause for line in lines for clause in _clauses(line)):
+    for clause in filter(has_content, (clause for line in lines for clause in _CONTRAST.split(line))):
         if _DECLINES.search(clause) or is_non_answer(clause, phrases):
             declines = True
         elif len(clause.split()) >= _FEWEST_WORDS and asserts(clause) and not _ASIDE.match(clause):
@@ -93,11 +93,7 @@ def _kind(text: str, phrases: tuple[str, ...]) -> Reply:
 
 
 def _asks_back(lines: list[str]) -> bool:
-    """Whether the text ends by asking what was meant, or is nothing but questions."""
+    """Whether the text ends with a clarifying question, or consists only of questions."""
     asked = [line.rstrip(" \"')»”").endswith(("?", "？")) for line in lines]
     ends_by_asking = any(asked[-2:]) or len(lines) <= _SHORT
     return all(asked) or (ends_by_asking and _ASKS_BACK.search(" ".join(lines[-2:])) is not None)
-
-
-def _clauses(line: str) -> list[str]:
-    return [clause for clause in _CONTRAST.split(line) if has_content(clause)]

@@ -1,4 +1,4 @@
-"""Did the retriever find the relevant documents, and rank them first? Measures on distinct documents."""
+"""Did the retriever find the relevant documents and rank them first? Measures over distinct documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Measured = tuple[float, Text]
 
 
 def _of_documents(measure: Callable[[Match], Measured]) -> Callable[..., Score]:
-    """The metric of a measure: it reads the two lists of ids, and a row without relevant documents has no measure."""
+    """A metric function from a measure; rows without relevant documents get ``zero_division``."""
 
     def score(
         retrieved_doc_ids: Sequence[str],
@@ -38,7 +38,7 @@ def _of_documents(measure: Callable[[Match], Measured]) -> Callable[..., Score]:
 
 
 def _of_first_ranks(measure: Callable[[Match, int], Measured]) -> Callable[..., Score]:
-    """The same for a measure of the first ``k`` ranks."""
+    """A metric function from a measure of the first ``k`` ranks."""
 
     def score(
         retrieved_doc_ids: Sequence[str],
@@ -59,11 +59,11 @@ def _of_first_ranks(measure: Callable[[Match, int], Measured]) -> Callable[..., 
 def context_recall(match: Match) -> Measured:
     """Share of the relevant documents that were retrieved.
 
-    Formula: |R ∩ G| / |G| over distinct documents; the chunk id ``doc-<urn:uuid:U>::chunk-N`` stands for the document
-    ``<urn:uuid:U>``, ``id::chunk-N`` for ``id``. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
+    Formula: |R ∩ G| / |G| over distinct documents. The chunk id ``doc-<urn:uuid:U>::chunk-N`` belongs to the document
+    ``<urn:uuid:U>``, ``id::chunk-N`` to ``id``. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
 
-    Options: ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"); ``id_pattern``, a regular expression
-    whose first group is the document.
+    Options: ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip"); ``id_pattern``, a regular
+    expression whose first group is the document.
     Source: Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:
@@ -84,7 +84,7 @@ def context_precision(match: Match) -> Measured:
     """Share of the retrieved documents that are relevant.
 
     Formula: |R ∩ G| / |R| over distinct documents, as in ``context_recall``. 0 to 1; nothing retrieved: 0.0.
-    Unscored: either list missing. Options: ``zero_division`` for no relevant documents, ``id_pattern``.
+    Unscored: either list missing. Options: ``zero_division``, the score without relevant documents; ``id_pattern``.
     Source: Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:
@@ -102,10 +102,10 @@ def context_precision(match: Match) -> Measured:
 @metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_f1_evaluator",))
 @_of_documents
 def context_f1(match: Match) -> Measured:
-    """Harmonic mean of the precision and the recall of the retrieved documents.
+    """Harmonic mean of precision and recall of the retrieved documents.
 
     Formula: 2PR / (P + R) with ``context_precision`` and ``context_recall``. 0 to 1; nothing relevant retrieved: 0.0.
-    Unscored: either list missing. Options: ``zero_division`` for no relevant documents, ``id_pattern``.
+    Unscored: either list missing. Options: ``zero_division``, the score without relevant documents; ``id_pattern``.
     Source: Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:
@@ -122,12 +122,13 @@ def context_f1(match: Match) -> Measured:
 @metric(source="Järvelin and Kekäläinen (2002)", key="ndcg_{k}", key_pattern=r"(?i)ndcg[_@]?(?P<k>\d+)")
 @_of_first_ranks
 def ndcg(match: Match, k: int) -> Measured:
-    """How far in front the relevant documents are ranked among the first k.
+    """Normalised discounted cumulative gain: how high the relevant documents rank among the first k.
 
     Formula: DCG / ideal DCG with binary gain and discount 1 / log2(rank + 1), on distinct documents (repeats keep
-    their first rank), the ideal over min(k, |G|): ``ndcg_cut`` of trec_eval. 0 to 1; nothing retrieved: 0.0.
-    Unscored: either list missing. Options: ``k`` (1 or more), ``zero_division`` for no relevant documents,
-    ``id_pattern``. Source: Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002.
+    their first rank). The ideal covers min(k, |G|) documents, as in trec_eval's ``ndcg_cut``. 0 to 1; nothing
+    retrieved: 0.0. Unscored: either list missing. Options: ``k`` (1 or more); ``zero_division``, the score without
+    relevant documents; ``id_pattern``.
+    Source: Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -149,13 +150,13 @@ def ndcg(match: Match, k: int) -> Measured:
 )
 @_of_first_ranks
 def precision_k(match: Match, k: int) -> Measured:
-    """Share of the first k ranks that hold a relevant document.
+    """Share of the first k ranks with a relevant document.
 
-    Formula: relevant documents among the first k / k, also where fewer than k were retrieved; documents as in
-    ``context_recall``, and repeats keep their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list
-    missing.
+    Formula: relevant documents among the first k / k, even if fewer than k were retrieved. Documents as in
+    ``context_recall``; repeats keep their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
 
-    Options: ``k`` (1 or more), ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"), ``id_pattern``.
+    Options: ``k`` (1 or more); ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip");
+    ``id_pattern``.
     Source: trec_eval, ``P``.
 
     Example:
@@ -164,7 +165,7 @@ def precision_k(match: Match, k: int) -> Measured:
     >>> record = {"retrieved_doc_ids": ["a", "x", "b"], "gold_doc_ids": gold}
     >>> score = rm.score("precision_5", record)
     >>> score.value, score.reason
-    (0.4, '2 of the first 5 ranks hold a relevant document (3 retrieved).')
+    (0.4, '2 of the first 5 ranks contain a relevant document (3 retrieved).')
     """
     found = _found(match, k)
     reason = say("retrieval.precision_k", found=found, k=k, retrieved=len(match.retrieved))
@@ -181,10 +182,11 @@ def precision_k(match: Match, k: int) -> Measured:
 def recall_k(match: Match, k: int) -> Measured:
     """Share of the relevant documents that are among the first k.
 
-    Formula: relevant documents among the first k / relevant documents; documents as in ``context_recall``, and
-    repeats keep their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
+    Formula: relevant documents among the first k / relevant documents. Documents as in ``context_recall``; repeats keep
+    their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
 
-    Options: ``k`` (1 or more), ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"), ``id_pattern``.
+    Options: ``k`` (1 or more); ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip");
+    ``id_pattern``.
     Source: trec_eval, ``recall``.
 
     Example:
@@ -208,10 +210,11 @@ def recall_k(match: Match, k: int) -> Measured:
 def hit_rate_k(match: Match, k: int) -> Measured:
     """Whether any of the first k documents is relevant; the mean over rows is the hit rate.
 
-    Formula: 1.0 where a relevant document is among the first k, else 0.0; documents as in ``context_recall``, and
-    repeats keep their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
+    Formula: 1.0 if a relevant document is among the first k, else 0.0. Documents as in ``context_recall``; repeats keep
+    their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
 
-    Options: ``k`` (1 or more), ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"), ``id_pattern``.
+    Options: ``k`` (1 or more); ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip");
+    ``id_pattern``.
     Source: trec_eval, ``success``.
 
     Example:
@@ -230,10 +233,10 @@ def hit_rate_k(match: Match, k: int) -> Measured:
 def mrr(match: Match) -> Measured:
     """Reciprocal rank of the first relevant document; the mean over rows is the MRR.
 
-    Formula: 1 / rank of the first relevant document; documents as in ``context_recall``, and repeats keep their first
-    rank. 0 to 1; no relevant document retrieved: 0.0. Unscored: either list missing.
+    Formula: 1 / rank of the first relevant document. Documents as in ``context_recall``; repeats keep their first rank.
+    0 to 1; no relevant document retrieved: 0.0. Unscored: either list missing.
 
-    Options: ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"), ``id_pattern``.
+    Options: ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip"); ``id_pattern``.
     Source: trec_eval, ``recip_rank``; Voorhees, "The TREC-8 question answering track report", 1999.
 
     Example:
@@ -256,11 +259,11 @@ def mrr(match: Match) -> Measured:
 def average_precision(match: Match) -> Measured:
     """Average precision of the ranking; the mean over rows is the MAP.
 
-    Formula: the precision at the rank of each relevant document that was retrieved, summed / relevant documents;
-    documents as in ``context_recall``, and repeats keep their first rank. 0 to 1; no relevant document retrieved: 0.0.
-    Unscored: either list missing.
+    Formula: sum of the precisions at the ranks of the relevant documents retrieved / relevant documents. Documents as
+    in ``context_recall``; repeats keep their first rank. 0 to 1; no relevant document retrieved: 0.0. Unscored: either
+    list missing.
 
-    Options: ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"), ``id_pattern``.
+    Options: ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip"); ``id_pattern``.
     Source: trec_eval, ``map``; Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:

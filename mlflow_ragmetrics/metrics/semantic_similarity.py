@@ -1,4 +1,4 @@
-"""Do answer and reference mean nearly the same thing? Cosine similarity under one or several embedding models."""
+"""Do answer and reference mean nearly the same? Cosine similarity from one or several embedding models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BANDS = (("identical", 0.9), ("very_high", 0.8), ("moderate", 0.5))
 
 @dataclass(frozen=True)
 class Similarity:
-    """The mean cosine over the models that answered, −1 to 1; ``failures`` says why others did not."""
+    """The mean cosine over the models that answered, −1 to 1; ``failures`` holds the errors of the others."""
 
     value: float = 0.0
     models: Mapping[str, float] = field(default_factory=dict)
@@ -33,12 +33,12 @@ class Similarity:
 
     @property
     def band(self) -> str:
-        """identical from 0.9, very_high from 0.8, moderate from 0.5, else low."""
+        """identical at 0.9 or higher, very_high at 0.8, moderate at 0.5, else low."""
         return next((band for band, lowest in _BANDS if passes(self.value, lowest)), "low")
 
     @property
     def details(self) -> dict[str, float]:
-        """How many models answered, and how far several of them agree."""
+        """The number of models that answered and, for several models, their agreement."""
         count = len(self.models)
         return {"n_models": count, **({"agreement": agreement(list(self.models.values()))} if count > 1 else {})}
 
@@ -49,10 +49,10 @@ class Similarity:
 
 
 def similarity(answer: str, reference: str, models: tuple[str, ...] | None = None) -> Steps[Similarity]:
-    """Embed both texts with all (or the named) models at once; a blank side is 0.0 without a call.
+    """Embed both texts with all (or the named) models at once; if either text is blank, 0.0 without a call.
 
-    Long texts are cut into pieces, whose vectors are averaged. A model that fails, or whose vectors cannot be
-    compared, has no vote; ``AllJudgesFailedError`` when none is left.
+    Long texts are split into pieces and the pieces' vectors averaged. Models that fail, or whose vectors cannot be
+    compared, are ignored; ``AllJudgesFailedError`` if none is left.
     """
     if not answer.strip() or not reference.strip():
         return Similarity()
@@ -86,9 +86,9 @@ def _mean(vectors: Vectors) -> Sequence[float]:
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """The cosine of the angle between two vectors, clipped to −1 to 1 against rounding; 0.0 for a zero vector.
+    """The cosine of the angle between two vectors, clipped to −1 to 1; 0.0 for a zero vector.
 
-    ``ValueError`` for vectors of different length, or without a finite direction.
+    ``ValueError`` if the vectors differ in length or have no finite direction.
 
     >>> cosine([3, 4], [4, 3])
     0.96
@@ -105,7 +105,7 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """``text`` in pieces of at most 2,000 characters, cut at whitespace where there is any.
+    """Split ``text`` into pieces of at most 2,000 characters, at whitespace if possible.
 
     >>> [len(piece) for piece in pieces("word " * 1000)]
     [1999, 1999, 999]
@@ -129,14 +129,14 @@ def semantic_similarity(
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None,
     models: Annotated[tuple[str, ...], Field(min_length=1)] | None = None,
 ) -> Steps[Score]:
-    """Cosine of the embeddings of answer and reference.
+    """Cosine similarity of the embeddings of answer and reference.
 
-    Formula: a · r / (|a| |r|), the mean over the embedding models; with ``threshold`` 1.0 where the mean reaches it,
-    else 0.0. −1 to 1; a blank side or a zero vector: 0.0. Texts beyond 2,000 characters are cut into pieces, whose
-    vectors are averaged. ``details["band"]``: identical from 0.9, very_high from 0.8, moderate from 0.5, else low.
-    Unscored: answer or reference missing. A failed model has no vote; all failed: ``AllJudgesFailedError``.
+    Formula: a · r / (|a| |r|), averaged over the embedding models. With a ``threshold``, the score is 1.0 if the mean
+    reaches it, else 0.0. −1 to 1; a blank text or a zero vector: 0.0. Texts longer than 2,000 characters are split and
+    the pieces' vectors averaged. ``details["band"]``: identical at 0.9 or higher, very_high at 0.8, moderate at 0.5,
+    else low. Unscored: answer or reference missing. A failed model is ignored; if all fail: ``AllJudgesFailedError``.
 
-    Options: ``threshold`` (above 0, to 1), ``models`` (names of configured embedding models).
+    Options: ``threshold`` (above 0, up to 1), ``models`` (names of configured embedding models).
     Source: the ragas project, Semantic Similarity; Reimers and Gurevych, Sentence-BERT, 2019.
 
     Example:

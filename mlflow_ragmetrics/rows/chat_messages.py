@@ -331,7 +331,8 @@ def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tu
 
 def is_turn(element: object) -> bool:
     """Whether it is a message of a user or a model, or the instructions to one."""
-    return role_and_content(element)[0] in (*USER_ROLES, *MODEL_ROLES, "system")
+    role, _ = role_and_content(element)
+    return isinstance(role, str) and role in (*USER_ROLES, *MODEL_ROLES, "system")
 
 
 def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chunk, ...]:

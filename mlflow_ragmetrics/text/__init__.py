@@ -1,1 +1,1 @@
-"""The one reader of language: sentences, terms, non-answers, and messages in two languages."""
+"""Reading and writing language: sentences, terms, non-answers, and messages in two languages."""

@@ -1,4 +1,4 @@
-"""Sentences for people in English and Russian: a code and values, whose wording is in ``locales/``."""
+"""Messages in English and Russian: a code and values; the wording is in ``locales/``."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ LANGUAGES = ("en", "ru")
 
 
 def check_language(language: str, metric: str | None = None) -> str:
-    """``language`` itself; ``InvalidOptionError`` where there are no explanations in it."""
+    """Return ``language``; ``InvalidOptionError`` if explanations are not available in it."""
     if not isinstance(language, str) or language not in LANGUAGES:
-        message = f"language={language!r} is not supported; explanations exist in {' and '.join(LANGUAGES)}"
+        message = f"language={language!r} is not supported; explanations are available in {' and '.join(LANGUAGES)}"
         raise InvalidOptionError(f"{metric}: {message}" if metric else message, param="language", metric=metric)
     return language
 
 
 def plural_form(number: int, language: str) -> int:
-    """The index of the word form that goes with ``number``: English has two forms, Russian three."""
+    """The index of the word form for ``number``: English has two forms, Russian three."""
     number = abs(number)
     if language != "ru":
         return 0 if number == 1 else 1
@@ -32,7 +32,7 @@ def plural_form(number: int, language: str) -> int:
 
 
 def counted(number: float, noun: str) -> str:
-    """A number with what it counts, in English.
+    """A number and its noun, in English.
 
     >>> counted(1, "row"), counted(0, "row"), counted(20_000, "row")
     ('1 row', '0 rows', '20,000 rows')
@@ -52,7 +52,7 @@ def _wordings(language: str) -> dict[str, str]:
 
 @cache
 def _template(language: str, code: str) -> tuple[str, tuple[tuple[str, str, str, list[str]], ...]]:
-    """What ``format_map`` takes, and for each form of a word its name, those of number and total, and all forms."""
+    """A template for ``format_map`` and, per plural word, its name, the names of number and total, and its forms."""
     template = ""
     forms: list[tuple[str, str, str, list[str]]] = []
     for literal, name, spec, _ in Formatter().parse(_wordings(language)[code]):
@@ -66,12 +66,12 @@ def _template(language: str, code: str) -> tuple[str, tuple[tuple[str, str, str,
 
 
 def _filled(code: str, language: str, values: dict[str, Any]) -> str:
-    """The sentence ``code``: ``{n:claim|claims}`` is the form of the word that goes with ``n``, all else ``format``.
+    """The message ``code``: ``{n:claim|claims}`` selects the word form for ``n``; the rest is ``str.format`` syntax.
 
-    ``{n/total:is|are}`` goes with ``total`` where ``n`` is 0: 0 of 1 claim is, 0 of 2 claims are.
+    ``{n/total:is|are}`` uses ``total`` if ``n`` is 0: 0 of 1 claim is, 0 of 2 claims are.
     """
     template, forms = _template(language, code)
-    if language != "en":  # in which a ``Text`` is what it says
+    if language != "en":  # a ``Text`` is already in English
         values = {name: render(value, language) if type(value) is Text else value for name, value in values.items()}
     if forms:
         values = dict(values)
@@ -81,14 +81,14 @@ def _filled(code: str, language: str, values: dict[str, Any]) -> str:
 
 
 class Text(str):
-    """An English sentence that keeps its code and values, so that it can be rendered in another language."""
+    """An English message that keeps its code and values, so that it can be rendered in another language."""
 
     __slots__ = ("code", "values")
     code: str
     values: dict[str, Any]
 
     def __new__(cls, code: str, values: dict[str, Any]) -> Text:
-        """The sentence in English."""
+        """The message in English."""
         text = super().__new__(cls, _filled(code, "en", values))
         text.code = code
         text.values = values
@@ -99,24 +99,24 @@ class Text(str):
 
 
 def say(code: str, **values: Any) -> Text:
-    """The sentence ``code`` of ``locales/`` with these values."""
+    """The message ``code`` of ``locales/`` with these values."""
     return Text(code, values)
 
 
 def joined(text: Text, *more: str | None) -> Text:
-    """The sentences one after another; those that are missing or blank are left out."""
+    """The sentences joined in order, without missing or blank ones."""
     for each in more:
         text = say("joined", first=text, second=each) if each else text
     return text
 
 
 def said(code: str, language: str, **values: Any) -> str:
-    """The sentence ``code`` of ``locales/`` with these values in one language, as a plain string."""
+    """The message ``code`` of ``locales/`` with these values in one language, as a plain string."""
     return _filled(code, language, values)
 
 
 def render(text: str, language: str) -> str:
-    """``text`` in ``language`` where it is a ``Text``; a plain string stays as it is."""
+    """``text`` in ``language`` if it is a ``Text``; plain strings are returned unchanged."""
     if not isinstance(text, Text) or language == "en":
         return str(text)
     return _filled(text.code, language, text.values)

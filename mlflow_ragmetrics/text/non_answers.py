@@ -1,9 +1,9 @@
-"""What asserts something and what does not: courtesies, and non-answers, the phrases that give no answer.
+"""Which sentences assert something: detects courtesies, and non-answers such as "I don't know".
 
-A sentence is a non-answer when it consists of these phrases and of words that say nothing on their own ("sorry",
-"the provided documents"). A phrase about silent sources ("the context does not mention", "no information about")
-may be followed by the topic that they are silent about, as long as nothing else is claimed. English and Russian have
-the longer lists, eight languages some patterns; of others it is said that no rule reads them.
+A sentence is a non-answer if it consists of non-answer phrases and filler words ("sorry", "the provided documents"). A
+phrase about silent sources ("the context does not mention", "no information about") may be followed by its topic,
+provided that nothing else is claimed. English and Russian have the longer lists, eight languages some patterns; other
+languages are reported as not covered.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LONGEST_COURTESY = 14
 
 
 def is_courtesy(sentence: str) -> bool:
-    """Whether a short sentence is a greeting, an offer or thanks.
+    """Whether the sentence is a greeting, an offer or thanks.
 
     >>> [is_courtesy(each) for each in ("I hope this helps!", "Hello there!", "It is red.")]
     [True, True, False]
@@ -55,7 +55,7 @@ def is_courtesy(sentence: str) -> bool:
 
 
 def is_bare_courtesy(sentence: str) -> bool:
-    """Whether the sentence is a courtesy that states nothing else.
+    """Whether the sentence is a courtesy and states nothing else.
 
     >>> [is_bare_courtesy(each) for each in ("You are welcome.", "Here is what I found.", "Sure, it is red.")]
     [True, True, False]
@@ -65,11 +65,10 @@ def is_bare_courtesy(sentence: str) -> bool:
 
 
 def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
-    """Whether the sentence as a whole gives no answer; ``extra`` are further phrases, in any case.
+    """Whether the whole sentence gives no answer; ``extra`` are further phrases, ignoring case.
 
-    The phrases are English and Russian; ``declining`` has rules for eight more languages.
-
-    Brackets, quotes and closing punctuation are ignored, as are typographic apostrophes and ``ё``.
+    The phrases are English and Russian; ``declining`` has rules for eight more languages. Brackets, quotes, closing
+    punctuation, typographic apostrophes and ``ё`` are ignored.
     """
     tokens = _tokens(sentence)
     phrases = _phrases_with(tuple(extra)) if extra else _PHRASE_SET
@@ -131,7 +130,7 @@ _CLOSING = " \t\"'»”’)]"
 
 
 def asserts(sentence: str) -> bool:
-    """Whether the sentence states something: it is no question, courtesy, heading or non-answer.
+    """Whether the sentence states something: it is not a question, courtesy, heading or non-answer.
 
     >>> [asserts(each) for each in ("It is red.", "Is it?", "Hello!", "Two ways:", "I don't know.", "Yes.")]
     [True, False, False, False, False, True]
@@ -145,29 +144,29 @@ def asserts(sentence: str) -> bool:
 
 
 Indistinct = Union[Literal["rules", "off"], tuple[str, ...], Callable[[str], bool]]
-"""How indistinct texts are recognised: by the rules, by the rules with further phrases, by a function, or never."""
+"""How non-answers are detected: by rules, by rules with further phrases, by a function, or not at all."""
 
 State = Literal["clear", "indistinct", "missing"]
 
 
 @dataclass(frozen=True)
 class States:
-    """The states of one row's answer and reference."""
+    """The states of a row's answer and reference."""
 
     answer: State
     reference: State
 
     def details(self, rule: str, counts: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        """``counts`` and ``more`` with both states and the rule that was applied."""
+        """``counts`` and ``more``, with both states and the applied rule."""
         return {**(counts or {}), **more, "answer_state": self.answer, "reference_state": self.reference, "rule": rule}
 
 
 def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
-    """Whether ``text`` gives no answer: missing, blank, without a letter or digit, an error text, or only non-answers.
+    """Whether ``text`` gives no answer: missing, blank, without letter or digit, an error text, or only non-answers.
 
-    An error text is that of an API or a program ("Error code: 429 …"). Otherwise every sentence must be a non-answer as
-    a whole, in one of ten languages; a hedge followed by content is distinct. ``extra`` are further phrases that count
-    as non-answers. Source: the "RAG Answer Evaluation Framework" white paper, "confused" answers.
+    An error text is the error message of an API or a program ("Error code: 429 …"). In other texts, every sentence must
+    be a non-answer, in one of ten languages; a hedge followed by content is distinct. ``extra`` are further non-answer
+    phrases. Source: the "RAG Answer Evaluation Framework" white paper, "confused" answers.
 
     >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
     [True, False, False]
@@ -179,16 +178,16 @@ def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
 
 
 def gives_no_answer(answer: str | None) -> bool:
-    """Whether ``answer`` is blank, a non-answer or an error text; a missing answer is none of these."""
+    """Whether ``answer`` is blank, a non-answer or an error text; ``False`` for a missing answer."""
     return answer is not None and _indistinct_by_rules(answer)
 
 
 def states_of(answer: str | None, reference: str | None, indistinct: Indistinct = "rules") -> States:
-    """The states of both texts; ``indistinct`` is the metric's option of that name."""
+    """The states of both texts; ``indistinct`` is the metric option."""
     return States(_state(answer, indistinct), _state(reference, indistinct))
 
 
-_indistinct_by_rules = lru_cache(maxsize=256)(is_indistinct)  # five metrics look at the same two texts
+_indistinct_by_rules = lru_cache(maxsize=256)(is_indistinct)  # five metrics use the same two texts
 
 
 def _state(text: str | None, indistinct: Indistinct) -> State:
@@ -218,7 +217,7 @@ _BUT = re.compile(
     r"但|不过|然而|しかし|ただし|لكن",
     re.IGNORECASE,
 )
-# Every pattern has one of these words or letters; to look for them first is ten times as fast.
+# Every pattern contains one of these words or letters; searching for them first is ten times as fast.
 _NEGATIVE = word_set(
     """nicht keine unbekannt ne sais pas aucune inconnu inconnue non no ni não nao nessuna desconoce desconocido
     desconocida desconheço desconhecido desconhecida sconosciuto sconosciuta"""
@@ -228,11 +227,11 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _OTHER = re.compile("[\u0600-\u06ff\u3040-\u30ff\u4e00-\u9fff]")
 _LONGEST = 200
 _MOST_BEFORE, _MOST_AFTER = 6, 20
-_WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]{2}|[^\W_]+")  # two Chinese or Japanese characters are one word
+_WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]{2}|[^\W_]+")  # two Chinese or Japanese characters count as one word
 
 
 def is_error_text(text: str) -> bool:
-    """Whether ``text`` is the error message of an API or a program, in English or Russian, and not an answer about one.
+    """Whether ``text`` is the error message of an API or a program, in English or Russian, not an answer about one.
 
     >>> [is_error_text(each) for each in ("Error code: 429 - Rate limit reached", "Error code 429 means: slow down.")]
     [True, False]
@@ -259,22 +258,22 @@ def declines(sentence: str) -> bool:
     return len(_WORD.findall(before)) <= _MOST_BEFORE and len(_WORD.findall(after)) <= _MOST_AFTER
 
 
-# Spanish denies with "no", as English does. Words that other languages have too tell nothing.
+# Spanish negates with "no", as English does. Words that several languages share are ignored.
 _SPANISH = word_set("el los las y es fue del al para su lo más pero como este esta entre ha hay")
 _SHARED = word_set("a i in is no la en un una se as on an am me do so or all was per con")
 _READ = (STOP_WORDS | _SPANISH) - _SHARED
 _FOREIGN_WORDS = words_of("foreign_words") - word_set("die per do as a is in an was")
 _FOREIGN = re.compile("[^\\W\\d_a-zа-яёáéíóúñü]")
 _LETTERED = re.compile(r"[^\W\d_]+(?:[’'][^\W\d_]+)?")
-_BEYOND = "\u0530"  # the scripts behind Latin, Greek and Cyrillic, in which one word alone tells
-_MOST = 2_000  # characters that are looked at
+_BEYOND = "\u0530"  # beyond Latin, Greek and Cyrillic; a single word in such a script is enough
+_MOST = 2_000  # characters to examine
 
 
 @lru_cache(maxsize=256)
 def is_unknown_language(text: str) -> bool:
-    """Whether more words speak for another language than for English, Russian and Spanish, whose rules are read.
+    """Whether the text is probably not in English, Russian or Spanish, the languages that the rules cover.
 
-    Function words and letters speak: "der", "não", "ł"; two of them at least, as one may be in a name.
+    Compares counts of function words and letters such as "der", "não", "ł"; one alone may be part of a name.
 
     >>> [is_unknown_language(text) for text in ("Der Turm ist blau.", "La torre es azul.", "She sings in São Paulo.")]
     [True, False, False]

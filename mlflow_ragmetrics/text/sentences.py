@@ -1,4 +1,4 @@
-"""The one reader of language: sentences, words and terms of any text, read in time linear in its length."""
+"""The shared reader of sentences, words and terms, in time linear in the length of the text."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _combining = lru_cache(maxsize=4096)(unicodedata.combining)
 def normalize(form: str, text: str) -> str:
     """The Unicode normal form (``"NFC"``, ``"NFKC"``) of ``text``, in linear time.
 
-    Runs of more than 30 combining marks, which would cost quadratic time, are broken up as the Stream-Safe Text
-    Format does (Unicode Standard Annex 15).
+    Runs of more than 30 combining marks would cost quadratic time. They are split as in the Stream-Safe Text Format
+    (Unicode Standard Annex 15).
     """
     if text.isascii():
         return text
@@ -32,12 +32,12 @@ def normalize(form: str, text: str) -> str:
 
 
 def has_content(text: str | None) -> bool:
-    """Whether ``text`` holds at least one letter or digit of any script."""
+    """Whether ``text`` contains at least one letter or digit, in any script."""
     return text is not None and any(map(str.isalnum, text))
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a list that is written as one text."""
+    """The set of words in a space-separated text."""
     return frozenset(text.split())
 
 
@@ -45,14 +45,14 @@ STOP_WORDS = words_of("stop_words")
 
 ABBREVIATIONS = words_of("abbreviations")
 
-# They end a sentence only before a function word: "in Washington D.C. The city …", but "Washington D.C. Police".
+# These end a sentence only before a function word: "in Washington D.C. The city …", but "Washington D.C. Police".
 CLOSING_ABBREVIATIONS = words_of("closing_abbreviations")
 
-# Abbreviations before a number only, words otherwise: "No. 5", but "No. It is."
+# These are abbreviations only before a number: "No. 5", but "No. It is."
 NUMBER_ABBREVIATIONS = word_set("no nos art sec")
 
 _MARKER = re.compile(r"[ \t]*((?:#{1,6}|[-*•‣◦–—·|]|\(?(?:\d{1,3}|[A-Za-zа-я])\)|\d{1,3}\.|[a-zа-я]\.)(?=\s))\s*(?=\S)")
-# A run of stops is tried from its first one only: tried from each, a long run would take quadratic time.
+# A run of stops is matched only from its first stop: trying every stop would take quadratic time.
 _STOP = re.compile(
     r"(?=[.!?…。！？؟।])(?:(?<![.!?…])[.!?…]+[\"'”’»)\]]*(?=\s|$)|(?<=[a-zа-яё]{3})[.!?](?=[A-ZА-ЯЁ][a-zа-яё])"
     r"|[。！？؟।]+[」』”）»\"]*)"
@@ -63,7 +63,7 @@ _WORD_AFTER = re.compile(r"\s*[\"'“«(\[]*([^\W_]+)")
 
 
 class Sentence(NamedTuple):
-    """Where a sentence stands in its text, and the list marker in front of it."""
+    """The position of a sentence in its text, and the list marker before it."""
 
     start: int
     end: int
@@ -71,10 +71,10 @@ class Sentence(NamedTuple):
 
 
 def read_sentences(text: str) -> list[Sentence]:
-    """The sentences of ``text``, without the white space and list markers around them; linear in its length.
+    """The sentences of ``text``, without surrounding whitespace and list markers, in linear time.
 
-    An abbreviation, an initial, a decimal point, a URL and an ellipsis within a sentence end none. Items of a list,
-    rows of a table and headings are pieces of their own. A piece without a letter or digit is not a sentence.
+    Abbreviations, initials, decimal points, URLs and ellipses within a sentence do not end it. List items, table rows
+    and headings are separate pieces. A piece without a letter or digit is not a sentence.
     """
     found: list[Sentence] = []
     for line, line_end in _lines(text):
@@ -93,7 +93,7 @@ def read_sentences(text: str) -> list[Sentence]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Where lines begin and end; one that a line with a lower-case beginning continues is one with it."""
+    """The start and end of each line; a line that begins in lower case is joined with the line before it."""
     start = 0
     for newline in _NEWLINE.finditer(text):
         end = newline.start()
@@ -105,7 +105,7 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:
-    """Whether this stop ends a sentence, and is not that of an abbreviation, an initial, an ellipsis or a number."""
+    """Whether this stop ends a sentence and does not belong to an abbreviation, initial, ellipsis or number."""
     after = _WORD_AFTER.match(text, stop.end(), stop.end() + 60)
     if after is None or stop[0][0] not in ".…":
         return True
@@ -130,7 +130,7 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of ``text`` as they stand in it.
+    """The sentences of ``text``, verbatim.
 
     >>> sentences("1. It was set by Dr. Smith et al. in 1999. It holds, e.g. today.")
     ['It was set by Dr. Smith et al. in 1999.', 'It holds, e.g. today.']
@@ -139,7 +139,7 @@ def sentences(text: str) -> list[str]:
 
 
 def statements(text: str) -> list[str]:
-    """The sentences of ``text``, each on one line, with the marker of a list item or heading.
+    """The sentences of ``text``, each on one line, including the marker of a list item or heading.
 
     >>> statements("Two ways:\\n- Call Dr. Fox.\\n- Write to us, or\\n  come by. Always.")
     ['Two ways:', '- Call Dr. Fox.', '- Write to us, or come by.', 'Always.']
@@ -151,7 +151,7 @@ T = TypeVar("T")
 
 _SHORTEST_TERM = 3
 _LONGEST_CACHED = 20_000
-_TEXTS = 8  # the last ones, which are those of one row
+_TEXTS = 8  # texts cached, about one row
 _LONGEST_WORD = 40
 _MOST_WORDS = 50_000
 
@@ -159,14 +159,14 @@ _CJK = (
     "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U0001aff0-\U0001b167\U00020000-\U000323af"
 )
-_SEPARATORS = {code: " " for code in range(1, 128) if not (chr(code).isalnum() or chr(code) in "-_")}  # of ASCII terms
+_SEPARATORS = {code: " " for code in range(1, 128) if not (chr(code).isalnum() or chr(code) in "-_")}  # for ASCII terms
 _MARKS = "\u3099\u309a\uff9e\uff9f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _CJK_CHARACTER = re.compile(f"[{_CJK}][{_MARKS}]*")
 _CJK_RUN = re.compile(f"((?:[{_CJK}][{_MARKS}]*)+)")
 _TERM = re.compile(r"[^\W_][\w-]+[^\W_]")  # in texts without marks, Han and Kana
 _RUN_OR_TERM = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}](?:[^\W{_CJK}]|-)+[^\W_{_CJK}]")  # in texts without marks
 _CLOSING = r"""(?:[\])}"»›”“「」『』】〉》〕）］｝«]|['’‘](?!\w))"""
-_SENTENCE_END = re.compile(  # begins with one class of characters, which is what a search is fast for
+_SENTENCE_END = re.compile(  # starts with a single character class, for a fast search
     rf"[.!?．。｡！？](?:(?<=[.!?．])(?=\s|\Z|{_CLOSING})|(?<=[。｡！？])[。｡！？]*){_CLOSING}*"
 )
 
@@ -174,9 +174,9 @@ _SENTENCE_END = re.compile(  # begins with one class of characters, which is wha
 def terms(text: str) -> list[str]:
     """The terms of ``text`` in order, with repeats (after the ElBruno.AI.Evaluation project).
 
-    NFKC and casefold; split at everything that is not a letter, mark, digit, ``-`` or ``_``, and those two stripped
-    at the ends; terms have 3 characters or more. Han and Kana runs become character bigrams (a run of one character
-    is that character).
+    The text is normalised (NFKC, casefold) and split at all characters except letters, marks, digits, ``-`` and ``_``;
+    ``-`` and ``_`` are stripped from the ends. Terms have 3 characters or more. Han and Kana runs become character
+    bigrams; a run of one character is a term.
 
     >>> terms("The store opens at 9 AM: state-of-the-art vault.")
     ['the', 'store', 'opens', 'state-of-the-art', 'vault']
@@ -187,7 +187,7 @@ def terms(text: str) -> list[str]:
 
 
 def terms_of_each(texts: Sequence[str]) -> list[list[str]]:
-    """``terms`` of each text, in less time than one by one."""
+    """``terms`` of each text, faster than one by one."""
     joined = "\0".join(texts)
     if joined.isascii() and joined.count("\0") == len(texts) - 1:
         pieces = list(map(str.split, joined.casefold().translate(_SEPARATORS).split("\0")))
@@ -198,7 +198,7 @@ def terms_of_each(texts: Sequence[str]) -> list[list[str]]:
 
 
 def words(text: str) -> list[str]:
-    """The words of ``text``: separated by whitespace, and each Han or Kana character a word of its own.
+    """The words of ``text``, split at whitespace; each Han or Kana character is a word.
 
     >>> words("It isn't 2.5!")
     ['It', "isn't", '2.5!']
@@ -212,7 +212,7 @@ def words(text: str) -> list[str]:
 
 
 def has_words(text: str, least: int) -> bool:
-    """Whether ``text`` has at least so many words (``least`` from 1), read no further than to the last of them."""
+    """Whether ``text`` has at least ``least`` words (1 or more); stops reading at the last word needed."""
     if text.isascii() or not _CJK_CHARACTER.search(text):
         return len(text.split(None, least - 1)) >= least
     return len(words(text)) >= least
@@ -222,7 +222,7 @@ def plain_sentences(text: str) -> list[str]:
     """The sentences of ``text``, each with its closing punctuation and without surrounding whitespace.
 
     A sentence ends at ``. ! ?`` before whitespace, a closing quote or bracket, or the end of the text, and always at
-    a CJK full stop. A newline does not end a sentence, and a piece without a letter or digit is not one.
+    a CJK full stop. Newlines do not end sentences, and a piece without a letter or digit is not a sentence.
 
     >>> plain_sentences('Version 2.5 is out. He said "Go!" Then he left')
     ['Version 2.5 is out.', 'He said "Go!"', 'Then he left']
@@ -231,7 +231,7 @@ def plain_sentences(text: str) -> list[str]:
 
 
 def _kept(read: Callable[[str], T]) -> Callable[[str], T]:
-    """``read`` that keeps what it read of the last texts, for the other metrics of a row; long texts are not kept."""
+    """Cache ``read`` for the last texts, which other metrics of the row also use; long texts are not cached."""
     kept = lru_cache(_TEXTS)(read)
 
     @wraps(read)
@@ -242,7 +242,7 @@ def _kept(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 class AnswerTerms(NamedTuple):
-    """The sentences of an answer, the terms of each, and how often each term occurs, in the order of first places."""
+    """The sentences of an answer, the terms of each, and the count of each term, by first occurrence."""
 
     sentences: Sequence[str]
     terms: Sequence[Sequence[str]]
@@ -251,27 +251,27 @@ class AnswerTerms(NamedTuple):
 
 @_kept
 def answer_terms(answer: str) -> AnswerTerms:
-    """What several metrics read of one answer.
+    """The sentences and terms of an answer, shared by several metrics.
 
     >>> answer_terms("The cat saw. The other cat?").terms
     [['the', 'cat', 'saw'], ['the', 'other', 'cat']]
     """
     found = plain_sentences(answer)
     each = terms_of_each(found)
-    in_pieces = answer.isascii()  # a piece that is no sentence has no term
+    in_pieces = answer.isascii()  # a piece that is not a sentence has no terms
     return AnswerTerms(found, each, Counter(chain.from_iterable(each) if in_pieces else terms(answer)))
 
 
 @_kept
 def term_counts(text: str) -> Mapping[str, int]:
-    """How often each term of ``text`` occurs, in the order of their first places."""
+    """The count of each term of ``text``, by first occurrence."""
     return Counter(terms(text))
 
 
 class ByWord(dict[str, T]):
-    """What ``read`` makes of each word, made when it is first asked for: most words have been in an earlier text.
+    """A cache of ``read`` by word, because words recur across texts.
 
-    Words of more than 40 characters are not kept, and all are forgotten when they have become many.
+    Words longer than 40 characters are not cached. When the cache is full, it is cleared.
     """
 
     def __init__(self, read: Callable[[str], T]) -> None:
@@ -288,7 +288,7 @@ class ByWord(dict[str, T]):
 
 
 def terms_of_word(word: str) -> tuple[str, ...]:
-    """``terms`` of a word without whitespace, over which no term reaches."""
+    """``terms`` of a word without whitespace; no term extends beyond such a word."""
     folded = normalize("NFKC", word).casefold()
     if folded.isalnum() and folded.isascii():
         return (folded,) if len(folded) >= _SHORTEST_TERM else ()

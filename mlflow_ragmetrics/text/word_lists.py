@@ -1,4 +1,4 @@
-"""Lists of words, phrases and patterns that are kept as text, in ``lists/``: one language after another."""
+"""Lists of words, phrases and patterns, stored as text in ``lists/`` and grouped by language."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from importlib.resources import files
 
 
 def lines_of(name: str) -> list[str]:
-    """The lines of ``lists/<name>.txt``, without comments: lines that begin with ``#`` and a space."""
+    """The lines of ``lists/<name>.txt`` without comments, which begin with ``#`` and a space."""
     text = (files("mlflow_ragmetrics") / "text" / "lists" / f"{name}.txt").read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line and not line.startswith("# ")]
 
 
 def words_of(name: str) -> frozenset[str]:
-    """The words of a list."""
+    """The words of a list, as a set."""
     return frozenset(" ".join(lines_of(name)).split())
 
 
 def phrases_of(name: str) -> list[list[str]]:
-    """The phrases of a list, which bars and ends of lines separate, each as its words."""
+    """The phrases of a list, separated by bars or line ends, each split into words."""
     return [phrase.split() for line in lines_of(name) for phrase in line.split("|")]
 
 
 def pattern_of(name: str, *, before: str = "", after: str = "", **parts: str) -> re.Pattern[str]:
-    """One pattern, in any case, of all patterns of a list; ``<name>`` in them stands for the part of that name."""
+    """Combine a list's patterns into one, ignoring case; ``<name>`` in a pattern is replaced by the part ``name``."""
     found = f"{before}(?:{'|'.join(lines_of(name))}){after}"
     for part, pattern in parts.items():
         found = found.replace(f"<{part}>", pattern)

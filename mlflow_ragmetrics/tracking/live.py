@@ -68,7 +68,7 @@ class LiveRun:
             self._changed.notify_all()
 
     def accept(self) -> None:
-        """An answer is to come. This waits for a moment at most."""
+        """An answer is to come."""
         self._outbox.accept(self._number)
 
     def count(self, name: str, *, settled: bool = False) -> None:

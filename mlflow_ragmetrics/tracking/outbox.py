@@ -28,12 +28,12 @@ from uuid import uuid4
 from zlib import crc32
 
 from mlflow_ragmetrics.core.safe_text import as_json
-from mlflow_ragmetrics.engine.threads import after_fork
+from mlflow_ragmetrics.engine.threads import after_fork, start_thread
 from mlflow_ragmetrics.tracking.home import Home
 from mlflow_ragmetrics.tracking.writer import is_alive, this_process
 
 _BUSY_SECONDS = 10.0
-_PATIENCE_MS = 100
+_GATHER_SECONDS = 0.005
 _MEMORY = Path(":memory:")
 _SILENCE = 600.0
 _CHUNK = 200
@@ -96,17 +96,13 @@ class Outbox:
         self._lock = threading.RLock()
         self._counting = threading.Lock()
         self._uncounted: Counter[int] = Counter()
-        self._db = self._counter = _connected(self.path, _BUSY_SECONDS)
+        self._db = _connected(self.path, _BUSY_SECONDS)
         if self.path == _MEMORY:
             self._db.executescript(_SCHEMA)
-        else:
-            self._counter = _connected(self.path, 0.0)
-        self._counter.execute("PRAGMA wal_autocheckpoint = 0")  # a checkpoint would hold up the chain's thread
-        for each in (self._db, self._counter):
-            each.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
 
     def _reopen(self) -> None:
-        self._of_parents += [self._db, self._counter]  # SQLite does not allow a child to close them
+        self._of_parents.append(self._db)  # SQLite does not allow a child to close it
         self._open()
 
     def salvage(self, path: Path) -> int:
@@ -128,9 +124,20 @@ class Outbox:
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._db as db:
-            db.execute("BEGIN IMMEDIATE")
-            yield db
+        """A transaction, which also keeps what ``accept`` has counted."""
+        with self._lock:
+            with self._db as db:
+                db.execute("BEGIN IMMEDIATE")
+                with self._counting:
+                    counted = self._uncounted.copy()
+                db.executemany(
+                    "INSERT INTO processes (process, run, accepted, seen) VALUES (?, ?, ?, ?) "
+                    "ON CONFLICT DO UPDATE SET accepted = accepted + excluded.accepted, seen = excluded.seen",
+                    [(this_process(), number, count, time.time()) for number, count in counted.items()],
+                )
+                yield db
+            with self._counting:
+                self._uncounted -= counted
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         with self._lock:
@@ -215,22 +222,21 @@ class Outbox:
                     db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))
 
     def accept(self, number: int) -> None:
-        """Count an answer to come, at once or within a moment.
+        """Count an answer to come.
 
-        While the file is in use for longer, counts stay in memory and nothing waits.
+        Another thread keeps the count, within a moment: this one is the chain's, and must not wait for a file.
         """
-        with self._counting, suppress(sqlite3.Error):
-            self._counter.execute(f"PRAGMA busy_timeout = {0 if self._uncounted else _PATIENCE_MS}")
+        with self._counting:
             self._uncounted[number] += 1
-            self._count(self._counter, number)
+            if self._uncounted.total() == 1:
+                start_thread(self._keep_counts, name="ragmetrics-outbox")
 
-    def _count(self, db: sqlite3.Connection, number: int) -> None:
-        statement = (
-            "INSERT INTO processes (process, run, accepted, seen) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET accepted = accepted + excluded.accepted, seen = excluded.seen"
-        )
-        db.execute(statement, (this_process(), number, self._uncounted[number], time.time()))
-        del self._uncounted[number]
+    def _keep_counts(self) -> None:
+        with suppress(sqlite3.Error):  # then the next change of the file keeps them
+            while self._uncounted:
+                time.sleep(_GATHER_SECONDS)  # one change for the answers of many calls
+                with self._changing():
+                    pass
 
     def settle(self, number: int, losses: Mapping[str, int], settled: int) -> None:
         """Add to the losses of the run; nothing comes of ``settled`` answers that were accepted."""
@@ -245,12 +251,6 @@ class Outbox:
     def append(self, number: int, content: Mapping[str, Any]) -> int:
         """Keep a scored answer that was accepted; returns its number."""
         with self._changing() as db:
-            if self._counting.acquire(blocking=False):  # else a thread is counting, and waits for this to end
-                try:
-                    if number in self._uncounted:
-                        self._count(db, number)
-                finally:
-                    self._counting.release()
             insert = "INSERT INTO answers (run, process, came, content) VALUES (?, ?, ?, ?)"
             values = (number, this_process(), time.time(), _checked(content, number))
             return int(db.execute(insert, values).lastrowid or 0)

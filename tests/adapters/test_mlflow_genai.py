@@ -378,9 +378,9 @@ def test_sessions_without_a_failing_turn(judge: WordJudge) -> None:
             if each.name == "session_faithfulness":
                 found[trace.info.trace_metadata["mlflow.trace.session"]] = each
     assert {name: each.feedback.value for name, each in found.items()} == {"good": 1.0, "bad": 0.0, "unknown": None}
-    assert found["bad"].rationale.startswith("Turn 2 of 2 fails first: The contexts support 0 of 1 claim")
+    assert found["bad"].rationale.startswith("Turn 2 of 2 fails first: The passages support 0 of 1 claim")
     assert "not in the passages" in found["bad"].rationale
-    assert found["unknown"].rationale.startswith("not measured: Not known: 1 of 2 turns not measured")
+    assert found["unknown"].rationale.startswith("not measured: Unknown: 1 of 2 turns not measured")
     rag.log(result)
     logged = mlflow.get_run(result.run_id).data.metrics
     assert logged["faithfulness/session_pass_rate"] == 0.5

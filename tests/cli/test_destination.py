@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from mlflow_ragmetrics.cli.shared_options import Destination, destination_of
@@ -46,12 +48,8 @@ def test_a_store_that_a_kill_left_half_made_is_explained(ragmetrics, tmp_path):
 
 
 def test_a_postgresql_without_its_driver_says_which_to_name(ragmetrics, monkeypatch):
-    from mlflow import MlflowClient
-
-    def refuse(*_: object, **__: object) -> None:
-        raise ModuleNotFoundError("No module named 'psycopg'")
-
-    monkeypatch.setattr(MlflowClient, "search_experiments", refuse)
+    for driver in ("psycopg", "psycopg2"):  # SQLAlchemy 2.1 takes the one, SQLAlchemy 2.0 the other
+        monkeypatch.setitem(sys.modules, driver, None)
     result = ragmetrics("compare", "a", "b", "--tracking-uri", "postgresql://me@127.0.0.1:1/mlflow")
     assert result.exit_code == 2
     assert "name the driver that you have, as in postgresql+psycopg2://" in " ".join(result.output.split())

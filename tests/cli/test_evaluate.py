@@ -281,7 +281,7 @@ def test_a_suite_file_is_read_and_the_command_line_beats_it(ragmetrics, written,
     first = json.loads((tmp_path / "rows.json").read_text(encoding="utf-8"))[0]
     assert first["faithfulness_passed"] is False
     assert first["rouge1_recall"] == 1.0
-    assert first["faithfulness_reason"].startswith("The contexts support 1 of 2 claims")
+    assert first["faithfulness_reason"].startswith("The passages support 1 of 2 claims")
 
 
 def test_a_dry_run_says_what_it_would_take_and_does_nothing(ragmetrics, written, rows, tmp_path, monkeypatch):

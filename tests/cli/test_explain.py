@@ -24,7 +24,7 @@ def test_options_are_shown_with_choices_and_defaults(ragmetrics):
 def test_thresholds_and_aliases_are_shown_under_an_alias(ragmetrics):
     shown = ragmetrics("explain", "hallucination_evaluator").stdout
     assert "conservative 0.85, balanced 0.7, lenient 0.6" in shown
-    assert "Passes from  0.7" in shown
+    assert "Passes at    0.7 or higher" in shown
 
 
 def test_a_key_shows_the_metric_with_its_options(ragmetrics):

@@ -112,7 +112,7 @@ def test_which_part_failed_is_shown_and_chosen_by(ragmetrics: Run, mlflow_store:
     assert "lacking" in lacking
     assert "good" not in lacking
     assert "1 of 3 rows" in lacking
-    assert "Diagnosis: Retrieval: 2 of 2 facts of the reference are in no" in ragmetrics(
+    assert "Diagnosis: Retrieval: 2 of 2 facts of the reference are not in" in ragmetrics(
         "show", "diagnosed", "lacking"
     ).stdout.replace("\n  ", " ")
     assert "the parts are retrieval, generation" in ragmetrics("show", "diagnosed", "--diagnosis", "bad").stderr
@@ -138,7 +138,8 @@ def test_the_worst_rows_come_first_as_everywhere(ragmetrics: Run, mlflow_store: 
             ragmetrics("show", run, "--limit", "1").stdout.split()
         )
     assert "by rule 1.000" in next(line for line in lines if line.startswith("none"))
-    assert "faithfulness 1.000, 5.0 of 5, by rule and not measured" in ragmetrics("show", run, "none").stdout
+    shown = ragmetrics("show", run, "none").stdout
+    assert "faithfulness 1.000, 5.0 of 5, not measured: no contexts (by rule 1)" in shown.replace("\n    ", " ")
 
 
 def test_a_file_shows_its_worst_rows_with_the_score_that_says_so(ragmetrics: Run, tmp_path: Path) -> None:

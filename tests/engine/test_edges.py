@@ -64,7 +64,7 @@ def test_a_judge_that_gives_too_few_answers_or_nothing_that_identifies_it(tmp_pa
     judge: Any = _Judge()
     (outcome,) = answer_call(judge, (Question(),))
     assert isinstance(outcome, JudgeError)
-    assert "gave 0 answers to 1 questions" in str(outcome)
+    assert "returned 0 answers to 1 questions" in str(outcome)
     with pytest.warns(RuntimeWarning, match="its answers are not cached"):
         session = JudgeSession(judge, SQLiteStore(tmp_path / "cache.db"))
     assert session.calls((Question(),), ()) == [(Question(),)]

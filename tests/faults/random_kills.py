@@ -49,7 +49,7 @@ def evaluate() -> int:
 
 
 def live() -> int:
-    """Score a chain live, into one run; which questions it answered is noted as they are."""
+    """Score a chain live, into one run; which questions it answered is noted a moment later, when they are counted."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
     if not Path("run").exists():
@@ -65,9 +65,9 @@ def live() -> int:
         for row in ROWS:
             question = f"{row['question']} ({os.getpid()})"
             chain.invoke(question, {"callbacks": [handler]})
+            time.sleep(0.05)
             answered.write(f"{question}\n")
             answered.flush()
-            time.sleep(0.05)
     return 0 if handler.close(60) else 1
 
 

@@ -71,6 +71,6 @@ def test_reasons_name_what_is_not_supported_and_say_what_to_do(metric: str, said
 
 def test_reasons_of_supported_texts_say_nothing_more_and_long_lists_are_cut() -> None:
     supported = rm.ScriptedJudge(facts=[{"text": "It is red.", "ok": True}])
-    assert rm.score("faithfulness", RECORD, judge=supported).reason.endswith("not covered).")
+    assert rm.score("faithfulness", RECORD, judge=supported).reason.endswith("not in the passages).")
     many = rm.ScriptedJudge(facts=[{"text": f"Claim {number}.", "ok": False} for number in range(7)])
     assert rm.score("faithfulness", RECORD, judge=many).reason.endswith("“Claim 3.” “Claim 4.” and 2 more")

@@ -43,7 +43,7 @@ def test_whose_facts_are_checked(answer: str, reference: str | None, target: str
     assert score.details["target"] == target
     own = answer if target == "answer" else reference
     assert score.measured is (checked == own)
-    assert ("took its place" in score.cause) is (checked != own)
+    assert ("was scored instead" in score.cause) is (checked != own)
 
 
 @pytest.mark.parametrize("target", ["answer", "reference"])

@@ -213,7 +213,7 @@ def test_items_name_every_passage_that_holds_the_claim() -> None:
     row = suite.evaluate(records(DATA["results"]), progress=False).rows[0]
     fact = row.scores["context_utilization"].items[4]
     assert [each.chunk for each in fact.evidence] == [1, 2]
-    assert fact.reason == "Claim of the reference. Passages 1, 2 hold it."
+    assert fact.reason == "Claim of the reference. Passages 1, 2 support it."
     claim = row.scores["noise_sensitivity_relevant"].items[9]
     assert (claim.verdict, [each.chunk for each in claim.evidence]) == ("NEUTRAL", [4])
 

@@ -47,9 +47,9 @@ RANKING = record(["x", "a::chunk-1", "a::chunk-7", "y", "b", "z"], ["a", "b", "d
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("precision_1", 0.0, "0 of the first 1 rank hold a relevant document (5 retrieved)."),
-        ("precision_3", 1 / 3, "1 of the first 3 ranks holds a relevant document (5 retrieved)."),
-        ("precision_10", 2 / 10, "2 of the first 10 ranks hold a relevant document (5 retrieved)."),
+        ("precision_1", 0.0, "0 of the first 1 rank contain a relevant document (5 retrieved)."),
+        ("precision_3", 1 / 3, "1 of the first 3 ranks contains a relevant document (5 retrieved)."),
+        ("precision_10", 2 / 10, "2 of the first 10 ranks contain a relevant document (5 retrieved)."),
         ("recall_3", 1 / 3, "1 of 3 relevant documents is among the first 3."),
         ("recall_4", 2 / 3, "2 of 3 relevant documents are among the first 4."),
         ("hit_rate_1", 0.0, "No relevant document is among the first 1."),

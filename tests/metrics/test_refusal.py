@@ -102,7 +102,7 @@ def test_one_question_serves_both_metrics() -> None:
 def test_the_reason_is_a_sentence_in_both_languages() -> None:
     given = record(DECLINE, answerable=True)
     assert rm.score("refusal", given).reason == (
-        "Over-refusal: the reply declines to answer, and the question can be answered, as the data say."
+        "Over-refusal: the reply declines to answer, and the question can be answered, according to the data."
     )
     assert rm.score("refusal", given, language="ru").reason == (
         "Лишний отказ: система отказывается отвечать; на вопрос есть ответ, как указано в данных."

@@ -65,7 +65,7 @@ def test_composites_count_what_is_left_to_one() -> None:
     assert score.details["inverted"] == ["faults"]
     with pytest.raises(InvalidOptionError, match="neither a high nor a low value of length"):
         rm.Suite([length, merit, rm.composite("both", {"merit": 1, "length": 3})])
-    with pytest.raises(InvalidOptionError, match="cannot be weighed"):
+    with pytest.raises(InvalidOptionError, match="cannot be weighted"):
         rm.combine({"length": found.rows[0].scores["merit"].changed(higher_is_better=None)})
 
 

@@ -34,20 +34,20 @@ def found(facts: Any, claims: Any, **more: Score) -> tuple[str, str]:
 def test_retrieval_where_no_passage_holds_what_the_answer_lacks() -> None:
     cause, reason = found([item(False), item(False), item(False), item(True, 1)], [item(True, 1)])
     assert cause == "retrieval"
-    assert reason == "Retrieval: 3 of 4 facts of the reference are in no passage, such as “The tower is red.”"
+    assert reason == "Retrieval: 3 of 4 facts of the reference are not in the passages, such as “The tower is red.”"
 
 
 def test_generation_where_a_passage_holds_what_the_answer_lacks() -> None:
     cause, reason = found([item(False, 2), item(True, 1)], [item(True, 1)])
     assert cause == "generation"
-    expected = "Generation: passage 2 says “The tower is red.” and the answer does not (1 of 2 facts of the reference)."
+    expected = "Generation: passage 2 says “The tower is red.” but the answer does not (1 of 2 facts of the reference)."
     assert reason == expected
 
 
 def test_noise_where_a_wrong_claim_comes_from_a_passage() -> None:
     cause, reason = found([item(True, 1)], [item(False, 4, text=CLAIM), item(True, 1)])
     assert cause == "noise"
-    assert "passage 4 says “The bridge is green.” and the reference does not support it (1 of 2 claims" in reason
+    assert "passage 4 says “The bridge is green.” but the reference does not support it (1 of 2 claims" in reason
     assert found([item(True, 1)], [item(False, 1, verdict="CONTRADICTED")])[0] == "noise"
 
 
@@ -57,13 +57,13 @@ def test_a_detail_beside_the_facts_in_a_relevant_passage_is_no_fault() -> None:
 
 def test_hallucination_where_nothing_supports_a_claim() -> None:
     cause, reason = found([item(True, 1)], [item(False, text=CLAIM), item(True, 1)])
-    assert (cause, "1 of 2 claims of the answer is in no passage" in reason) == ("hallucination", True)
+    assert (cause, "support 1 of 2 claims of the answer" in reason) == ("hallucination", True)
 
 
 def test_the_most_frequent_fault_is_the_cause_and_the_others_are_counted() -> None:
     cause, reason = found([item(False), item(False, 1)], [item(False, text=CLAIM), item(False, text=CLAIM)])
     assert cause == "hallucination"
-    assert reason.endswith("Also 1 fact in no passage, 1 fact of the passages not stated.")
+    assert reason.endswith("Also 1 fact not in the passages, 1 fact of the passages not stated.")
     assert found([item(False), item(False, 1)], [])[0] == "retrieval"
 
 

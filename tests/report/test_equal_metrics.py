@@ -15,7 +15,7 @@ from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.document import to_markdown, to_text
 from mlflow_ragmetrics.report.text import report_blocks
 
-SAID = "Equal in every row, so that they are one finding: faithfulness, fact_recall"
+SAID = "Equal in every row, so they count as one finding: faithfulness, fact_recall"
 
 
 def rows(count: int = 6) -> list[dict[str, Any]]:

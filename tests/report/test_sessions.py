@@ -57,8 +57,8 @@ def test_a_session_passes_only_where_every_turn_is_known_to() -> None:
     assert figures["faithfulness/session_worst"] == 0.5
     assert figures["faithfulness/session_ci_low"] < 0.5 < figures["faithfulness/session_ci_high"]
     assert found.notes == [
-        "Sessions (session_id): 1 of 2 have no turn that fails faithfulness (0.50, 95 % 0.00–1.00); those that do fail "
-        "first in turn 2.0 on average; 4 sessions beside these not known, as turns were not measured"
+        "Sessions (session_id): 1 of 2 have no turn that fails faithfulness (0.50, 95 % 0.00–1.00); the others first "
+        "fail in turn 2.0 on average; 4 more sessions unknown because turns were not measured"
     ]
 
 
@@ -67,7 +67,7 @@ def test_where_nothing_is_known_there_is_no_rate() -> None:
     assert "faithfulness/session_pass_rate" not in found.metrics
     assert found.metrics["faithfulness/n_sessions_unmeasured"] == 2
     assert found.notes == [
-        "Sessions (session_id): faithfulness is not known of any of 2 sessions, as turns were not measured"
+        "Sessions (session_id): faithfulness is unknown for all 2 sessions because turns were not measured"
     ]
 
 

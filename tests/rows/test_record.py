@@ -268,6 +268,7 @@ values = st.recursive(
 @settings(max_examples=300)
 @given(st.dictionaries(keys | st.text() | st.integers(), values, max_size=8))
 @example({"question": {"content": pd.NA}})
+@example({"question": [pd.NA, None]})
 def test_any_mapping_is_a_sample(record: dict[Any, Any]) -> None:
     sample = to_sample(record)
     assert sample.id

@@ -16,7 +16,7 @@ from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.metrics.rouge.overlap import RougeKind, Tokenizer, overlaps
 from mlflow_ragmetrics.text.messages import say
 
-_LARGEST_TABLE = 1 << 32  # characters of the answer times those of the reference, which rougeLsum compares by line
+_LARGEST_TABLE = 1 << 32  # limit for rougeLsum: characters of the answer × characters of the reference
 
 
 def _whitespace_is_not_stemmed(stemmer: bool, info: ValidationInfo) -> bool:
@@ -40,7 +40,7 @@ def _scores(
     tokenizer: Tokenizer | None,
     stemmer: bool,
 ) -> list[Score | None]:
-    """The scores of many rows; ``None`` where answer and reference are too long."""
+    """The scores of many rows; ``None`` if answer and reference are too long."""
     table = zip(map(len, answers), map(len, references), strict=True)
     fits = [rouge_type != "rougeLsum" or own * other <= _LARGEST_TABLE for own, other in table]
     texts = list(compress(answers, fits)), list(compress(references, fits))
@@ -86,15 +86,15 @@ def rouge(
     """Overlap of the answer with the reference in words, word pairs or word order.
 
     Formula: precision = matched units / units of the answer, recall = matched units / units of the reference, f1 =
-    2PR / (P + R). ``rouge1`` and ``rouge2`` match n-grams (clipped: a unit counts as often as it occurs on both
-    sides), ``rougeL`` the longest common subsequence of all tokens, ``rougeLsum`` for each line of the reference the
-    union of its common subsequences with every line of the answer, clipped by token counts. 0 to 1; fewer than n
-    tokens on a side or P + R = 0: 0.0. Unscored: answer or reference missing. An error: for ``rougeLsum``, the
-    characters of the answer times those of the reference exceed 4.29 billion, such as 65,536 on each side.
+    2PR / (P + R). ``rouge1`` and ``rouge2`` match n-grams (clipped: a unit counts as often as it occurs in both
+    texts). ``rougeL`` matches the longest common subsequence of all tokens. ``rougeLsum`` matches, for each line of the
+    reference, the union of its common subsequences with every line of the answer, clipped by token counts. 0 to 1; 0.0
+    if a text has fewer than n tokens or P + R = 0. Unscored: answer or reference missing. ``rougeLsum`` raises an error
+    if characters of the answer × characters of the reference exceed 4.29 billion, such as 65,536 in each text.
 
-    Options: ``rouge_type`` and ``measure`` in any case (``ROUGE-L``, ``F1SCORE``, ``fmeasure`` too);
-    ``tokenizer="whitespace"`` (default: NFC, split at Unicode whitespace, nothing lower-cased) or ``"rouge_score"``
-    (lower-case a–z and 0–9, as the ``rouge_score`` package); ``stemmer=True`` (Porter) implies the latter.
+    Options: ``rouge_type`` and ``measure``, ignoring case (also ``ROUGE-L``, ``F1SCORE``, ``fmeasure``);
+    ``tokenizer="whitespace"`` (default: NFC, split at Unicode whitespace, case kept) or ``"rouge_score"`` (lower-case
+    a–z and 0–9, as in the ``rouge_score`` package); ``stemmer=True`` (Porter) implies ``"rouge_score"``.
     Source: C.-Y. Lin, "ROUGE: a package for automatic evaluation of summaries", 2004; the ``rouge_score`` package.
 
     Example:

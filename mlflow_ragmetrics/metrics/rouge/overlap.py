@@ -1,10 +1,10 @@
-"""What ROUGE counts: the tokens and units of answers and references, and how many of them match.
+"""ROUGE counts: the tokens and units of answers and references, and the number of matches.
 
-Many pairs are counted together, in arrays. The longest common subsequences of ``rougeLsum`` are found with bits (H.
-Hyyrö, "Bit-parallel LCS-length computation revisited", 2004), those of a line of the answer with all lines of the
-reference at once: these stand side by side, with a free bit after each, so that the carry of one line's addition ends
-there. Of several longest ones it is the one that ``rouge_score`` finds: a backward walk through the full table that,
-on a tie, drops the last token of the reference.
+Many pairs are counted together, in arrays. ``rougeLsum`` finds longest common subsequences with bit operations (H.
+Hyyrö, "Bit-parallel LCS-length computation revisited", 2004), for one line of the answer and all lines of the reference
+at once. The reference lines are adjacent, separated by a free bit that stops the carry of an addition. Among several
+longest subsequences, it chooses the one that ``rouge_score`` finds: a backward walk through the full table that, on a
+tie, drops the last token of the reference.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ Words = NDArray[np.uint64]
 Counts = Ints
 """Matched units, units of the answers and units of the references (rows), by pair (columns)."""
 
-_TOGETHER = 1_500_000  # characters that are counted together
-_LINE, _TEXT = 0, 1  # the ids of what ends a line and a text
-_LANES = 1 << 12  # lines that are worked on together: some arrays of them fit into the processor's cache
-_TABLE = 1 << 20  # words that are kept of them
+_TOGETHER = 1_500_000  # characters counted together
+_LINE, _TEXT = 0, 1  # the ids that end a line and a text
+_LANES = 1 << 12  # lines processed together; some of their arrays fit into the processor's cache
+_TABLE = 1 << 20  # words stored for them
 _SHORTEST_STEMMED = 4
-_SURROGATES = {code: 0xF0000 + code for code in range(0xD800, 0xE000)}  # Arrow takes no lone ones
-_TO_TOKENS = bytearray(b" " * 256)  # what becomes of each byte
+_SURROGATES = {code: 0xF0000 + code for code in range(0xD800, 0xE000)}  # Arrow rejects lone surrogates
+_TO_TOKENS = bytearray(b" " * 256)  # the replacement for each byte
 _TO_TOKENS[ord("0") : ord("9") + 1] = b"0123456789"
 _TO_TOKENS[ord("a") : ord("z") + 1] = b"abcdefghijklmnopqrstuvwxyz"
 _TO_TOKENS[ord("\n")] = ord("|")
-_TO_TOKENS[0xFF] = ord("#")  # no byte of UTF-8
+_TO_TOKENS[0xFF] = ord("#")  # not a byte of UTF-8
 
 
 def overlaps(
     answers: Sequence[str], references: Sequence[str], kind: RougeKind, tokenizer: Tokenizer, stemmer: bool
 ) -> Counts:
-    """The matched units of each answer and its reference, the answer's units and the reference's.
+    """Count the matched units of each answer and its reference, the answer's units and the reference's units.
 
-    The tokens of the same texts are found once for all kinds. ``rougeLsum`` takes memory for each token of an answer's
-    line and each of the reference.
+    Texts are tokenised once for all kinds. ``rougeLsum`` needs memory proportional to the tokens of an answer's line
+    times the tokens of the reference.
 
     >>> overlaps(["the cat sat"], ["the cat lay down"], "rouge2", "whitespace", False).tolist()
     [[1], [2], [3]]
@@ -62,7 +62,7 @@ def overlaps(
 def _blocks_of(
     answers: tuple[str, ...], references: tuple[str, ...], tokenizer: Tokenizer, stemmer: bool
 ) -> list[_Pairs]:
-    """The pairs, those in one block counted together; cached, as many variants score the same rows."""
+    """The pairs, in blocks that are counted together; cached because many variants score the same rows."""
     lengths = np.array([[*map(len, answers)], [*map(len, references)]]).sum(axis=0)
     ends = np.flatnonzero(np.diff(np.cumsum(lengths) // _TOGETHER)) + 1
     places = [0, *ends.tolist(), len(answers)]
@@ -71,10 +71,10 @@ def _blocks_of(
 
 
 class _Pairs:
-    """Answers, and as many references after them, tokenised once for all kinds of ROUGE.
+    """Answers followed by their references, tokenised once for all kinds of ROUGE.
 
-    ``slots``: equal for equal tokens of one pair, and in the order of the pairs. ``shared``: the tokens that stand on
-    both sides of their pair; no others match.
+    ``slots``: equal for equal tokens of one pair, in the order of the pairs. ``shared``: the tokens that occur in both
+    texts of their pair; no others match.
     """
 
     def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> None:
@@ -118,7 +118,7 @@ class _Pairs:
 
     @cached_property
     def _common_lengths(self) -> Ints:
-        """Of strings in which a character stands for each shared token."""
+        """Common subsequence lengths, of strings with one character per shared token."""
         texts = self._texts[self._shared]
         codes = self._slots[self._shared] - self._first_slots[texts % self._size]
         characters = codes.astype("<u4").tobytes().decode("utf-32-le")
@@ -127,12 +127,13 @@ class _Pairs:
         return np.array(list(map(LCSseq.similarity, sides[: self._size], sides[self._size :])), np.int64)
 
     def _summary(self) -> Ints:
-        """Tokens of the references' lines that the answers' lines match, each at most as often as it occurs there."""
+        """Tokens of the references' lines that the answers' lines match, clipped by token counts."""
         lines, size = self._lines, self._size
         is_single = (np.bincount(self._line_texts, minlength=2 * size).reshape(2, -1) == 1).all(axis=0)
         kept = self._shared & ~is_single[self._texts % size]
         follows = kept[:-1] & (np.diff(lines) == 0)
-        kept[1 : self._answered] |= follows[: max(0, self._answered - 1)]  # a foreign token, once: on a tie it counts
+        # also keep one token after a shared one: it can decide a tie
+        kept[1 : self._answered] |= follows[: max(0, self._answered - 1)]
         own, others = np.split(np.flatnonzero(kept), [np.count_nonzero(kept[: self._answered])])
         others = others[self._is_matched(own, others)]
         found = np.bincount(self._slots[others], minlength=len(self._slot_pairs))
@@ -140,9 +141,9 @@ class _Pairs:
         return np.where(is_single, self._common_lengths, matched) if is_single.any() else matched
 
     def _is_matched(self, own: Ints, others: Ints) -> Bools:
-        """Which of the references' tokens ``others`` some line of the answers' tokens ``own`` matches.
+        """Which of the references' tokens ``others`` match some line of the answers' tokens ``own``.
 
-        The tokens of a reference are bits, with a free one after each line, in as many words as that takes.
+        Each token of a reference is a bit. A free bit follows each line.
         """
         pairs = self._texts[others] - self._size
         bits = np.arange(len(others)) + np.cumsum(np.diff(self._lines[others], prepend=-1) != 0)
@@ -153,7 +154,7 @@ class _Pairs:
         places = (np.cumsum(many) - many)[pairs] + words
         full = _joined(places, bits, int(many.sum()))
         widths = np.where(self._on_both, many[self._slot_pairs], 0)
-        end = int(widths.sum())  # the words of foreign tokens
+        end = int(widths.sum())  # the words for tokens that are not in the reference
         masks_of = np.where(widths, np.cumsum(widths) - widths, end)
         masks = _joined(masks_of[self._slots[others]] + words, bits, end + int(many.max(initial=0)))
 
@@ -177,24 +178,24 @@ class _Pairs:
 
 
 def _joined(places: Ints, bits: Words, size: int) -> Words:
-    """The words of so many places, with all bits that belong there."""
+    """``size`` words with the given bits set."""
     words = np.zeros(size, np.uint64)
     np.bitwise_or.at(words, places, bits)
     return words
 
 
 def _matched(full: Words, steps: Sequence[Words]) -> Words:
-    """By lane (a column of words), the places of one longest common subsequence with each line, as the module says.
+    """For each lane (a column of words), the places of one longest common subsequence with each line.
 
-    ``full``: all places of the reference; ``steps``: where each token of the answer's line stands, for those lanes, the
-    first ones, whose lines have it.
+    The module's docstring defines which one. ``full``: all places of the reference; ``steps``: the places of each token
+    of the answer's line, for the first lanes, whose lines have that token.
     """
     row, grown = full.copy(), []
     for bits in steps:
         before = row[:, : bits.shape[1]]
         before[:] = (_sum(before, before & bits) | (before & ~bits)) & full[:, : bits.shape[1]]
         grown.append(full[:, : bits.shape[1]] ^ before)
-    inner = within = full & _shifted(full, 1)  # places that are not the last ones of their lines
+    inner = within = full & _shifted(full, 1)  # places that are not the last of their line
     shifts: list[tuple[int, Words]] = []
     while within.any():
         shift = 1 << len(shifts)
@@ -206,7 +207,7 @@ def _matched(full: Words, steps: Sequence[Words]) -> Words:
         reached = left[some] & (bits | places)
         for shift, mask in shifts:
             reached |= _shifted(reached, shift) & mask[some]
-        hit = (reached ^ (_shifted(reached, 1) & inner[some])) & bits  # the highest reached of each line, if it matches
+        hit = (reached ^ (_shifted(reached, 1) & inner[some])) & bits  # the highest place of each line, if it matches
         matched[some] |= hit
         left[some] = reached ^ hit
     return matched
@@ -222,7 +223,7 @@ def _sum(one: Words, other: Words) -> Words:
 
 
 def _shifted(words: Words, bits: int) -> Words:
-    """Each column's number, shifted to the right."""
+    """Shift each column's number to the right."""
     whole, rest = divmod(bits, 64)
     moved: Words = words >> np.uint64(rest)
     if len(words) == 1:
@@ -234,7 +235,7 @@ def _shifted(words: Words, bits: int) -> Words:
 
 
 def _ids_of(texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> Ints:
-    """The tokens of all texts as ids from 2, with ``_LINE`` where a line ends and ``_TEXT`` where a text does."""
+    """The tokens of all texts as ids from 2, with ``_LINE`` at the end of a line and ``_TEXT`` at the end of a text."""
     from pyarrow import compute
 
     if tokenizer == "whitespace":
@@ -250,7 +251,7 @@ def _ids_of(texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> Ints:
         tokens = compute.ascii_split_whitespace(_arrow_text("|" + joined.rstrip(" ")))
     found = tokens.values.dictionary_encode()
     _, indices = found.indices.buffers()  # ``to_numpy`` would import pandas
-    ids = np.frombuffer(indices, np.int32, len(found.indices))[2:]  # the first two are there to have their ids
+    ids = np.frombuffer(indices, np.int32, len(found.indices))[2:]  # the first two only reserve ids
     if not stemmer:
         return ids.astype(np.int64)
     stems: defaultdict[str, int] = defaultdict(count(2).__next__)
@@ -273,11 +274,11 @@ def _stemmed(token: str) -> str:
 
 
 def _slots(keys: Ints) -> Ints:
-    """The same number for equal keys, from 0, in the order of the keys."""
+    """The rank of each key, from 0; equal keys have equal numbers."""
     bits = len(keys).bit_length()
     if int(keys.max(initial=0)).bit_length() + bits > 63:
         return np.unique(keys, return_inverse=True)[1]
-    ordered = np.sort(keys << bits | np.arange(len(keys)))  # several times as fast as to sort only their places
+    ordered = np.sort(keys << bits | np.arange(len(keys)))  # several times as fast as an argsort
     ranks = np.cumsum(np.diff(ordered >> bits, prepend=ordered[:1] >> bits) != 0)
     slots = np.empty(len(keys), np.int64)
     slots[ordered & ((1 << bits) - 1)] = ranks
@@ -292,5 +293,5 @@ def _pair_of(slots: Ints, pairs: Ints) -> Ints:
 
 
 def _counts(slots: Ints, answered: int, size: int) -> Ints:
-    """How often each slot occurs among the answers' units, which come first, and among the references'."""
+    """The count of each slot among the answers' units, which come first, and among the references' units."""
     return np.stack([np.bincount(side, minlength=size) for side in (slots[:answered], slots[answered:])])

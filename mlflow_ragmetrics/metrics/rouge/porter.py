@@ -1,7 +1,7 @@
-"""Porter's stemmer for English, with the extensions of NLTK, which the ``rouge_score`` package uses.
+"""Porter's stemmer for English with NLTK's extensions, as used by the ``rouge_score`` package.
 
-M. F. Porter, "An algorithm for suffix stripping", Program 14.3, 1980. Snowball's stemmers differ from it in some
-words, and a single differing stem changes a score.
+M. F. Porter, "An algorithm for suffix stripping", Program 14.3, 1980. Snowball's stemmers give other stems for some
+words, and a single different stem changes a score.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def stem(word: str) -> str:
 
 
 def _shape(word: str) -> str:
-    """``word`` as c and v, consonants and vowels; a y after a consonant is a vowel."""
+    """``word`` as a sequence of c (consonant) and v (vowel); a y after a consonant is a vowel."""
     shape = ""
     for letter in word:
         vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
@@ -71,7 +71,7 @@ def _measure(word: str) -> int:
 
 
 def _ends_short(word: str) -> bool:
-    """Whether ``word`` ends consonant, vowel, consonant (not w, x, y), or is a vowel and a consonant."""
+    """Whether ``word`` ends in consonant, vowel, consonant (not w, x, y), or is a vowel and a consonant."""
     shape = _shape(word)
     return (shape.endswith("cvc") and word[-1] not in "wxy") or shape == "vc"
 

@@ -97,7 +97,7 @@ def test_a_chain_that_always_fails_is_a_report_of_errors() -> None:
     def fail(_: Any) -> str:
         raise ValueError("closed")
 
-    with pytest.warns(UserWarning, match="the chain failed on all 10 rows; the first: ValueError: closed"):
+    with pytest.warns(UserWarning, match="the chain failed on all 10 rows; first error: ValueError: closed"):
         report = evaluated(RunnableLambda(fail), rm.Suite(["rouge"]))
     counts = {"n_scored": 0, "n_skipped": 0, "n_error": 10, "n_measured": 0}
     assert report.metrics == {f"rouge1_f1/{name}": count for name, count in counts.items()}
@@ -142,7 +142,7 @@ def test_no_retriever_is_a_warning_and_no_vacuous_score() -> None:
     chain, judge = RunnableLambda(lambda question: question), rm.ScriptedJudge(facts=[])
     report = evaluated(chain, rm.Suite(["faithfulness(on_missing='skip')", "rouge"], judge=judge))
     assert {row.scores["faithfulness"].status for row in report.rows} == {"skipped"}
-    assert report.warnings == ("10 of 10 answers came without any retrieval: faithfulness skip them",)
+    assert report.warnings == ("10 of 10 answers without any retrieval: skipped by faithfulness",)
 
 
 def test_no_retriever_is_an_error_for_a_metric_that_was_named() -> None:

@@ -164,7 +164,7 @@ def brief(answer: str) -> bool:
 @pytest.mark.parametrize(
     ("language", "said", "counted"),
     [
-        ("en", "What the model saw is not known, as no call", "1 of 1 row has assumed contexts"),
+        ("en", "The model's input is unknown because no model call", "1 of 1 row has assumed contexts"),
         ("ru", "Что видела модель, неизвестно: ни одного", "1 из 1 строки с предполагаемыми контекстами"),
     ],
 )

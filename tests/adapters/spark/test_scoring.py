@@ -62,7 +62,7 @@ def test_names_of_other_libraries_ids_and_missing_contexts(spark: Any) -> None:
     assert (found["b"]["faithfulness_status"], found["b"]["faithfulness_no_context"]) == ("skipped", False)
     assert [found[identity]["context_recall_status"] for identity in "bc"] == ["skipped", "skipped"]
     assert found["c"]["faithfulness_status"] == "skipped"
-    assert "no value" in found["c"]["faithfulness_reason"]
+    assert "is missing in sample" in found["c"]["faithfulness_reason"]
 
 
 def test_columns_that_pass_through_stay_as_they_are(spark: Any) -> None:
