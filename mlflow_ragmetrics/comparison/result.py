@@ -71,6 +71,7 @@ _STYLES: dict[Verdict, Style] = {
 _SIDES = {False: "lower is better", None: "neither side is better"}
 _LONGEST = 300
 _MOST_ITEMS, _FEW_ITEMS = 8, 3
+_LEGEND = "A → B; “not in B” is a claim that only A makes. The page and Markdown also show answers and passages."
 _METHOD = (
     "B minus A over the rows that both sides measured (paired). Intervals: 95 %, BCa bootstrap with {resamples:,} "
     "resamples (a closed form for scores that are all 0 or 1, where hardly a row differs, and for very many rows), "
@@ -383,7 +384,8 @@ class Comparison:
     def _changed_blocks(self, *, answers: bool = True) -> list[Block]:
         """The rows that changed most: how far each score moved, both answers, and what is judged otherwise."""
         title = f"The {len(self.rows)} rows that changed most" if self.rows[1:] else "The row that changed most"
-        return [Heading(title), *(self._changed_row(row, answers) for row in self.rows)] if self.rows else []
+        legend = [] if answers else [Line(_LEGEND, "faint")]
+        return [Heading(title), *legend, *(self._changed_row(row, answers) for row in self.rows)] if self.rows else []
 
     def _changed_row(self, row: ChangedRow, answers: bool) -> Folded:
         moved: list[Piece] = []
@@ -397,9 +399,10 @@ class Comparison:
         lines += [Line(f"diagnosis: {' → '.join(row.causes)}")] if row.causes is not None else []
         texts = {"A": row.answer_a, "B": row.answer_b} if answers else {}
         lines += [Line([Styled(side, "strong"), f": {text}"]) for side, text in texts.items() if text]
-        shown = row.items[: _MOST_ITEMS if answers else _FEW_ITEMS]
+        items = [item for item in row.items if answers or item.kind != "chunk"]
+        shown = items[: _MOST_ITEMS if answers else _FEW_ITEMS]
         lines += [Line([Styled(i.verdicts, "strong"), f" ({i.kind}): “{shorten(i.text, _LONGEST)}”"]) for i in shown]
-        more = len(row.items) - len(shown)
+        more = len(items) - len(shown)
         lines += [Line(f"… and {more} more", "faint")] if more > 0 else []
         title: list[Piece] = [Styled(row.id, "strong"), f" {row.change:+.3f}  {shorten(row.question, _LONGEST)}"]
         return Folded(Line(title), lines)
