@@ -107,7 +107,7 @@ def shown(events: list[Event]) -> list[tuple[float, Text]]:
 
 
 def picture(lines: Sequence[tuple[float, Text]]) -> str:
-    """An SVG in which each line appears at its time, and which begins anew five seconds after the last."""
+    """An SVG in which each line appears at its time; it starts again five seconds after the last."""
     console = Console(record=True, width=COLUMNS, file=StringIO(), color_system="truecolor", force_terminal=True)
     lines = [(at, part) for at, text in lines for part in text.divide(range(COLUMNS, len(text), COLUMNS))]
     for _, text in lines:

@@ -70,12 +70,11 @@ def _cost(found: Metric | Composite) -> str:
         return "nothing: computed without a model"
     if asks == ("embeddings",):
         return "embeddings of the answer and the reference"
-    full, _, single = costs.planned((found.name,))
-    said = f"{full[1]} judge calls, {full[2]} prompt tokens"
-    if single[1:] != full[1:]:
-        said += f'; with `calls="single"` {single[1]} and {single[2]}'
-    also = "; embeddings" if "embeddings" in asks else ""
-    return f"{said}{also} ([of this row](../benchmarks/index.md#what-a-row-costs))"
+    full, _, single = (int(calls) for _, calls, *_ in costs.planned((found.name,)))
+    said = f"{full} judge {'call' if full == 1 else 'calls'} for [this row](../benchmarks/index.md#what-a-row-costs)"
+    if single < full:
+        said += f', {single} with `calls="single"`'
+    return f"{said}; embeddings" if "embeddings" in asks else said
 
 
 def agreement(name: str) -> str:

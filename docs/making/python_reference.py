@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -121,7 +122,9 @@ def _callable(name: str, function: Callable[..., Any], docstring: str | None = N
     bare = [each.replace(annotation=each.empty) for each in given]
     line = str(signature.replace(parameters=bare, return_annotation=signature.empty))
     back = "" if inspect.isclass(function) else _type(signature.return_annotation)
-    yield f"```text\n{name}{_shortened(line)}{f' -> {back}' if back else ''}\n```"
+    call = f"{name}{_shortened(line)}{f' -> {back}' if back else ''}"
+    wrapped = textwrap.fill(call, 88, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    yield f"```text\n{wrapped}\n```"
     said, described = _split(said, [each.name for each in given])
     yield prose(said)
     yield "\n".join(f"- {_parameter(each)}{described.get(each.name, '')}" for each in given)
@@ -140,16 +143,16 @@ def _parameter(each: inspect.Parameter) -> str:
 def _split(docstring: str, names: list[str]) -> tuple[str, dict[str, str]]:
     """The docstring without the descriptions of parameters, and these by name.
 
-    A description follows ```name``:`` up to the next one or the end of the paragraph.
+    A description follows one or several names and a colon, up to the next such names or the end of the paragraph.
     """
     found: dict[str, str] = {}
     kept = []
-    start = re.compile(rf"``\*{{0,2}}({'|'.join(names) or '$^'})``: ")
+    name = rf"``\*{{0,2}}(?:{'|'.join(names) or '$^'})``"
+    start = re.compile(rf"({name}(?:(?:, | and ){name})*): ")
     for paragraph in docstring.split("\n\n"):
         before, *parts = start.split(paragraph)
-        found |= {
-            name: f": {escaped(' '.join(text.split()))}" for name, text in zip(parts[::2], parts[1::2], strict=True)
-        }
+        for described, text in zip(parts[::2], parts[1::2], strict=True):
+            found |= {each: f": {escaped(' '.join(text.split()))}" for each in re.findall(r"``\**(\w+)``", described)}
         kept.append(before)
     return "\n\n".join(filter(str.strip, kept)), found
 

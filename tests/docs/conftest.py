@@ -1,4 +1,4 @@
-"""The modules that make the site stand beside it, not in the package."""
+"""Makes the modules in docs/making importable."""
 
 from __future__ import annotations
 

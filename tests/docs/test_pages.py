@@ -115,7 +115,7 @@ _OWN_FIGURES = re.compile(
 
 
 def test_no_page_holds_a_measured_figure_of_its_own() -> None:
-    """What reads like 0.79 [0.73, 0.85] or "3 times as fast" stands in a committed table or is printed by code."""
+    """Text such as 0.79 [0.73, 0.85] or "3 times as fast" is only in generated tables or printed by code."""
     for path in (*DOCS.rglob("*.md"), DOCS.parent / "README.md"):
         text = PART.sub("", path.read_text(encoding="utf-8"))
         text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
