@@ -71,6 +71,7 @@ _STYLES: dict[Verdict, Style] = {
 _SIDES = {False: "lower is better", None: "neither side is better"}
 _LONGEST = 300
 _MOST_ITEMS, _FEW_ITEMS = 8, 3
+_LEGEND = "A → B; “not in B” is a claim that only A makes. The page and Markdown also show answers and passages."
 _METHOD = (
     "B minus A over the rows that both sides measured (paired). Intervals: 95 %, BCa bootstrap with {resamples:,} "
     "resamples (a closed form for scores that are all 0 or 1, where hardly a row differs, and for very many rows), "
@@ -140,7 +141,7 @@ class Comparison:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """What is logged as run metrics: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …; nothing that is unknown."""
+        """All figures: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …; nothing that is unknown."""
         figures = {
             f"{each.key}/{name}": getattr(each, attribute)
             for each in self.differences
@@ -383,7 +384,8 @@ class Comparison:
     def _changed_blocks(self, *, answers: bool = True) -> list[Block]:
         """The rows that changed most: how far each score moved, both answers, and what is judged otherwise."""
         title = f"The {len(self.rows)} rows that changed most" if self.rows[1:] else "The row that changed most"
-        return [Heading(title), *(self._changed_row(row, answers) for row in self.rows)] if self.rows else []
+        legend = [] if answers else [Line(_LEGEND, "faint")]
+        return [Heading(title), *legend, *(self._changed_row(row, answers) for row in self.rows)] if self.rows else []
 
     def _changed_row(self, row: ChangedRow, answers: bool) -> Folded:
         moved: list[Piece] = []
@@ -397,9 +399,10 @@ class Comparison:
         lines += [Line(f"diagnosis: {' → '.join(row.causes)}")] if row.causes is not None else []
         texts = {"A": row.answer_a, "B": row.answer_b} if answers else {}
         lines += [Line([Styled(side, "strong"), f": {text}"]) for side, text in texts.items() if text]
-        shown = row.items[: _MOST_ITEMS if answers else _FEW_ITEMS]
+        items = [item for item in row.items if answers or item.kind != "chunk"]
+        shown = items[: _MOST_ITEMS if answers else _FEW_ITEMS]
         lines += [Line([Styled(i.verdicts, "strong"), f" ({i.kind}): “{shorten(i.text, _LONGEST)}”"]) for i in shown]
-        more = len(row.items) - len(shown)
+        more = len(items) - len(shown)
         lines += [Line(f"… and {more} more", "faint")] if more > 0 else []
         title: list[Piece] = [Styled(row.id, "strong"), f" {row.change:+.3f}  {shorten(row.question, _LONGEST)}"]
         return Folded(Line(title), lines)
@@ -464,29 +467,31 @@ class Comparison:
         return intervals_plot(shown, self.title, about, band=(-self.tolerance, self.tolerance))
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write page, table, plot and metrics into the run of B, or into another one; returns the run's id.
+        """Write page, table and plot into a run of its own, or the run ``run_id``; returns the run's id.
 
-        ``run_id`` names another run. Where B is not a run: the active run, else a new one. The artifacts are
-        ``compare_<A>.html``, ``.json`` (a table) and ``.png``, the metrics ``vs_<A>/<key>/difference``, …. A preference
-        is also written onto the traces of B, as the assessment ``preferred`` (yes, no or tie).
+        They are the artifacts ``compare_<A>.html``, ``.json`` (a table) and ``.png``. The run has no metrics but
+        ``preference/<figure>``. A preference is also written onto the traces of B, as the assessment ``preferred``
+        (yes, no or tie).
         """
-        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log_report import log_findings, safe_name
         from mlflow_ragmetrics.tracking.traces import log_feedback, row_traces
 
         name = safe_name(self.a.name)
-        findings = Findings(
+        target = log_findings(
+            run_id,
+            run_name or f"compare {self.name}",
+            own=True,
             texts={f"compare_{name}.html": self.to_html()},
             tables={f"compare_{name}.json": self.table},
             plots={f"compare_{name}.png": self.plot()},
-            metrics={f"vs_{name}/{figure}": value for figure, value in self.metrics.items()},
-            params={f"compared_with_{name}": self.a.run_id or self.a.name},
+            metrics={name: value for name, value in self.metrics.items() if name.startswith("preference/")},
+            params={"a": self.a.run_id or self.a.name, "b": self.b.run_id or self.b.name},
         )
-        target = log_findings(findings, run_id or self.b.run_id, run_name or f"compare {self.name}")
         if self.preference is not None:
             traces = row_traces(self.b.run_id, self.b.table)
             rows = self.preference.feedback_rows([traces[row] for row in self.pairing.rows_b])
             if rows:
-                log_feedback(rows, target)
+                log_feedback(rows, self.b.run_id or target)
         return target
 
 
