@@ -38,11 +38,11 @@ _CANNOT = (TypeError, ValueError, RuntimeError, AttributeError, ImportError, Loo
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(:\S+)?")
 DECISIONS = re.compile(r"langchain_(?:core|openai)\.decisions\b")
-"""The modules with decision models and their kinds of questions."""
+"""The modules of decision models and their kinds of questions."""
 
 
 def is_decision_model(model: Any) -> bool:
-    """Whether ``model`` is a decision model, alone or in a binding or fallbacks, or the dotted path to one."""
+    """Whether ``model`` is a decision model, alone, bound or with fallbacks, or the dotted path to one."""
     if isinstance(model, str):
         return _DOTTED.fullmatch(model) is not None
     inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
