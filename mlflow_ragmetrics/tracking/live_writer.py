@@ -234,7 +234,10 @@ class LiveWriter:
 
     def _say(self, writer: RunWriter, losses: Counter[str], waiting: int, absent: int, silence: str | None) -> None:
         """Write the losses as ``calls/dropped``, … and ``ragmetrics.status``."""
-        calls = {f"calls/{name}": losses[name] for name in _CALLS if losses[name]} | {"calls/lost": absent - waiting}
+        calls = {f"calls/{name}": losses[name] for name in _CALLS if losses[name]}
+        calls |= (
+            {} if losses["damaged"] else {"calls/lost": absent - waiting}
+        )  # the run may have what an old file lacks
         if absent or calls.keys() - {"calls/seen", "calls/lost"}:
             writer.figures(calls)
             _logger.warning("run %s lacks answers: %s, %d unwritten", writer.run_id, calls, waiting)
