@@ -68,7 +68,7 @@ _STYLES: dict[Verdict, Style] = {
     "unchanged": "faint",
     "cannot be told": "middling",
 }
-_SIDES = {False: "lower is better", None: "neither higher nor lower is better"}
+_SIDES = {False: "lower is better", None: "neither direction is better"}
 _LONGEST = 300
 _MOST_ITEMS, _FEW_ITEMS = 8, 3
 _METHOD = (
