@@ -68,25 +68,8 @@ _AMBIGUOUS = {
     "recall": "fact_recall, context_recall, recall_10, factual_correctness_recall, rouge1_recall",
     "f1": "context_f1, factual_correctness, rouge1_f1",
 }
-_ELSEWHERE = {
-    "answerrelevancy": "answer_relevance",
-    "responserelevancy": "answer_relevance",
-    "relevancetoquery": "answer_relevance",
-    "llmcontextprecisionwithreference": "chunk_precision",
-    "llmcontextprecisionwithoutreference": "chunk_precision",
-    "contextualprecision": "chunk_precision",
-    "retrievalrelevance": "chunk_precision",
-    "llmcontextrecall": "fact_recall(target='reference')",
-    "contextualrecall": "fact_recall(target='reference')",
-    "retrievalsufficiency": "fact_recall(target='reference')",
-    "idbasedcontextprecision": "context_precision",
-    "idbasedcontextrecall": "context_recall",
-    "retrievalgroundedness": "faithfulness",
-    "responsegroundedness": "faithfulness",
-    "noisesensitivity": "noise_sensitivity_relevant",
-    "geval": "correctness",
-}
-"""What metrics of ragas, deepeval and MLflow correspond to here, as docs/metrics/migrating.md says."""
+_RECALLS_OF_FACTS = ("llmcontextrecall", "contextualrecall", "retrievalsufficiency")
+"""What ragas, deepeval and MLflow call ``fact_recall(target="reference")``; other names are aliases of one metric."""
 _PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<spelling>[A-Za-z_]\w*.*)", re.DOTALL)
 
 
@@ -167,8 +150,8 @@ def _imported(module: str, spelling: str) -> Measure:
 
 def _named(name: str) -> Measure:
     plain = _plain(name).removesuffix("metric")
-    if plain in _ELSEWHERE:
-        return _parse(_ELSEWHERE[plain])
+    if plain in _RECALLS_OF_FACTS:
+        return _named("fact_recall_reference")
     if plain in _AMBIGUOUS:
         message = f"the metric name {name!r} is ambiguous; say which one: {_AMBIGUOUS[plain]}"
         raise InvalidOptionError(message, param="metrics")

@@ -97,11 +97,11 @@ class Stress:
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write report, table (``rag_stress.json``) and plot into ``run_id``, else the active run, else a new one."""
-        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings
+        from mlflow_ragmetrics.tracking.log_report import log_findings
 
         target = self.report.log(run_id=run_id, run_name=run_name or "stress", traces=False)
-        found = Findings(tables={"rag_stress.json": self.table}, plots={"ragmetrics_stress.png": self.plot()})
-        return log_findings(found, target, None)
+        plots = {"ragmetrics_stress.png": self.plot()}
+        return log_findings(target, None, tables={"rag_stress.json": self.table}, plots=plots)
 
 
 def stress(

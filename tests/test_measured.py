@@ -13,9 +13,11 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.document import to_text
 from mlflow_ragmetrics.errors import GateError, JudgeError, MissingFieldError
 from mlflow_ragmetrics.report.gates import check_figures
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
+from mlflow_ragmetrics.report.text import figures_table
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
 from tests.judges.fake_models import FakeChatModel, blocks_in, dutiful_reply
@@ -160,8 +162,10 @@ def check_promise(preset: str, starved: rm.Report | None) -> None:
         assert (cases.get("failures") == "0") is passed
         assert f"{measured:.0f} of {COUNT} rows {'was' if measured == 1 else 'were'} measured" in checks[-1].reason
         if key in keys and measured < COUNT:
-            line = next(line for line in starved.banner if line.startswith("Measured rows"))
-            assert f"{key} {measured:.0f}" in line
+            lines = map(str.split, to_text([figures_table(starved)]).splitlines())
+            in_table, by_rule = next(words[-4:-2] for words in lines if words[:1] == [key])
+            assert float(in_table) == measured
+            assert float(by_rule) == starved.metrics[f"{key}/n_scored"] - measured
             marks = ("n_measured", "n_error", "n_no_context")
             assert logged[f"{key}/n_scored"] < COUNT or any(f"{key}/{mark}" in logged for mark in marks), key
     for key in better:  # whatever made it better must be said

@@ -18,7 +18,8 @@ CALLS = ("full", "compact", "single")
 ROW = {
     "id": "tower",
     "question": "How high is the tower, and when was it built?",
-    "answer": "The tower is 330 metres high [1]. It was built in 1889 [2]. It was painted green [5]. It stands in Paris [3].",
+    "answer": "The tower is 330 metres high [1]. It was built in 1889 [2]. It was painted green [5]. "
+    "It stands in Paris [3].",
     "reference": "The tower is 330 metres high. It was built in 1889. It stands in Paris.",
     "contexts": [
         "The tower is 330 metres high.",

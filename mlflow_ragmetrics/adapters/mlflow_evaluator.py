@@ -28,16 +28,16 @@ _OPTIONS = tuple(
     for name in dict.fromkeys([*inspect.signature(Suite).parameters, *JudgeOptions.model_fields])
     if name not in _NO_KEYS
 )
-_KEYS = ("suite", "columns", "traces", *_OPTIONS)
+_KEYS = ("suite", "columns", "col_mapping", "traces", *_OPTIONS)
 
 
 class RagMetricsEvaluator(ModelEvaluator):
     """Evaluates with a suite, only where ``evaluator_config`` has the key ``suite``.
 
     ``suite`` is a preset's name, a list of metrics, a YAML file or a ``Suite``; ``columns`` maps sample fields to
-    column names; ``traces`` writes one trace per row, for comparing runs row by row; the other keys (judge, embeddings,
-    weights, thresholds, …) are those of ``Suite`` and of the judges that it makes. The configuration may be nested
-    under ``"ragmetrics"``. Metrics, params and tables go into the run.
+    column names, as MLflow's ``col_mapping`` does; ``traces=False`` writes no trace per row; the other keys (judge,
+    embeddings, weights, thresholds, …) are those of ``Suite`` and of the judges that it makes. The configuration may be
+    nested under ``"ragmetrics"``. Metrics, params and tables go into the run.
     """
 
     @classmethod
@@ -74,9 +74,10 @@ class RagMetricsEvaluator(ModelEvaluator):
             table = table.assign(targets=list(dataset.labels_data))
             columns["reference"] = "targets"
         table = _with_outputs(table, outputs, predictions)
-        traces = bool(config.get("traces", False))
+        traces = bool(config.get("traces", True))
+        columns |= config.get("col_mapping", {}) | config.get("columns", {})
         try:
-            samples = list(read_samples(table, {**columns, **config.get("columns", {})}))
+            samples = list(read_samples(table, columns))
             report = suite.evaluate(with_traced_contexts(samples, suite, run_id if model is not None else None))
         except JudgeError as error:  # no judge is left to ask: what was answered before is kept
             if error.report is not None:

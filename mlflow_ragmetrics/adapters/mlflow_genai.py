@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import lru_cache
 from typing import Any
 
 import mlflow
 from mlflow.entities import Feedback, Trace
 from mlflow.genai.scorers import Scorer
+from mlflow.genai.scorers import scorer as function_scorer
+from mlflow.genai.scorers.base import SerializedScorer
 from mlflow.tracing.constant import TraceMetadataKey
 from pydantic import BaseModel, PrivateAttr
 
-from mlflow_ragmetrics.core.safe_text import as_json, for_log
+from mlflow_ragmetrics.core.safe_text import as_json, for_log, redact
 from mlflow_ragmetrics.core.score import Better, Sample, Score, passes
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
@@ -25,6 +29,7 @@ from mlflow_ragmetrics.registry import MetricLike, metric_of
 from mlflow_ragmetrics.report.marks import diagnoses_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.sessions import session_score
+from mlflow_ragmetrics.report.summary import Totals
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.chat_messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample
@@ -32,10 +37,11 @@ from mlflow_ragmetrics.rows.tables import has_diagnoses
 from mlflow_ragmetrics.rows.trace_records import failure_of, record_of_trace, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, mlflow_name, package_version, run_metrics_of
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
 from mlflow_ragmetrics.tracking.live_figures import MarkCounts
-from mlflow_ragmetrics.tracking.writer import RunWriter, explained
+from mlflow_ragmetrics.tracking.run import COMPLETE, PARTIAL, status_of
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, SUITE, RunWriter, explained
 
 _logger = logging.getLogger(__name__)
 
@@ -52,10 +58,9 @@ def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagSco
     3.18 can speak of that (``"rag_score >= 0.7"``); of all metrics with ``scorers``.
     """
     suite = Suite.of(suite)
-    composites = [suite.name_prefix + each.key for each in suite.composites]
-    named = [keys[0] for keys in (suite.keys, composites) if len(keys) == 1]
-    name = named[0] if named else "ragmetrics"
-    return _scorer(name, suite.keys, suite, _SharedRows(suite, columns or {}))
+    keys = _composites_first(suite)
+    name = keys[0] if len(keys) == 1 or len(suite.composites) == 1 else "ragmetrics"
+    return _scorer(mlflow_name(name), keys, suite, _SharedRows(suite, columns or {}))
 
 
 def scorers(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> list[RagScorer]:
@@ -65,7 +70,13 @@ def scorers(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> list[
     """
     suite = Suite.of(suite)
     shared = _SharedRows(suite, columns or {})
-    return [_scorer(key, [key], suite, shared) for key in suite.keys]
+    return [_scorer(mlflow_name(key), [key], suite, shared) for key in _composites_first(suite)]
+
+
+def _composites_first(suite: Suite) -> list[str]:
+    """The keys in the order of MLflow's columns, which is that of writing."""
+    composites = [suite.name_prefix + each.key for each in suite.composites]
+    return sorted(suite.keys, key=lambda key: key not in composites)
 
 
 def get_scorer(
@@ -112,7 +123,7 @@ def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -
     _warn_of_small_pool()
     made = RagScorer(name=name, description=as_json(suite.describe()))
     made._keys, made._shared = tuple(keys), shared
-    made._decide_by(shared.criteria.get(keys[0]) if len(keys) == 1 else None)
+    made._decide_by(shared.criteria.get(mlflow_name(keys[0])) if len(keys) == 1 else None)
     return made
 
 
@@ -159,6 +170,49 @@ class RagScorer(_SuiteScorer):
             feedback += [diagnosis_feedback(each) for each in diagnoses_of([scores], self._shared.suite.language)]
         return feedback[0] if len(feedback) == 1 else feedback
 
+    def as_function(self) -> Scorer:
+        """The same scorer as a function whose source MLflow can store: ``as_function().register()``.
+
+        It makes the suite again from its metrics and the names of its judges. ``InvalidOptionError`` if that gives
+        another suite, as with a judge that is an object.
+        """
+        about, columns = self._shared.suite.describe(), self._shared.columns
+        options = {name: about[name] for name in ("judge", "embeddings", "language") if about[name]}
+        rebuilt = Suite(about["metrics"], **options)
+        if rebuilt.describe() | {"suite": about["suite"]} != about or rebuilt.keys != self._shared.suite.keys:
+            message = "as_function() needs a suite that its metrics and the names of its judges describe"
+            raise InvalidOptionError(message, param="as_function")
+        made = f"rm.Suite({about['metrics']!r}, **{options!r}), {columns!r}"
+        chosen = (
+            f"rm.scorer({made})"
+            if len(self._keys) == len(rebuilt.keys)
+            else f"rm.scorers({made})[{_composites_first(rebuilt).index(self._keys[0])}]"
+        )
+
+        def score(inputs=None, outputs=None, expectations=None, trace=None):  # type: ignore[no-untyped-def]
+            return self(inputs=inputs, outputs=outputs, expectations=expectations, trace=trace)
+
+        function: Scorer = function_scorer(score, name=self.name)
+        given = ", ".join(f"{name}={name}" for name in ("inputs", "outputs", "expectations", "trace"))
+        function._cached_dump = asdict(
+            SerializedScorer(
+                name=self.name,
+                call_source=f"import mlflow_ragmetrics as rm\nreturn {chosen}({given})",
+                call_signature=str(inspect.signature(score)),
+                original_func_name="score",
+            )
+        )
+        return function
+
+    def register(self, **_: Any) -> Scorer:
+        """Raise ``InvalidOptionError``, which names the way: MLflow registers functions only."""
+        raise InvalidOptionError("MLflow registers functions only: call as_function().register()", param="register")
+
+    def start(self, **_: Any) -> Scorer:
+        """Raise ``InvalidOptionError``, which names the way: MLflow starts judges of its gateway only."""
+        message = "MLflow starts judges of its gateway only: score new traces with ragmetrics watch EXPERIMENT"
+        raise InvalidOptionError(message, param="start")
+
     def sessions(self, key: str | None = None, threshold: float | None = None) -> SessionScorer:
         """A session-level scorer: whether no turn of a conversation fails ``key`` (default: ``faithfulness``).
 
@@ -185,7 +239,7 @@ class RagScorer(_SuiteScorer):
         return self._shared.report(result)  # type: ignore[no-any-return]
 
     def log(self, result: Any) -> str:
-        """Add intervals, counts, params and the tables of rows and claims to the run of ``result``; its id.
+        """Add params, page and the tables of rows and claims to the run of ``result``, and exact means; its id.
 
         ``result.passed`` then follows the thresholds. Without this, MLflow has one criterion per scorer, not one per
         metric, and takes the data's expectations for criteria that failed.
@@ -193,7 +247,8 @@ class RagScorer(_SuiteScorer):
         if isinstance(getattr(result, "pass_criteria", None), dict):
             result.pass_criteria.update(self._shared.all_criteria)
         report = self.report(result)
-        return report.log(run_id=result.run_id, traces=False, dataset=False, omit={f"{k}/mean" for k in report.keys})
+        known = {name for name, value in run_metrics_of(report).items() if result.metrics.get(name) == value}
+        return report.log(run_id=result.run_id, traces=False, dataset=False, omit=known)
 
 
 class SessionScorer(_SuiteScorer):
@@ -234,12 +289,11 @@ class _SharedRows:
         self._entries: dict[str, _Entry] = {}
         self._expenses = Expenses()
         self._warned_of: set[str] = set()
-        self._marks: dict[str, MarkCounts] = {}
         self._expected: set[str] = set()
         limits = {suite.name_prefix + each.key: each.threshold for each in suite.metrics}
         limits |= {suite.name_prefix + each.key: each.threshold for each in suite.composites}
         names = (DIAGNOSIS, *(limits if {*limits.values()} != {None} else ()))  # without any limit, nothing passes
-        self.criteria = {name: _criterion(limits.get(name), suite.better.get(name, True)) for name in names}
+        self.criteria = {mlflow_name(n): _criterion(limits.get(n), suite.better.get(n, True)) for n in names}
 
     def __deepcopy__(self, memo: Any) -> _SharedRows:
         return self
@@ -287,29 +341,62 @@ class _SharedRows:
         return scored
 
     def _mark(self, row: Row, trace: Trace) -> None:
-        """Count in the run what its means, which are MLflow's, leave out or take though not measured, and causes."""
+        """Say in MLflow's run what scored it, how complete that is, and what its means leave out."""
         run_id = (trace.info.trace_metadata or {}).get(TraceMetadataKey.SOURCE_RUN)
-        if not run_id:
-            return
-        cause = diagnoses_of([row.scores])[0].cause if has_diagnoses(row.scores) else None
-        with self._lock:
-            counts = self._marks.setdefault(run_id, MarkCounts())
-            before = counts.figures
-            counts.add(row.scores, cause, gives_no_answer(row.sample.answer))
-            figures = dict(counts.figures.items() - before.items())
-        if not figures:
-            return
-        try:
-            with explained(run_id):
-                RunWriter(run_id).figures(figures)
-        except RagMetricsError as error:
-            _logger.warning("%s", for_log(str(error)))
+        if run_id:
+            try:
+                with explained(run_id):
+                    _evaluated_run(run_id).add(self.suite, row)
+            except RagMetricsError as error:
+                _logger.warning("%s", for_log(str(error)))
 
     def _warn_of_skipped(self, row: Row) -> None:
         for key, score in row.scores.items():
             if score.status == "skipped" and key not in self._warned_of:
                 self._warned_of.add(key)
                 _logger.warning("%s is skipped: %s", key, score.reason)
+
+
+class _EvaluatedRun:
+    """A run that MLflow owns: what the suites of its scorers are, and what is counted of their rows."""
+
+    def __init__(self, run_id: str) -> None:
+        self._writer = RunWriter(run_id)
+        self._lock = threading.Lock()
+        self._suites: dict[Suite, tuple[Totals, MarkCounts]] = {}
+        self._status = ""
+
+    def add(self, suite: Suite, row: Row) -> None:
+        """Count a row that was scored with ``suite``; what changes by it is written."""
+        cause = diagnoses_of([row.scores])[0].cause if has_diagnoses(row.scores) else None
+        with self._lock:
+            if suite not in self._suites:
+                self._suites[suite] = Totals(), MarkCounts()
+                self._describe()
+            totals, marks = self._suites[suite]
+            before = marks.figures
+            totals.add(row)
+            marks.add(row.scores, cause, gives_no_answer(row.sample.answer))
+            figures = {mlflow_name(name): value for name, value in marks.figures.items() - before.items()}
+            found = [status_of(each.failures.silence, each.partial) for each, _ in self._suites.values()]
+            status = min(found, key=lambda each: (each.startswith(COMPLETE), each.startswith(PARTIAL)))
+            if status != self._status:
+                self._writer.tags({STATUS_TAG: status})
+                self._status = status
+        self._writer.figures(figures)
+
+    def _describe(self) -> None:
+        about: dict[str, Any] = {}
+        for name, value in (entry for suite in self._suites for entry in suite.describe().items()):
+            if isinstance(value, list):
+                about[name] = list(dict.fromkeys([*about.get(name, ()), *value]))
+            else:
+                about[name] = about.get(name, {}) | value if isinstance(value, dict) else value
+        self._writer.files({SUITE: redact(as_json({"suite": about}, indent=2))})
+        self._writer.tags({"ragmetrics.version": package_version(), "ragmetrics.judge": ", ".join(about["judge"])})
+
+
+_evaluated_run = lru_cache(maxsize=100)(_EvaluatedRun)
 
 
 def _criterion(threshold: float | None, better: Better) -> Callable[[Any], bool]:

@@ -24,7 +24,7 @@ from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.record import RECORD_NAMES
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
-from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.describe import mlflow_name, run_metrics_of
 
 
 class _Columns(inspect.Signature):
@@ -85,7 +85,8 @@ class _SharedEvaluation:
             self._served[key] += 1
             if not is_trial and not self._logged and run_id is not None:
                 self._logged = True
-                by_mlflow = {f"{key}/{figure}" for key in self._report.keys for figure in _figures(self._report, key)}
+                keys = self._report.keys
+                by_mlflow = {mlflow_name(f"{key}/{figure}") for key in keys for figure in _figures(self._report, key)}
                 self._report.log(run_id=run_id, traces=self._traces, dataset=False, omit=by_mlflow)
             return self._report
 
@@ -116,16 +117,15 @@ _LEFT_OUT = Score(status="skipped", reason="no row has the fields that this metr
 
 
 def extra_metrics(
-    suite: SuiteLike, columns: Mapping[str, str] | None = None, *, traces: bool = False
+    suite: SuiteLike, columns: Mapping[str, str] | None = None, *, traces: bool = True
 ) -> list[EvaluationMetric]:
     """The suite's metrics and composites for ``mlflow.models.evaluate(extra_metrics=…)``.
 
     Fields are found by their names and aliases among the data's and the model's output columns; ``predictions`` is
     the answer and ``targets`` the reference. What a model retrieved is read from its traces where its output does not
-    say it. ``columns`` maps sample fields to other column names. The run gets
-    ``<key>/mean``, ``<key>/ci_low``, ``<key>/n_scored``, …, the suite's params and the tables ``rag_rows.json`` and
-    ``rag_claims.json``; MLflow's own table gets a score and a reason per row. ``traces`` writes one trace per row with
-    its scores, so that MLflow's pages compare two runs row by row.
+    say it. ``columns`` maps sample fields to other column names. The run gets what ``Report.log`` writes; MLflow's own
+    table gets a score and a reason per row. ``traces=False`` writes no trace per row, and MLflow's pages then show no
+    rows.
     """
     suite = Suite.of(suite)
     shared = _SharedEvaluation(suite, columns or {}, traces=traces)
@@ -141,7 +141,7 @@ def _metric(shared: _SharedEvaluation, key: str, names: list[str], better: Bette
     eval_fn.__name__ = key
     eval_fn.__signature__ = _Columns(names)  # type: ignore[attr-defined]
     # MLflow requires greater_is_better to be True or False
-    return EvaluationMetric(eval_fn, name=key, greater_is_better=better is not False)  # type: ignore[no-untyped-call]
+    return EvaluationMetric(eval_fn, name=mlflow_name(key), greater_is_better=better is not False)  # type: ignore[no-untyped-call]
 
 
 def _metric_value(report: Report, key: str) -> MetricValue:
@@ -160,4 +160,4 @@ def _unmeasured(score: Score) -> str:
 def _figures(report: Report, key: str) -> dict[str, float]:
     """The run's figures of ``key``; a metric of just that name (such as ``ndcg_10``) is none of its figures."""
     parts = ((name.partition("/"), value) for name, value in run_metrics_of(report).items())
-    return {figure: value for (owner, _, figure), value in parts if owner == key and figure}
+    return {figure: value for (owner, _, figure), value in parts if owner == mlflow_name(key) and figure}

@@ -30,6 +30,7 @@ from mlflow_ragmetrics.rows.trace_records import (
     whole_trace,
 )
 from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.tracking.describe import mlflow_name
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of, remove_assessment, write_assessment
 from mlflow_ragmetrics.tracking.home import new_run
 from mlflow_ragmetrics.tracking.run import COMPLETE, alone_in
@@ -89,7 +90,7 @@ class _Sums:
                 sums[2] += 1
             else:
                 sums[1] += 1
-                sums[0] += score.feedback.value
+                sums[0] += float(metadata.get("ragmetrics.value", score.feedback.value))
 
     @property
     def figures(self) -> dict[str, float]:
@@ -144,7 +145,7 @@ class Watch:
     def _once(self, experiment_id: str, watch_id: str, run_id: str, description: Mapping[str, Any]) -> Pass:
         reason: Union[str, None] = "interrupted"
         try:
-            RunWriter(run_id).params(description)
+            RunWriter(run_id).suite(description)
             outcome = self._pass(experiment_id, f"ragmetrics.watch.{watch_id}", Pass(run_id))
             reason = outcome.incomplete
         finally:
@@ -164,7 +165,9 @@ class Watch:
         outcome.figures = since.figures
         writer = RunWriter(outcome.run_id)
         known = client.get_run(outcome.run_id).data.metrics
-        writer.figures({k: v for k, v in since.figures.items() if known.get(k) != v}, step=since.traces)
+        named = {mlflow_name(name): value for name, value in since.figures.items()}
+        shown = {k: v for k, v in named.items() if v or k in known or k.endswith("/mean")}
+        writer.figures({k: v for k, v in shown.items() if known.get(k) != v}, step=since.traces)
         client.set_experiment_tag(experiment_id, cursor_tag, as_json(vars(before)))
         if outcome.incomplete is None:
             writer.tags({STATUS_TAG: COMPLETE})

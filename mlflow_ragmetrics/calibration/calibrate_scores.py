@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -195,9 +196,11 @@ def _cost_of(source: Any, results: Results) -> float | None:
     """Dollars for a thousand rows, from a report's usage or a run's; ``None`` if the prices are not known."""
     cost = source.usage.get("cost") if isinstance(source, Report) else None
     if cost is None and results.run_id is not None:
-        import mlflow
+        from mlflow import artifacts
+        from mlflow.exceptions import MlflowException
 
-        cost = mlflow.get_run(results.run_id).data.metrics.get("usage/cost")
+        with suppress(MlflowException, OSError):
+            cost = artifacts.load_dict(f"runs:/{results.run_id}/rag_figures.json").get("usage/cost")
     return None if cost is None or not len(results.table) else 1000 * float(cost) / len(results.table)
 
 

@@ -206,22 +206,24 @@ class Calibration:
         return figure
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write figures, table and reliability plot into ``run_id``, else the active run, else a new one; its id.
+        """Write figures, table and reliability plot into a run of its own, or the run ``run_id``; returns its id.
 
         The artifacts are ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``, the metrics
         ``calibration/<key>/…``.
         """
-        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log_report import log_findings, safe_name
 
         name = safe_name(self.key)
-        findings = Findings(
+        return log_findings(
+            run_id,
+            run_name or f"calibrate {self.key}",
+            own=True,
             texts={f"calibration_{name}.txt": f"{self}\n"},
             tables={f"calibration_{name}.json": self.table} if self.at_default else {},
             plots={f"calibration_{name}.png": self.plot()},
             metrics=self.metrics,
             params={f"calibration_{name}": self.decision},
         )
-        return log_findings(findings, run_id, run_name or f"calibrate {self.key}")
 
 
 def _with_interval(estimate: Estimate | None) -> str:

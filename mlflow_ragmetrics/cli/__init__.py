@@ -8,6 +8,7 @@ done, and a second one ends it at once.
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -120,9 +121,22 @@ def main() -> None:
     with suppress(OSError):  # a working directory that is gone holds no modules
         context.with_resource(importing_from(os.getcwd()))
     warnings.showwarning = _say_warning
+    if (own := sys.__stdout__) is not None and sys.stdout is own and not own.isatty():
+        output = io.BufferedWriter(_Pipe(own.fileno(), "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(output, own.encoding, line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+
+
+class _Pipe(io.FileIO):
+    """Standard output whose reader may leave before the end, as ``head`` does: the command goes on without it."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            return len(data)
 
 
 def _say_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

@@ -45,7 +45,7 @@ def command(
     """Compare a metric of RUN with people's LABELS, and find the threshold that agrees best.
 
     RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote. LABELS is a column of its
-    data, or a file with the columns id and label. The outcome is logged into the run.
+    data, or a file with the columns id and label. The outcome is logged into a run of its own.
 
     \b
     Examples:
@@ -71,7 +71,7 @@ def command(
             raise InvalidOptionError("there is no reliability plot for grades; give --good-from", param="plot")
         figure.savefig(plot)
     if results.run_id is not None:
-        click.echo(f"Logged into MLflow run {found.log(results.run_id)}")
+        click.echo(f"Logged into MLflow run {found.log()}")
 
 
 def _labels(labels: str | None, feedback: bool, results: Results) -> Any:

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 @click.option("--html", metavar="FILE", shell_complete=files, help="Write the page (of the last comparison).")
 @click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML.")
 @tracking_uri_option
-@click.option("--log/--no-log", default=None, help="Log into the run of B [default: where B is a run].")
+@click.option("--log/--no-log", default=None, help="Log into a run of its own [default: where B is a run].")
 @click.pass_context
 def command(
     context: click.Context,

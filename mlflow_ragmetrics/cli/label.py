@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 @click.argument("run", shell_complete=files)
 @click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
 @click.option("--budget", type=click.IntRange(min=1), default=60, show_default=True, metavar="N", help="How many rows.")
-@click.option("--output", "-o", default="labels.csv", show_default=True, metavar="FILE", help="The .csv file.")
+@click.option("--output", "-o", metavar="FILE", help="The .csv file [default: labels.csv].")
 @click.option(
     "--to",
     type=click.Choice(["file", "mlflow"]),
-    default="file",
-    show_default=True,
-    help="Where people label: in the file, or in a review queue of MLflow.",
+    help="Where people label: in the file, or in a review queue [default: mlflow for a run on a server].",
 )
 @click.option(
     "--answers",
@@ -46,8 +44,8 @@ def command(
     run: str,
     key: str | None,
     budget: int,
-    output: str,
-    to: str,
+    output: str | None,
+    to: str | None,
     answers: Answers,
     reviewer: Sequence[str],
     labels: str | None,
@@ -58,8 +56,8 @@ def command(
     RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote. Fill in 1 or 0, yes or no,
     or grades. The rows are drawn at random, over the whole range of the scores.
 
-    With --to mlflow the rows wait in a review queue of the run's experiment (MLflow 3.14 and later, from its Review
-    page), and the answers come back with `ragmetrics calibrate RUN --feedback`.
+    The rows of a run on a server wait in a review queue of its experiment (MLflow 3.14 and later, from its Review
+    page), unless you name a file; the answers come back with `ragmetrics calibrate RUN --feedback`.
 
     \b
     Examples:
@@ -69,26 +67,30 @@ def command(
       ragmetrics calibrate my-run labels.csv
     """
     from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
-    from mlflow_ragmetrics.rows.results import is_file
 
-    if to == "mlflow":
-        if is_file(run):
-            raise InvalidOptionError(
-                "--to mlflow needs a run in MLflow, whose traces people see, not a file", param="to"
-            )
-    else:
+    results = results_at(run, tracking_uri)
+    if to == "mlflow" and results.run_id is None:
+        raise InvalidOptionError("--to mlflow needs a run in MLflow, whose traces people see, not a file", param="to")
+    is_queued = to == "mlflow" or (to is None and output is None and _is_on_server(results))
+    output = output or "labels.csv"
+    if not is_queued:
         check_writable(output)
         if not output.lower().endswith(".csv"):
             raise InvalidOptionError(f"--output {output}: the name must end in .csv", param="output")
-    results = results_at(run, tracking_uri)
     rows = rows_to_label(results, key=key, budget=budget, labels=labels)
-    if to == "mlflow":
+    if is_queued:
         _queue(run, results, key or results.keys[0], rows, answers, reviewer)
         return
     write_text(output, csv_text(rows))
     click.echo(f"Wrote {output}: {counted(len(rows), 'row')} to label. Fill in the column label, then:")
     named = f" --key {key}" if key else ""
     click.echo(f"  ragmetrics calibrate {run} {output}{named}")
+
+
+def _is_on_server(results: Results) -> bool:
+    import mlflow
+
+    return results.run_id is not None and mlflow.get_tracking_uri().startswith("http")
 
 
 def _queue(

@@ -71,6 +71,7 @@ _STYLES: dict[Verdict, Style] = {
 _SIDES = {False: "lower is better", None: "neither direction is better"}
 _LONGEST = 300
 _MOST_ITEMS, _FEW_ITEMS = 8, 3
+_LEGEND = "A → B; “not in B” is a claim that only A makes. The page and Markdown also show answers and passages."
 _METHOD = (
     "B minus A over the rows that both sides measured (paired). Intervals: 95 %, BCa bootstrap with {resamples:,} "
     "resamples (a closed form for scores of only 0 and 1, for few changed rows, and for very many rows), "
@@ -139,7 +140,7 @@ class Comparison:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """The run metrics to log: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …, without unknown ones."""
+        """All known figures: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …."""
         figures = {
             f"{each.key}/{name}": getattr(each, attribute)
             for each in self.differences
@@ -380,7 +381,8 @@ class Comparison:
     def _changed_blocks(self, *, answers: bool = True) -> list[Block]:
         """The most changed rows: their score changes, both answers, and the items whose verdicts changed."""
         title = f"The {len(self.rows)} rows that changed most" if self.rows[1:] else "The row that changed most"
-        return [Heading(title), *(self._changed_row(row, answers) for row in self.rows)] if self.rows else []
+        legend = [] if answers else [Line(_LEGEND, "faint")]
+        return [Heading(title), *legend, *(self._changed_row(row, answers) for row in self.rows)] if self.rows else []
 
     def _changed_row(self, row: ChangedRow, answers: bool) -> Folded:
         moved: list[Piece] = []
@@ -394,9 +396,10 @@ class Comparison:
         lines += [Line(f"diagnosis: {' → '.join(row.causes)}")] if row.causes is not None else []
         texts = {"A": row.answer_a, "B": row.answer_b} if answers else {}
         lines += [Line([Styled(side, "strong"), f": {text}"]) for side, text in texts.items() if text]
-        shown = row.items[: _MOST_ITEMS if answers else _FEW_ITEMS]
+        items = [item for item in row.items if answers or item.kind != "chunk"]
+        shown = items[: _MOST_ITEMS if answers else _FEW_ITEMS]
         lines += [Line([Styled(i.verdicts, "strong"), f" ({i.kind}): “{shorten(i.text, _LONGEST)}”"]) for i in shown]
-        more = len(row.items) - len(shown)
+        more = len(items) - len(shown)
         lines += [Line(f"… and {more} more", "faint")] if more > 0 else []
         title: list[Piece] = [Styled(row.id, "strong"), f" {row.change:+.3f}  {shorten(row.question, _LONGEST)}"]
         return Folded(Line(title), lines)
@@ -461,29 +464,31 @@ class Comparison:
         return intervals_plot(shown, self.title, about, band=(-self.tolerance, self.tolerance))
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write page, table, plot and metrics into an MLflow run; returns its id.
+        """Write page, table and plot into a new run, or into the run ``run_id``; returns its id.
 
-        The run is ``run_id``, else B's run, else the active run, else a new one. Artifacts: ``compare_<A>.html``,
-        ``.json`` (a table) and ``.png``; metrics: ``vs_<A>/<key>/difference``, …. A preference is also written to B's
-        traces as the assessment ``preferred`` (yes, no or tie).
+        The artifacts are ``compare_<A>.html``, ``.json`` (a table) and ``.png``; the only metrics of the run are
+        ``preference/<figure>``. A preference is also written to B's traces as the assessment ``preferred`` (yes, no or
+        tie).
         """
-        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log_report import log_findings, safe_name
         from mlflow_ragmetrics.tracking.traces import log_feedback, row_traces
 
         name = safe_name(self.a.name)
-        findings = Findings(
+        target = log_findings(
+            run_id,
+            run_name or f"compare {self.name}",
+            own=True,
             texts={f"compare_{name}.html": self.to_html()},
             tables={f"compare_{name}.json": self.table},
             plots={f"compare_{name}.png": self.plot()},
-            metrics={f"vs_{name}/{figure}": value for figure, value in self.metrics.items()},
-            params={f"compared_with_{name}": self.a.run_id or self.a.name},
+            metrics={name: value for name, value in self.metrics.items() if name.startswith("preference/")},
+            params={"a": self.a.run_id or self.a.name, "b": self.b.run_id or self.b.name},
         )
-        target = log_findings(findings, run_id or self.b.run_id, run_name or f"compare {self.name}")
         if self.preference is not None:
             traces = row_traces(self.b.run_id, self.b.table)
             rows = self.preference.feedback_rows([traces[row] for row in self.pairing.rows_b])
             if rows:
-                log_feedback(rows, target)
+                log_feedback(rows, self.b.run_id or target)
         return target
 
 

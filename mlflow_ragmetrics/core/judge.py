@@ -98,6 +98,21 @@ def take_over(adapted: object, given: object, members: Sequence[str]) -> None:
         setattr(adapted, member, attrgetter(member)(given))
 
 
+def as_judge(given: AnswersQuestions) -> Judge:
+    """``given`` itself where it is a whole ``Judge``; else a judge that has what it has, and the defaults."""
+    return given if isinstance(given, Judge) else _AdaptedJudge(given)
+
+
+class _AdaptedJudge(Judge):
+    def __init__(self, given: AnswersQuestions) -> None:
+        self.name = given.name
+        self._given = given
+        take_over(self, given, ("local", "fingerprint", "usage", "calls"))
+
+    def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
+        return self._given.answer(questions)
+
+
 def name_of_model(model: object) -> str:
     """The name of a LangChain model: its ``model`` or ``model_name``, or its class name."""
     named = [getattr(model, attribute, None) for attribute in ("model", "model_name")]

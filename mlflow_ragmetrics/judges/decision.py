@@ -19,6 +19,7 @@ from langchain_core.runnables import Runnable
 from pydantic import ValidationError
 from typing_extensions import Unpack
 
+from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.question import (
     Claims,
     Finding,
@@ -36,13 +37,13 @@ from mlflow_ragmetrics.core.question import (
 from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError, MissingExtraError
-from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage, bare_model
+from mlflow_ragmetrics.judges.chat.capabilities import DECISIONS, ChatMessage, bare_model
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.chat.retry import said_in
 from mlflow_ragmetrics.judges.chat.tasks import ChatRequest, Room
-from mlflow_ragmetrics.judges.resolve import DECISIONS, JudgeLike, judges_of
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.text.messages import said
 
 _NEEDS: Final = "decision models need langchain-core 1.8 or later: pip install -U langchain-core"
@@ -70,7 +71,7 @@ class DecisionJudge(ChatJudge):
     """
 
     def __init__(
-        self, model: Any, claims: JudgeLike = "lexical", *, language: str = "en", **options: Unpack[JudgeKeywords]
+        self, model: Any, claims: Any = "lexical", *, language: str = "en", **options: Unpack[JudgeKeywords]
     ) -> None:
         for name in sorted(_ABOUT_TEXT & options.keys()):
             raise InvalidOptionError(f"DecisionJudge has no option {name!r}: its model writes no text", param=name)
@@ -78,7 +79,7 @@ class DecisionJudge(ChatJudge):
             model = _imported(model, base_url=options.pop("base_url", None), api_key=options.pop("api_key", None))
         options |= {"calls": "compact", "structured": False}
         super().__init__(_sender_of(model), language=language, **options)
-        (self.claims,) = judges_of(claims, language=language)
+        self.claims = _claims_judge(claims, language)
         questions = crc32(repr(_texts()).encode())
         self._identity = f"{self.fingerprint};questions={questions:08x};claims={self.claims.fingerprint}"
         self.fingerprint = self._identity if self.fingerprint and self.claims.fingerprint else None
@@ -272,6 +273,13 @@ class _Sender(Runnable[Any, Any]):
             raise JudgeReplyError(f"{self.model}: {type(response).__name__} is of another version of langchain-core")
         usage = {name: number for name, number in dict(response.usage or {}).items() if number}
         return SimpleNamespace(content=response.model_dump_json(), usage_metadata=usage)
+
+
+def _claims_judge(given: Any, language: str) -> Judge:
+    if isinstance(given, str) and given == "lexical":
+        return LexicalJudge(language=language)
+    is_judge = not isinstance(given, str) and isinstance(given, AnswersQuestions)
+    return as_judge(given) if is_judge else ChatJudge(given, language=language)
 
 
 def _forms_of(model: Any) -> ModuleType:

@@ -11,10 +11,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge
+from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.question import Claims, Finding, Outcome, Question, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingExtraError
-from mlflow_ragmetrics.judges.resolve import as_judge
 
 _ENTAILMENT: Final = re.compile(r"entail|support|consistent|true|yes", re.IGNORECASE)
 _CONTRADICTION: Final = re.compile(r"contradict|refute", re.IGNORECASE)

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
-from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, take_over
+from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, shown
-from mlflow_ragmetrics.core.question import Outcome, Question
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
-_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(:\S+)?")
-DECISIONS = re.compile(r"langchain_(?:core|openai)\.decisions\b")
-"""The modules with decision models and their kinds of questions."""
 JudgeLike = Union[str, Judge, Any]
 
 
@@ -60,10 +56,12 @@ def judges_of(
 def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
     if isinstance(judge, str) and judge == "lexical":
         return _lexical(language)
-    is_uri = isinstance(judge, str) and (_URI.match(judge) is not None or judge == "databricks")
     if not isinstance(judge, str) and isinstance(judge, AnswersQuestions):
         return as_judge(judge)
-    if is_uri or isinstance(judge, _ChatModel) or _is_decision_model(judge):
+    from mlflow_ragmetrics.judges.chat.capabilities import is_decision_model
+
+    is_uri = isinstance(judge, str) and (_URI.match(judge) is not None or judge == "databricks")
+    if is_uri or isinstance(judge, _ChatModel) or is_decision_model(judge):
         return model_judge(judge, language=language, **options)
     message = (
         f'judge={redact(shown(judge))} is not a judge; give "lexical", a model URI such as "openai:/gpt-4o-mini", '
@@ -74,23 +72,15 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
 
 def model_judge(model: Any, **options: Any) -> Judge:
     """The judge that a language model makes: a decision model, or else a chat model; ``calls`` is for chat models."""
-    if _is_decision_model(model):
+    from mlflow_ragmetrics.judges.chat.capabilities import is_decision_model
+
+    if is_decision_model(model):
         from mlflow_ragmetrics.judges.decision import DecisionJudge
 
         return DecisionJudge(model, **{name: value for name, value in options.items() if name != "calls"})
     from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 
     return ChatJudge(model, **options)
-
-
-def _is_decision_model(model: Any) -> bool:
-    """Whether it is a decision model, alone or in a binding or fallbacks, or the dotted path to one."""
-    if isinstance(model, str):
-        return _DOTTED.fullmatch(model) is not None
-    inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
-    if inner is not None and type(model).__module__.startswith("langchain_core.runnables"):
-        return _is_decision_model(inner)
-    return any(DECISIONS.match(kind.__module__) for kind in type(model).__mro__)
 
 
 @lru_cache(maxsize=4)
@@ -137,18 +127,3 @@ class Panel:
     def __repr__(self) -> str:
         names = ", ".join(judge.name for judge in self.judges)
         return f"{type(self).__name__}({names}, aggregate={self.aggregate!r})"
-
-
-def as_judge(given: AnswersQuestions) -> Judge:
-    """``given`` itself where it is a whole ``Judge``; else a judge that has what it has, and the defaults."""
-    return given if isinstance(given, Judge) else _AdaptedJudge(given)
-
-
-class _AdaptedJudge(Judge):
-    def __init__(self, given: AnswersQuestions) -> None:
-        self.name = given.name
-        self._given = given
-        take_over(self, given, ("local", "fingerprint", "usage", "calls"))
-
-    def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
-        return self._given.answer(questions)

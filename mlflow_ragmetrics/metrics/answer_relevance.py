@@ -17,7 +17,11 @@ def graded(question: Grade, states: States) -> Steps[Score]:
     return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))
 
 
-@metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_relevance",))
+@metric(
+    scaled=True,
+    source="RAG Answer Evaluation Framework (white paper)",
+    aliases=("rag_relevance", "answer_relevancy", "response_relevancy", "relevance_to_query"),
+)
 def answer_relevance(
     question: str, answer: str, reference: str | None = None, *, indistinct: Indistinct = "rules"
 ) -> Steps[Score]:

@@ -13,7 +13,17 @@ from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
-@metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_precision",))
+@metric(
+    scaled=True,
+    source="RAG Answer Evaluation Framework (white paper)",
+    aliases=(
+        "rag_precision",
+        "contextual_precision",
+        "llm_context_precision_with_reference",
+        "llm_context_precision_without_reference",
+        "retrieval_relevance",
+    ),
+)
 def chunk_precision(
     answer: str,
     reference: str | None = None,

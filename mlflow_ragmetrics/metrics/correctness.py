@@ -10,7 +10,7 @@ from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.non_answers import Indistinct, states_of
 
 
-@metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_correctness",))
+@metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_correctness", "g_eval"))
 def correctness(
     answer: str, reference: str, question: str | None = None, *, indistinct: Indistinct = "rules"
 ) -> Steps[Score]:

@@ -20,7 +20,11 @@ from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
-@metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_faithfulness",))
+@metric(
+    scaled=True,
+    source="RAG Answer Evaluation Framework (white paper)",
+    aliases=("rag_faithfulness", "response_groundedness", "retrieval_groundedness"),
+)
 def faithfulness(
     answer: str,
     question: str | None = None,

@@ -54,7 +54,7 @@ def _of_first_ranks(measure: Callable[[Match, int], Measured]) -> Callable[..., 
     return named_as(measure, score)
 
 
-@metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_recall_evaluator",))
+@metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_recall_evaluator", "id_based_context_recall"))
 @_of_documents
 def context_recall(match: Match) -> Measured:
     """Share of the relevant documents that were retrieved.
@@ -78,7 +78,9 @@ def context_recall(match: Match) -> Measured:
     return value, _reason("recall", match)
 
 
-@metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_precision_evaluator",))
+@metric(
+    source="Manning, Raghavan and Schütze (2008)", aliases=("context_precision_evaluator", "id_based_context_precision")
+)
 @_of_documents
 def context_precision(match: Match) -> Measured:
     """Share of the retrieved documents that are relevant.

@@ -34,9 +34,9 @@ class Cause:
     rows: int
     keys: tuple[str, ...]
 
-    def line(self, total: int, said: str | None = None) -> Text:
-        """The cause in one line; ``total`` is the number of all rows, ``said`` stands in place of the text."""
-        return say("marks.failed", n=self.rows, total=total, keys=", ".join(self.keys), cause=said or self.text)
+    def line(self, total: int) -> Text:
+        """The cause in one line; ``total`` is the number of all rows."""
+        return say("marks.failed", n=self.rows, total=total, keys=", ".join(self.keys), cause=self.text)
 
 
 class Failures:
@@ -113,11 +113,12 @@ def equal_lines(equal: Sequence[Sequence[str]], language: str = "en") -> list[st
 
 
 def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, language: str = "en") -> list[str]:
-    """Why the evaluation of so many ``rows`` is ``incomplete``, where it is, and what failed."""
+    """Why the evaluation of so many ``rows`` is ``incomplete``, where it is, and what else failed."""
     lines = [] if incomplete is None else [say("marks.incomplete", why=incomplete)]
-    for cause in causes:
-        known = incomplete is not None and (cause.text in incomplete or incomplete in cause.text)
-        lines.append(cause.line(rows, say("marks.above") if known else None))
+    known = incomplete or ""
+    lines += [
+        cause.line(rows) for cause in causes if not known or (cause.text not in known and known not in cause.text)
+    ]
     return [render(line, language) for line in lines]
 
 
@@ -130,10 +131,6 @@ def count_lines(keys: Sequence[str], figures: Mapping[str, float], rows: int, la
         for count in sorted({each for each in counts.values() if each}, reverse=True):
             named = ", ".join(key for key in keys if counts[key] == count)
             lines.append(say(f"marks.{name}", n=count, total=rows, keys=named))
-    short = {key: int(figures.get(f"{key}/n_measured", 0)) for key in keys}
-    parts = ", ".join(f"{key} {count}" for key, count in short.items() if count < rows)
-    if parts:
-        lines.append(say("marks.measured", total=rows, parts=parts))
     return [render(line, language) for line in lines]
 
 

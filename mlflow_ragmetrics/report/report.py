@@ -224,7 +224,10 @@ class Report:
     @property
     def judged_by(self) -> list[str]:
         """Who judged, and how far that can be trusted; nothing where no judge was asked."""
-        return judge_lines(self.totals.failures.asked, self.description.get("judge", []), self._language)
+        failures = self.totals.failures
+        return judge_lines(
+            failures.asked and failures.silence is None, self.description.get("judge", []), self._language
+        )
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
         """The ``count`` worst rows: by ``key``, else by the composite, else by the worst of each row's scores.

@@ -40,7 +40,7 @@ def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
     names = list(dict.fromkeys(name for _, name, _ in given))
     if not names:
         raise InvalidDataError("the traces carry no feedback by people; label some of them in MLflow's UI first")
-    own = [name for name in (key, f"1_{key}", f"2_{key}", f"rag_{key}") if name in names]
+    own = [name for name in (key, f"rag_{key}") if name in names]
     wanted = own[0] if own else names[0]
     if not own and len(names) > 1:
         message = f"people's feedback on the traces is named {', '.join(names)}; name one of them {key}, as the metric"

@@ -324,8 +324,8 @@ def _mapping(record: Any) -> Mapping[Any, Any]:
 
 def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
     """The entries that are not fields; those of a ``metadata`` mapping stand beside the others."""
-    nested = mapping_of(rest.get("metadata"))
-    if nested:
+    nested = rest.get("metadata")
+    if nested is not None and (nested := mapping_of(nested)):
         rest = {**nested, **{name: value for name, value in rest.items() if name != "metadata"}}
     return {str(name): value for name, value in rest.items()}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.files import extension_of, read_file
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.row_groups import SESSION, Groups, table_groups
-from mlflow_ragmetrics.rows.tables import BETTER, DIAGNOSIS, SCORE_COLUMNS, score_keys, typed
+from mlflow_ragmetrics.rows.tables import BETTER, DIAGNOSIS, SCORE_COLUMNS, items_frame, rows_frame, score_keys, typed
 from mlflow_ragmetrics.rows.trace_records import experiment_named
 from mlflow_ragmetrics.rows.values import is_missing
 
@@ -151,13 +152,30 @@ def _from_run(run: Run) -> Results:
     run_id = run.info.run_id
     try:
         texts = {name: artifacts.load_text(f"runs:/{run_id}/{name}") for name in (_ROWS, _ITEMS, _SUITE)}
-    except (MlflowException, OSError) as error:
-        message = f"run {run.info.run_name} ({run_id}) has no {_ROWS}; compare runs that ragmetrics evaluated"
-        raise InvalidDataError(message) from error
+    except (MlflowException, OSError):
+        return _from_traces(run)
     about = json.loads(texts[_SUITE])
     parts = about.get("parts", {})
     table, items = (_table(run_id, name, texts[name], parts.get(name, 0)) for name in (_ROWS, _ITEMS))
     return Results(run.info.run_name or run_id, table, items, about.get("suite", about), run_id)
+
+
+def _from_traces(run: Run) -> Results:
+    """The rows of a run that has no tables, from the scores on its traces."""
+    from mlflow import artifacts
+    from mlflow.exceptions import MlflowException
+
+    from mlflow_ragmetrics.rows.trace_scores import rows_of_traces
+
+    rows, name = rows_of_traces(run), str(run.info.run_name or run.info.run_id)
+    if not rows:
+        message = f"run {name} ({run.info.run_id}) has neither {_ROWS} nor traces with scores of this package"
+        raise InvalidDataError(f"{message}; evaluate its rows, or pass rm.scorers(…) to mlflow.genai.evaluate")
+    judges = sorted({score.judge for row in rows for score in row.scores.values() if score.judge is not None})
+    description: dict[str, Any] = {"judge": judges}
+    with suppress(MlflowException, OSError):
+        description |= artifacts.load_dict(f"runs:/{run.info.run_id}/{_SUITE}")["suite"]
+    return Results(name, rows_frame(rows), items_frame(rows), description, run.info.run_id)
 
 
 def _table(run_id: str, name: str, head: str, parts: int) -> pd.DataFrame:

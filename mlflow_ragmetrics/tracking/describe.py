@@ -16,6 +16,7 @@ from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.core.score import DOUBTS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.rows import digest
+from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.writer import reason_of
 
 if TYPE_CHECKING:
@@ -101,12 +102,17 @@ def cause_figure(cause: str) -> str:
     return f"{DIAGNOSIS}/n_{cause.replace(' ', '_')}"
 
 
-_LOGGED = {"mean", "ci_low", "ci_high", "n_scored", "pass_rate", "n_groups", "design_effect"}
-_LOGGED |= {"true_mean", "true_low", "true_high", "n_labelled"}
-_LOGGED |= {"n_sessions", *(f"session_{name}" for name in ("pass_rate", "ci_low", "ci_high", "first_failure"))}
-_MARKS = {"n_error", "n_sessions_unmeasured", "n_no_context", "n_partial", "n_fewer_judges", "few_groups"}
-_MARKS |= {*DOUBTS.values()}
+_SHOWN_OTHERWISE = ("correctness", "context_sufficiency")  # MLflow's judges, whose values its pages show as yes and no
+_MARKS = {"n_error", "n_no_context", "n_partial", "n_fewer_judges", "few_groups", *DOUBTS.values()}
 _STATES = ("n_scored", "n_skipped", "n_error")
+
+
+def mlflow_name(name: str) -> str:
+    """The name in MLflow of a metric, or of a figure such as ``correctness/mean``: in all doors the same.
+
+    It is ``name``, or ``rag_<name>`` for a metric that MLflow's pages show in their own way.
+    """
+    return f"rag_{name}" if name.partition("/")[0] in _SHOWN_OTHERWISE else name
 
 
 def figures_of(report: Measured) -> dict[str, float]:
@@ -116,27 +122,30 @@ def figures_of(report: Measured) -> dict[str, float]:
 
 
 def run_metrics_of(report: Measured) -> dict[str, float]:
-    """Those of the figures that are logged as MLflow metrics, so that a run's page can be read.
+    """The figures that are logged as MLflow metrics, by their names there, in the order of its columns.
 
-    Of each key ``mean``, ``ci_low``, ``ci_high``, ``n_scored`` and, where there is one, ``pass_rate``; where they say
-    that something is missing, the marks ``n_error``, ``n_no_context``, ``n_unclaimed``, ``n_unquoted``,
-    ``n_assumed``, ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``n_partial`` and ``coverage``;
-    ``<composite>_1to5/mean``; what groups, sessions and labels add; the figures of retrieval under their own names,
-    ``diagnosis/*`` and ``usage/*``. The rest is in the artifact ``rag_figures.json``.
+    Those of composites come first. Of each key ``mean`` and, if there is a threshold, ``pass_rate``;
+    ``<composite>_1to5/mean``; the figures of retrieval under their own names; and the marks that are not 0:
+    ``n_measured`` if not all rows were measured, ``n_error``, ``n_no_context``, ``n_non_answers``, ``n_unclaimed``,
+    ``n_unquoted``, ``n_fewer_judges``, ``few_groups``, ``diagnosis/*``, and a composite's ``n_partial`` and a
+    ``coverage`` below 1. All figures are in the artifact ``rag_figures.json``.
     """
     figures = figures_of(report)
-    return {name: value for name, value in figures.items() if _is_logged(name, value, figures)}
+    logged = [name for name, value in figures.items() if _is_logged(name, value, figures)]
+    logged.sort(key=lambda name: f"{name.partition('/')[0].removesuffix('_1to5')}/coverage" not in figures)
+    return {mlflow_name(name): figures[name] for name in logged}
 
 
 def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     key, _, figure = name.partition("/")
-    if not figure or key in ("usage", "repeat", DIAGNOSIS) or figure in ("repeat_sd", "flip_rate"):
-        return True
-    if key.endswith("_1to5") and f"{key}/n_scored" not in figures:
-        return f"{key.removesuffix('_1to5')}/coverage" in figures
+    own = key.removesuffix("_1to5")
+    if own != key and f"{key}/n_scored" not in figures:
+        return f"{own}/coverage" in figures
     if figure == "n_measured":
         return value < sum(figures.get(f"{key}/{name}", 0.0) for name in _STATES)
-    return figure in _LOGGED or (figure in _MARKS and value != 0) or (figure == "coverage" and value < 1)
+    if figure in _MARKS or key == DIAGNOSIS:
+        return value != 0
+    return figure in ("", "mean", "pass_rate") or (figure == "coverage" and value < 1)
 
 
 def description_of(report: Loggable, data_digest: str, questions_digest: str) -> dict[str, Any]:
@@ -169,16 +178,16 @@ def questions_digest(rows: Sequence[Row]) -> str:
     return digest(sorted(digest([_asked(row.sample)]) for row in rows))
 
 
-def dataset_input(rows: Sequence[Row], known: str, experiment_id: str, name: str | None = None) -> DatasetInput:
+def dataset_input(rows: Sequence[Row], known: str, experiment_id: str, name: str = "") -> DatasetInput:
     """The dataset of these questions as the input of a run: two versions that answer the same share it.
 
-    ``known`` is their digest. Where MLflow keeps evaluation datasets (3.4 and later, on a database), it is one of the
-    experiment, made when these questions are seen for the first time; elsewhere, beyond 20,000 rows and for rows
-    without questions it is named only. ``name`` is by default how many questions there are.
+    ``known`` is their digest. Where MLflow keeps evaluation datasets (on a database), it is one of the experiment, made
+    when these questions are seen for the first time; elsewhere, beyond 20,000 rows and for rows without questions it is
+    named only. ``name`` is by default how many questions there are.
     """
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    name = name or f"{len(rows)} questions"
+    name = name or counted(len(rows), "question")
     is_kept = len(rows) <= _MOST_RECORDS and any(row.sample.question is not None for row in rows)
     dataset = _evaluation_dataset(rows, experiment_id, name, known) if is_kept else None
     if dataset is None:
@@ -192,20 +201,19 @@ def _evaluation_dataset(rows: Sequence[Row], experiment_id: str, name: str, know
     import mlflow
     from mlflow.entities import Dataset
     from mlflow.exceptions import MlflowException
+    from mlflow.genai.datasets import create_dataset, search_datasets
 
     if mlflow.get_tracking_uri().startswith("databricks"):  # there they are tables of Unity Catalog
         return None
     try:
-        from mlflow.genai.datasets import create_dataset, search_datasets
-
         found = search_datasets(experiment_ids=[experiment_id], filter_string=f"tags.{_TAG} = '{known}'")
-    except (ImportError, AttributeError, NotImplementedError, MlflowException):
+    except (NotImplementedError, MlflowException):
         return None
     records = {as_json(record["inputs"]): record for record in map(_record, (row.sample for row in rows))}
     try:
         made = min(found, key=lambda each: (each.created_time, each.dataset_id), default=None)
         if made is None:
-            made = create_dataset(name=f"{name} {known[:8]}", experiment_id=experiment_id, tags={_TAG: known})
+            made = create_dataset(name=name, experiment_id=experiment_id, tags={_TAG: known})
         if json.loads(made.profile or "{}").get("num_records", 0) < len(records):
             missing = iter(records.values())
             while batch := list(islice(missing, _PER_REQUEST)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.core.document import escaped
@@ -14,7 +13,8 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
+from mlflow_ragmetrics.rows.tables import BETTER
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed, mlflow_name
 from mlflow_ragmetrics.tracking.writer import explained, few_attempts
 
 if TYPE_CHECKING:
@@ -27,35 +27,32 @@ class TraceAbsentError(RagMetricsError):
 
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
 _ABSENT = "RESOURCE_DOES_NOT_EXIST"
-_MLFLOWS = ("correctness", "context_sufficiency")  # names of MLflow's judges, which it shows as yes and no
+_DIGITS = 4
 
 
-def feedback_of(
-    key: str, score: Score, run_id: str | None = None, *, name: str | None = None, required: bool = False
-) -> Feedback:
+def feedback_of(key: str, score: Score, run_id: str | None = None, *, required: bool = False) -> Feedback:
     """``score`` as feedback of ``run_id``: the ``label`` in its details, or else the raw value; the reason as Markdown,
     and claims as JSON in the metadata.
 
-    Its name is ``name``, else ``key``, which the metadata have as well. A score that was not measured has the value
-    ``None`` and the rationale ``"not measured: …"``, with the cause and the value that a rule gave, since MLflow takes
-    the mean of all values. With ``required``, and if MLflow takes no feedback without a value, it has the error
-    ``NOT_MEASURED`` too. A score in error has the error. The value is never NaN: one NaN makes all traces of an
-    experiment unreadable.
+    Its name is ``mlflow_name(key)``. The value has four digits, the metadata have all of them. A score that was not
+    measured has the value ``None`` and the rationale ``"not measured: …"``, with the cause and the value that a rule
+    gave, since MLflow takes the mean of all values. With ``required`` it has the error ``NOT_MEASURED`` too. A score in
+    error has the error. The value is never NaN: one NaN makes all traces of an experiment unreadable.
     """
     from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 
     why, error = rationale(score), None
-    value = None if score.measurement is None else round(score.measurement, 12)  # 0.08571, not 0.08571000000000001
+    value = None if score.measurement is None else round(score.measurement, _DIGITS)
     if score.status == "error":
         code, _, message = plain_text(score.error or f"Error: {score.reason}").partition(": ")
         error = AssessmentError(error_code=code, error_message=message or code)
     elif not score.measured:
         cause = plain_text(f"not measured: {score.cause}")
         why = cause if cause.endswith(score.reason) else f"{escaped(cause)}. {why}"
-        if required or not _takes_no_value():
+        if required:
             error = AssessmentError(error_code="NOT_MEASURED", error_message=cause)
     return Feedback(
-        name=name or key,
+        name=mlflow_name(key),
         value=score.details.get("label", value),
         error=error,
         rationale=why or None,
@@ -63,11 +60,7 @@ def feedback_of(
             source_type="CODE" if score.judge in (None, LexicalJudge.name) else "LLM_JUDGE",
             source_id=score.judge or key,
         ),
-        metadata={
-            **_metadata(score),
-            **({"ragmetrics.key": key} if name not in (None, key) else {}),
-            **({} if run_id is None else {SOURCE_RUN: run_id}),
-        },
+        metadata=_metadata(key, score) | ({} if run_id is None else {SOURCE_RUN: run_id}),
     )
 
 
@@ -145,36 +138,20 @@ def _assessment_id(trace_id: str, identity: str) -> str:
     return f"a-{hashlib.sha256(f'{trace_id} {identity}'.encode()).hexdigest()[:32]}"
 
 
-@lru_cache(maxsize=1)
-def _takes_no_value() -> bool:
-    from mlflow.entities import Feedback
-    from mlflow.exceptions import MlflowException
-
-    try:
-        Feedback(name="probe", value=None)
-    except MlflowException:
-        return False
-    return True
-
-
 def assessments_of(
     row: Row, run_id: str, trace_id: str, span_id: str, diagnosis: Diagnosed | None = None
 ) -> list[Assessment]:
     """The scores of ``row`` as feedback, its ``diagnosis``, and its reference as expectation, for a new trace.
 
-    They are named by their keys, or ``rag_<key>`` if MLflow has a judge of that name. All have the same time: MLflow
-    then shows them in this order. Their ids depend on trace and run, so a store that receives the trace twice has them
-    once.
+    Composites come first, and all have the same time: MLflow then shows them in this order. Their ids depend on trace
+    and run, so a store that receives the trace twice has them once.
     """
     from mlflow.entities import AssessmentSource, Expectation
 
-    found: list[Assessment] = [
-        feedback_of(key, score, run_id, name=f"rag_{key}" if key in _MLFLOWS else key)
-        for key, score in row.scores.items()
-    ]
+    scores = sorted(row.scores.items(), key=lambda each: "coverage" not in each[1].details)
+    found: list[Assessment] = [feedback_of(key, score, run_id) for key, score in scores]
     if diagnosis is not None:
         found.append(diagnosis_feedback(diagnosis, run_id))
-    found.sort(key=lambda each: each.name)
     if row.sample.reference is not None:
         source = AssessmentSource(source_type="HUMAN", source_id="dataset")
         value = plain_text(row.sample.reference)
@@ -187,10 +164,14 @@ def assessments_of(
     return found
 
 
-def _metadata(score: Score) -> dict[str, str]:
+def _metadata(key: str, score: Score) -> dict[str, str]:
     items = [{**vars(item), "evidence": list(map(vars, item.evidence))} for item in score.items]
     entries = {
+        "ragmetrics.key": key,
         "ragmetrics.status": score.status,
+        "ragmetrics.value": score.value,
+        "ragmetrics.better": BETTER.get(score.higher_is_better),
+        "ragmetrics.reason": plain_text(score.reason) or None,
         "ragmetrics.scaled": score.scaled,
         "ragmetrics.passed": score.passed,
         "ragmetrics.threshold": score.threshold,

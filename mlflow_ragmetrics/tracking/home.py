@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,14 @@ def resolved_store(uri: str) -> str:
     return uri if "://" in uri else str(Path(uri.removeprefix("file:")).absolute())
 
 
+def unused_name(client: MlflowClient, experiment_id: str, name: str) -> str:
+    """``name``, with a number if a run of the experiment has it already."""
+    quoted = name.replace("'", "''")
+    alike = client.search_runs([experiment_id], f"attributes.run_name LIKE '{quoted}%'", max_results=1000)
+    taken = {run.info.run_name for run in alike}
+    return next(each for each in chain([name], (f"{name} ({number})" for number in count(2))) if each not in taken)
+
+
 def new_run(name: str, creation_id: str, *, home: Home | None = None) -> str:
     """The id of a new run in the active experiment. It stays open until it is ended, and is active in no thread.
 
@@ -62,7 +71,7 @@ def new_run(name: str, creation_id: str, *, home: Home | None = None) -> str:
         experiment = _experiment(client, home)
         if not client.search_runs([experiment], created):
             tags = resolve_tags({_CREATION_TAG: creation_id, WRITER_TAG: this_process()})
-            client.create_run(experiment, run_name=name, tags=tags)
+            client.create_run(experiment, run_name=unused_name(client, experiment, name), tags=tags)
         found = [
             (STATUS_TAG not in run.data.tags, run.info.start_time, run.info.run_id)
             for run in client.search_runs([experiment], created)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure, mlflow_name
 from mlflow_ragmetrics.tracking.outbox import Lines
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class LiveFigures:
     @property
     def means(self) -> dict[str, float]:
         """``<key>/mean`` so far."""
-        return {f"{key}/mean": total / count for key, (total, count) in self._sums.items()}
+        return {mlflow_name(f"{key}/mean"): total / count for key, (total, count) in self._sums.items()}
 
     def _add(self, key: str, value: float) -> None:
         total, count = self._sums.get(key, (0.0, 0))
@@ -110,4 +110,4 @@ class LiveFigures:
                 found |= {key: score.measurement, f"{key}/mean": total / count, f"{key}/rolling_mean": mean}
         found |= self._marks.figures
         self.step += 1
-        return [Metric(name, value, time_ms, self.step - 1) for name, value in found.items()]
+        return [Metric(mlflow_name(name), value, time_ms, self.step - 1) for name, value in found.items()]

@@ -75,7 +75,7 @@ class LiveWriter:
             with explained(run_id):
                 writer = RunWriter(run_id, self._home.uri)
                 if self._outbox.run(self._number, "figures") is None:
-                    writer.params(self._service.description)
+                    writer.suite(self._service.description)
                     self._take_rows_of_others(writer)
                 while waiting := self._outbox.answers(self._number, measured=False):
                     self._measure(writer, waiting)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.safe_text import as_json, redact
+from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.describe import (
     Loggable,
     dataset_input,
@@ -18,7 +18,8 @@ from mlflow_ragmetrics.tracking.describe import (
     package_version,
     run_metrics_of,
 )
-from mlflow_ragmetrics.tracking.run import COMPLETE, WRITING, alone_in, run_link, status_of, target_run
+from mlflow_ragmetrics.tracking.home import unused_name
+from mlflow_ragmetrics.tracking.run import COMPLETE, WRITING, alone_in, new_target, run_link, status_of, target_run
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
@@ -83,12 +84,16 @@ def log_report(
     from mlflow.entities import LoggedModelInput
 
     model = model_id or mlflow.get_active_model_id()
-    with target_run(run_id, run_name or _run_name(report, model)) as target, alone_in(target) as info:
+    name = dataset if isinstance(dataset, str) else "" if report.source is None else Path(report.source).stem
+    described = {"suite": report.description.get("suite"), "judge": report.description.get("judge")}
+    described |= {"data": name, "version": _version(model)}
+    is_new = run_id is None and not run_name and mlflow.active_run() is None
+    run_name = _run_name(described, len(report.rows)) if is_new else run_name
+    with target_run(run_id, run_name) as target, alone_in(target) as info:
         writer = RunWriter(target)
         writer.tags({"ragmetrics.version": package_version(), STATUS_TAG: WRITING, WRITER_TAG: this_process()})
         about_rows = description_of(report, data_digest, questions_digest)
-        writer.params({**about_rows, **(params or {})})
-        name = dataset if isinstance(dataset, str) else None
+        writer.params({**described, **(params or {})})
         datasets = [dataset_input(report.rows, questions_digest, info.experiment_id, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
         parts = write_tables(writer, {ROWS: report.table, CLAIMS: report.items, **(tables or {})})
@@ -117,23 +122,31 @@ def _takes_datasets_of_metrics() -> bool:
     return not is_local_uri(mlflow.get_tracking_uri())  # type: ignore[no-untyped-call]
 
 
-def _run_name(report: Loggable, model: str | None) -> str:
-    """Data, version, suite and judge: ``answers · white_paper · lexical``, ``answers · my-chain · rag · gpt-4o-mini``.
-
-    A suite without a name is not named where data or version are.
-    """
+def _version(model: str | None) -> str:
     import mlflow
 
-    about = report.description
-    data = "" if report.source is None else Path(report.source).stem
-    suite = str(about.get("suite", ""))
-    version = ""
     with suppress(*write_errors()):  # where the store is away, the run says so
-        version = "" if model is None else str(mlflow.get_logged_model(model).name)
-    judges = about.get("judge", [])
+        return "" if model is None else str(mlflow.get_logged_model(model).name)
+    return ""
+
+
+def _run_name(described: Mapping[str, Any], rows: int) -> str:
+    """Data, version, suite and judge: ``answers · white_paper · lexical``, ``answers · my-chain · rag · gpt-4o-mini``.
+
+    A suite without a name is not named. Without data and version, the number of rows is.
+    """
+    import mlflow
+    from mlflow.tracking.fluent import _get_experiment_id
+
+    judges = described["judge"] or ()
     judge = ", ".join(str(each).rpartition("/")[2] for each in ([judges] if isinstance(judges, str) else judges))
-    named = (data, version, "" if suite == "custom" and (data or version) else suite, judge)
-    return redact(" · ".join(dict.fromkeys(each for each in named if each)))[:250]
+    about = [described["data"], described["version"]]
+    about = about if any(about) else [counted(rows, "row")]
+    suite = described["suite"] if described["suite"] != "custom" else ""
+    name = redact(" · ".join(dict.fromkeys(each for each in (*about, suite, judge) if each)))[:240]
+    with suppress(*write_errors()):
+        return unused_name(mlflow.MlflowClient(), str(_get_experiment_id()), name)
+    return name
 
 
 def _own_files(report: Loggable, suite: Mapping[str, Any], parts: Mapping[str, int]) -> dict[str, Content]:
@@ -141,37 +154,37 @@ def _own_files(report: Loggable, suite: Mapping[str, Any], parts: Mapping[str, i
     return {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about, indent=2))}
 
 
-@dataclass(frozen=True)
-class Findings:
-    """Artifacts by file name, run metrics and params by name; ``status`` is that of the run, ``None``: as it was."""
-
-    texts: Mapping[str, str] = field(default_factory=dict)
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    plots: Mapping[str, Figure | None] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    params: Mapping[str, Any] = field(default_factory=dict)
-    status: str | None = None
-
-
-def log_findings(findings: Findings, run_id: str | None, run_name: str | None) -> str:
+def log_findings(
+    run_id: str | None,
+    run_name: str | None,
+    *,
+    texts: Mapping[str, Content] | None = None,
+    tables: Mapping[str, pd.DataFrame] | None = None,
+    plots: Mapping[str, Figure | None] | None = None,
+    metrics: Mapping[str, float] | None = None,
+    params: Mapping[str, Any] | None = None,
+    status: str | None = None,
+    own: bool = False,
+) -> str:
     """Write a comparison, a calibration or the like into the run ``run_id``, else the active run, else a new one.
 
-    Returns the run's id. Artifacts of the same name are replaced. A ``RagMetricsError`` says why something could not be
-    written.
+    With ``own`` it is a new one, nested in the active run. Returns the run's id. ``texts``, ``tables`` and ``plots``
+    are artifacts by file name; those of the same name are replaced. ``status`` is that of the run, by default as it
+    was. A ``RagMetricsError`` says why something could not be written.
     """
     files: dict[str, Content] = {
-        **findings.texts,
-        **{name: table_json(table) for name, table in findings.tables.items()},
-        **{name: figure.savefig for name, figure in findings.plots.items() if figure is not None},
+        **(texts or {}),
+        **{name: table_json(table) for name, table in (tables or {}).items()},
+        **{name: figure.savefig for name, figure in (plots or {}).items() if figure is not None},
     }
-    with target_run(run_id, run_name) as target:
+    with new_target(run_name) if own and run_id is None else target_run(run_id, run_name) as target:
         writer = RunWriter(target)
-        writer.files(files, tables=list(findings.tables))
-        writer.params(findings.params)
-        writer.figures(findings.metrics)
+        writer.files(files, tables=list(tables or ()))
+        writer.params(params or {})
+        writer.figures(metrics or {})
         is_new = writer.present_tags().get(STATUS_TAG) == WRITING
-        if findings.status is not None or is_new:
-            writer.tags({STATUS_TAG: findings.status or COMPLETE})
+        if status is not None or is_new:
+            writer.tags({STATUS_TAG: status or (f"{COMPLETE}: no rows" if own else COMPLETE)})
     return target
 
 

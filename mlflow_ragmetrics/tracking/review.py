@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.tracking.describe import mlflow_name
 from mlflow_ragmetrics.tracking.traces import row_traces
 from mlflow_ragmetrics.tracking.writer import explained
 
@@ -41,14 +42,16 @@ def queue_for_review(
 ) -> ReviewQueue:
     """Put the traces of ``rows`` (as ``rows_to_label`` gives them) of a run into a review queue about ``key``.
 
-    The queue asks one question, a label schema named ``key``; a schema or queue of that name that is there is used. On
-    each trace a tag says that it waits. Where MLflow has no queues (before 3.14, or in a store of files), the tag is
-    all, and people add feedback named ``key`` on MLflow's trace page. ``InvalidDataError`` where no row has a trace,
-    ``InvalidOptionError`` where the schema asks for other answers, ``RagMetricsError`` where the store fails.
+    The queue asks one question, a label schema named as the metric's feedback; a schema or queue of that name that is
+    there is used. On each trace a tag says that it waits. Where MLflow has no queues (before 3.14, or in a store of
+    files), the tag is all, and people add feedback of that name on MLflow's trace page. ``InvalidDataError`` where no
+    row has a trace, ``InvalidOptionError`` where the schema asks for other answers, ``RagMetricsError`` where the store
+    fails.
     """
     import mlflow
 
     client = mlflow.MlflowClient()
+    key = mlflow_name(key)
     tag = f"ragmetrics.to_label.{key}"
     with explained(run_id):
         run = client.get_run(run_id)
@@ -90,7 +93,7 @@ def good_grade(run_id: str | None, key: str) -> float | None:
         return None
     for schema in schemas:
         low, high = (getattr(schema.input, name, None) for name in ("min_value", "max_value"))
-        if schema.name == key and low is not None and high is not None:
+        if schema.name == mlflow_name(key) and low is not None and high is not None:
             return float(low + 0.75 * (high - low))
     return None
 

@@ -109,19 +109,20 @@ def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
             if is_unfinished:
                 mlflow.MlflowClient().set_terminated(run_id, _ending(run_id))
     else:
-        with _new_run(run_name) as new:
+        with new_target(run_name) as new:
             yield new
 
 
 @contextmanager
-def _new_run(run_name: str | None) -> Iterator[str]:
+def new_target(run_name: str | None) -> Iterator[str]:
+    """Yield the id of a new run, nested in the active one; it ends as ``target_run`` says."""
     import mlflow
 
     tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
     run_id = None
     try:
         try:
-            run_id = str(mlflow.start_run(run_name=run_name, tags=tags).info.run_id)
+            run_id = str(mlflow.start_run(run_name=run_name, nested=True, tags=tags).info.run_id)
         except write_errors() as error:
             raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
         with _failure_noted(run_id):

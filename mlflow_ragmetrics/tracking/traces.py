@@ -27,7 +27,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.row_groups import SESSION
 from mlflow_ragmetrics.rows.trace_records import TRACE_TIMES, TRACES_TAG
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
+from mlflow_ragmetrics.tracking.describe import Diagnosed
 from mlflow_ragmetrics.tracking.feedback import (
     SOURCE_RUN,
     assessments_of,
@@ -60,7 +60,7 @@ def log_traces(
     A trace holds question, answer, retrieved chunks as a retriever span, the scores as feedback, the diagnosis (one of
     ``diagnoses`` for each row) and the reference as expectation. Its client request id is the sample's id, by which
     MLflow pairs the rows of two runs. Traces that an earlier call wrote for this run are replaced. A store that takes
-    no whole traces (MLflow before 3.4, Databricks) gets none and a warning.
+    no whole traces (Databricks) gets none and a warning.
     """
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
@@ -91,8 +91,8 @@ def log_traces(
 def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosed] = ()) -> list[str]:
     """Write the scores of ``rows`` onto the traces that they come from, in place of those that this run wrote before.
 
-    They are named by the metrics' keys, and the ``diagnoses``, one for each row, ``diagnosis``. Returns the traces'
-    ids. ``InvalidOptionError`` when no row comes from a trace.
+    They are named as in all doors, and the ``diagnoses``, one for each row, ``diagnosis``. Returns the traces' ids.
+    ``InvalidOptionError`` when no row comes from a trace.
     """
     import mlflow
 
@@ -103,11 +103,12 @@ def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosed
     client = mlflow.MlflowClient()
     found = {str(row.sample.metadata.get("trace_id")): each for row, each in zip(rows, diagnoses, strict=False)}
     for trace_id, row in traced.items():
-        for earlier in client.get_trace(trace_id).info.assessments:
-            if earlier.name in (*row.scores, DIAGNOSIS) and (earlier.metadata or {}).get(SOURCE_RUN) == run_id:
-                remove_assessment(trace_id, str(earlier.assessment_id))
         feedback = [feedback_of(key, score, run_id) for key, score in row.scores.items()]
         feedback += [diagnosis_feedback(found[trace_id], run_id)] if trace_id in found else []
+        for earlier in client.get_trace(trace_id).info.assessments:
+            is_ours = (earlier.metadata or {}).get(SOURCE_RUN) == run_id
+            if is_ours and earlier.name in [each.name for each in feedback]:
+                remove_assessment(trace_id, str(earlier.assessment_id))
         for each in feedback:
             _write_insistently(trace_id, each, f"{run_id} {each.name}")
     link_traces(list(traced), run_id)
@@ -129,13 +130,11 @@ _write_insistently = retry(
 
 
 def link_traces(ids: Sequence[str], run_id: str) -> None:
-    """Show these traces with the run, where this MLflow can."""
+    """Show these traces with the run."""
     from mlflow import MlflowClient
 
-    client = MlflowClient()
-    if hasattr(client, "link_traces_to_run"):
-        for batch in _batches(ids):
-            client.link_traces_to_run(trace_ids=batch, run_id=run_id)
+    for batch in _batches(ids):
+        MlflowClient().link_traces_to_run(trace_ids=batch, run_id=run_id)
 
 
 def written_traces(experiment_id: str, run_id: str) -> list[Trace]:
@@ -185,11 +184,10 @@ class _Target:
 def _write_all(rows: Sequence[Row], target: _Target) -> Iterator[list[str]]:
     """Write traces and yield their ids, batch by batch; a server gets several batches at a time."""
     import mlflow
-    from mlflow.tracing.client import TracingClient
 
     uri = mlflow.get_tracking_uri()
-    if uri.startswith("databricks") or not hasattr(TracingClient, "log_spans"):
-        raise NotImplementedError("whole traces need MLflow 3.4 and a server or database that is not Databricks")
+    if uri.startswith("databricks"):
+        raise NotImplementedError("whole traces need a server or database that is not Databricks")
     if not uri.startswith("http"):  # a database takes one writer at a time
         yield from (_write(batch, target) for batch in _batches(rows))
         return

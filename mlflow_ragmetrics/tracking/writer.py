@@ -94,6 +94,11 @@ class RunWriter:
         for start in range(0, len(fresh), _PARAMS_PER_BATCH):
             self._client.log_batch(self.run_id, params=fresh[start : start + _PARAMS_PER_BATCH], synchronous=True)
 
+    def suite(self, description: Mapping[str, Any]) -> None:
+        """Write the suite and the judge as params, and all of the suite's ``description`` as an artifact."""
+        self.params({name: description.get(name) for name in ("suite", "judge")})
+        self.files({SUITE: redact(as_json({"suite": description}, indent=2))})
+
     def inputs(self, datasets: Sequence[DatasetInput], models: Sequence[LoggedModelInput]) -> None:
         """Link datasets and models to the run."""
         if datasets or models:

@@ -20,6 +20,7 @@ import pytest
 
 from mlflow_ragmetrics.registry import all_metrics
 from mlflow_ragmetrics.selection import PRESETS
+from mlflow_ragmetrics.tracking.describe import mlflow_name
 from tests.adapters.doors import DOORS, Door, directly, suite_of
 
 __all__ = ["NAMES"]
@@ -31,8 +32,8 @@ def fault(door: Door, name: str) -> str | None:
     """What is wrong with a metric or preset through this door, in an experiment of its own."""
     mlflow.set_experiment(f"{name} by {door.__name__} {time.time()}")
     suite = suite_of(name)
-    means = [f"{key}/mean" for key in suite.keys]
-    expected = directly(suite)
+    means = [f"{mlflow_name(key)}/mean" for key in suite.keys]
+    expected = {mlflow_name(name): value for name, value in directly(suite).items()}
     try:
         found = door(suite)
     except Exception as error:

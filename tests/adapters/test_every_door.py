@@ -11,6 +11,7 @@ import pytest
 
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics
+from mlflow_ragmetrics.tracking.describe import mlflow_name
 from tests.adapters import door_table
 from tests.adapters.door_table import NAMES
 from tests.adapters.doors import DOORS, Door, directly, suite_of
@@ -34,7 +35,7 @@ def test_every_metric_has_the_same_mean_through_every_door(name: str, door: Door
     expected = {key: directly(suite).get(f"{key}/mean") for key in suite.keys}
     assert any(value is not None for value in expected.values())
     found = door(suite)
-    assert {key: found.get(f"{key}/mean") for key in suite.keys} == pytest.approx(expected)
+    assert {key: found.get(f"{mlflow_name(key)}/mean") for key in suite.keys} == pytest.approx(expected)
     assert "" not in found
     assert not any(name.endswith("/") for name in found)
 

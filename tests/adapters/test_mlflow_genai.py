@@ -117,9 +117,9 @@ def test_metadata_carries_the_claims_as_json(suite: rm.Suite) -> None:
 def test_many_scorers_share_the_work_of_a_row(suite: rm.Suite, judge: WordJudge) -> None:
     made = rm.scorers(suite)
     result = evaluate(rows(), made)
-    assert [scorer.name for scorer in made] == suite.keys
+    assert [scorer.name for scorer in made] == [suite.keys[-1], *suite.keys[:-1]]  # the composite first
     assert set(judge.asked.values()) == {1}
-    assert result.metrics["overall/mean"] == pytest.approx((0.5 + result.metrics["rouge1_f1/mean"]) / 2)
+    assert result.metrics["overall/mean"] == pytest.approx((0.5 + result.metrics["rouge1_f1/mean"]) / 2, abs=1e-4)
 
 
 def test_evaluating_again_asks_again(suite: rm.Suite, judge: WordJudge) -> None:
@@ -138,7 +138,7 @@ def test_never_nan_and_a_skipped_score_says_why(suite: rm.Suite) -> None:
     skipped = assessments(result)["rouge1_f1"][:2]
     assert [feedback.value for feedback in skipped] == [None, None]
     assert all(feedback.rationale.startswith("not measured: no reference. rouge needs") for feedback in skipped)
-    assert result.metrics["rouge1_f1/mean"] == pytest.approx(1 / 3)
+    assert result.metrics["rouge1_f1/mean"] == 0.3333
     assert len(mlflow.search_traces(run_id=result.run_id)) == 3
 
 
@@ -159,13 +159,14 @@ def test_intervals_counts_params_and_tables_go_to_the_run_afterwards(suite: rm.S
     result = evaluate(rows(), [made])
     made.log(result)
     run = mlflow.get_run(result.run_id)
-    assert run.data.metrics["faithfulness/n_scored"] == 3
-    assert run.data.metrics["faithfulness/ci_low"] == pytest.approx(0.5 * 0.025 ** (1 / 3))  # three equal values
+    figures = mlflow.artifacts.load_dict(f"runs:/{result.run_id}/rag_figures.json")
+    assert figures["faithfulness/n_scored"] == 3
+    assert figures["faithfulness/ci_low"] == pytest.approx(0.5 * 0.025 ** (1 / 3))  # three equal values
     assert len(mlflow.MlflowClient().get_metric_history(result.run_id, "faithfulness/mean")) == 1
     assert run.data.params["judge"] == "words"
     table = mlflow.load_table("rag_rows.json", run_ids=[result.run_id])
     assert sorted(table["question"]) == ["q0?", "q1?", "q2?"]
-    assert made.report(result).metrics["rouge1_f1/mean"] == pytest.approx(result.metrics["rouge1_f1/mean"])
+    assert made.report(result).metrics["rouge1_f1/mean"] == pytest.approx(result.metrics["rouge1_f1/mean"], abs=5e-5)
 
 
 def test_contexts_from_retriever_spans_at_any_depth_with_their_ids(judge: WordJudge) -> None:
@@ -189,7 +190,7 @@ def test_contexts_from_retriever_spans_at_any_depth_with_their_ids(judge: WordJu
     made = rm.scorer(rm.Suite(["faithfulness", "context_recall"], judge=judge))
     data = [{"inputs": {"question": "q?"}, "expectations": {"gold_doc_ids": ["uri-fact 1", "other"]}}]
     result = evaluate(data, [made], predict_fn=chain)
-    assert result.metrics == {"faithfulness/mean": pytest.approx(2 / 3), "context_recall/mean": 0.5}
+    assert result.metrics == {"faithfulness/mean": 0.6667, "context_recall/mean": 0.5}
     (row,) = made.report(result).rows
     assert [chunk.id for chunk in row.sample.contexts or ()] == ["id-fact 1", "id-fact 2"]
 
@@ -331,8 +332,6 @@ def test_mlflow_need_not_parse_this_package_to_tell_scorers_apart(monkeypatch: p
     digests = list(map(utilities.get_scorer_definition_digest, made))
     assert None not in digests
     assert len(set(digests)) == len(made)
-    with pytest.raises(mlflow.exceptions.MlflowException, match="must be a builtin or decorator scorer"):
-        made[0].register(name="ours")
 
 
 def test_scorers_of_one_metric_can_be_combined_by_mlflow() -> None:

@@ -82,11 +82,9 @@ def table_of(result: Any, name: str) -> dict[str, Any]:
 def test_means_intervals_counts_and_reasons(suite: rm.Suite) -> None:
     result = evaluate(suite, frame())
     assert result.metrics["faithfulness/mean"] == 0.5
-    assert result.metrics["rouge1_f1/n_scored"] == 4
-    names = {"mean", "ci_low", "ci_high", "n_scored"}
-    assert {name for name in result.metrics if name.startswith("faithfulness/")} == {
-        f"faithfulness/{name}" for name in names
-    }
+    assert {name for name in result.metrics if name.startswith("faithfulness/")} == {"faithfulness/mean"}
+    figures = table_of(result, "rag_figures.json")
+    assert (figures["rouge1_f1/n_scored"], "faithfulness/ci_low" in figures) == (4, True)
     table = result.tables["eval_results_table"]
     assert table["faithfulness/score"].tolist() == [0.5] * 4
     assert table["overall/justification"].str.len().gt(10).all()
@@ -124,17 +122,18 @@ def test_tables_hold_each_row_once_although_row_0_is_tried(suite: rm.Suite) -> N
 
 
 def test_the_run_has_the_params_of_the_suite(suite: rm.Suite) -> None:
-    params = run_of(evaluate(suite, frame())).data.params
-    assert params["judge"] == "words"
-    assert params["metrics"].startswith("faithfulness, fact_recall, rouge")
-    assert "overall" in params["weights"]
+    result = evaluate(suite, frame())
+    assert run_of(result).data.params.items() >= {"judge": "words", "suite": "custom"}.items()
+    about = table_of(result, "ragmetrics_suite.json")["suite"]
+    assert about["metrics"][:3] == ["faithfulness", "fact_recall", "rouge"]
+    assert "overall" in about["weights"]
 
 
 @pytest.mark.skipif(Version(mlflow.__version__) < Version("3.5"), reason="stores assessments on Databricks only")
-def test_traces_are_written_once_where_they_are_wanted(suite: rm.Suite) -> None:
-    assert len(mlflow.search_traces(run_id=evaluate(suite, frame()).run_id)) == 0
-    result = evaluate(suite, frame(), extra_metrics=rm.extra_metrics(suite, traces=True))
-    assert len(mlflow.search_traces(run_id=result.run_id)) == 4
+def test_traces_are_written_once_unless_they_are_not_wanted(suite: rm.Suite) -> None:
+    assert len(mlflow.search_traces(run_id=evaluate(suite, frame()).run_id)) == 4
+    result = evaluate(suite, frame(), extra_metrics=rm.extra_metrics(suite, traces=False))
+    assert len(mlflow.search_traces(run_id=result.run_id)) == 0
 
 
 def test_each_evaluation_asks_anew_in_the_same_run_too(suite: rm.Suite, judge: WordJudge) -> None:
@@ -164,7 +163,7 @@ def test_none_and_nan_never_reach_mlflow(suite: rm.Suite) -> None:
     result = evaluate(suite, data)
     metrics = run_of(result).data.metrics
     assert all(math.isfinite(value) for value in metrics.values())
-    assert metrics["rouge1_f1/n_scored"] == 2
+    assert metrics["rouge1_f1/n_measured"] == 2
     assert result.tables["eval_results_table"]["rouge1_f1/score"].isna().tolist() == [False, True, True, False]
 
 

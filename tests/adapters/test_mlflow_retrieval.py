@@ -77,7 +77,7 @@ def logged(folder: Path, chain: str) -> str:
 def test_contexts_of_a_string_chain_come_from_its_traces(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     suite = rm.Suite(["faithfulness", "context_recall"])
     metrics = evaluate(suite, model=logged(tmp_path, "RETRIEVES")).metrics
-    assert (metrics["faithfulness/n_scored"], metrics["faithfulness/n_no_context"]) == (3, 1)
+    assert (metrics["faithfulness/n_measured"], metrics["faithfulness/n_no_context"]) == (2, 1)
     assert metrics["faithfulness/mean"] == 0.0  # the row for which nothing was found has a value by rule, not measured
     assert metrics["context_recall/mean"] == pytest.approx(2 / 3)
 
@@ -91,6 +91,6 @@ def test_a_chain_without_a_retriever_is_refused(evaluate: Callable[..., Any], tm
 def test_of_a_preset_its_metrics_are_left_out(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     suite = rm.Suite.preset("white_paper")
     metrics = evaluate(suite, model=logged(tmp_path, "MODEL_ONLY")).metrics
-    assert metrics["answer_relevance/n_scored"] == 3
+    assert "answer_relevance/mean" in metrics
     assert "faithfulness/mean" not in metrics
     assert "rag_score/mean" not in metrics

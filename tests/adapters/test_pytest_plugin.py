@@ -116,7 +116,7 @@ def test_a_report_goes_into_an_mlflow_run_with_a_case_for_each_row(project: pyte
     result.stdout.fnmatch_lines(["test_answers.py: MLflow run *"])
     (found,) = mlflow.search_runs(output_format="list")
     assert found.info.run_name == "pytest test_answers.py"
-    assert found.data.metrics["faithfulness/n_scored"] == 3
+    assert "faithfulness/mean" in found.data.metrics
     (rows,) = ElementTree.fromstring(mlflow.artifacts.load_text(f"runs:/{found.info.run_id}/ragmetrics_junit.xml"))
     failures = {case.get("name"): case.find("failure") for case in rows}
     assert list(failures) == ["test_grounded[tower]", "test_grounded[river]", "test_grounded[nowhere]"]

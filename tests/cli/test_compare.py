@@ -86,9 +86,12 @@ def test_the_latest_two_runs_are_compared_and_logged(ragmetrics: Run, mlflow_sto
     result = ragmetrics("compare", "latest", "two", "of", "experiment", "bot")
     assert result.exit_code == 0, result.output
     assert "two (B) against one (A)" in result.output
-    assert f"Logged into MLflow run {newer}" in result.output
-    assert mlflow.get_run(newer).data.metrics["vs_one/faithfulness/difference"] > 0.1
+    (own,) = mlflow.search_runs(filter_string="run_name = 'compare two vs one'", output_format="list")
+    assert f"Logged into MLflow run {own.info.run_id}" in result.output
+    assert own.data.params["b"] == newer
     assert ragmetrics("compare", "one", "two", "--no-log").output.count("Logged") == 0
+    again = ragmetrics("compare", "latest", "two", "of", "experiment", "bot")  # the comparison is no run of rows
+    assert "two (B) against one (A)" in again.output
 
 
 def test_the_address_at_which_rows_stand_side_by_side_is_said_where_there_is_one(

@@ -209,3 +209,19 @@ def test_a_run_left_by_a_kill_is_listed_then_marked_without_its_traces(ragmetric
         run.info.run_id for run in mlflow.search_runs(experiment, output_format="list") if run.info.status == "FINISHED"
     }
     assert "half written" not in ragmetrics("doctor").stdout
+
+
+@pytest.mark.parametrize(("limit", "code"), [(0.5, 0), (0.9, 1)])
+def test_a_reader_that_leaves_does_not_change_the_exit_code(tmp_path: Path, limit: float, code: int) -> None:
+    data = tmp_path / "rows.jsonl"
+    data.write_text('{"answer": "a b", "reference": "a c"}\n' + '{"answer": "a b", "reference": "a b"}\n')
+    command = [sys.executable, "-c", "from mlflow_ragmetrics.cli import main; main()", "evaluate", str(data)]
+    command += ["-m", "rouge", "--fail-under", f"rouge1_f1={limit}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    assert process.returncode == code, said
+    assert "BrokenPipe" not in said
+    assert len(mlflow.search_runs(experiment_names=["ragmetrics"])) == 1

@@ -381,8 +381,8 @@ def test_it_is_logged_onto_the_traces_of_b() -> None:
         runs.append(rm.evaluate(given, ["rouge"]).log(run_name=name))
     found = rm.compare(*runs, preference=Chooses(right))
     for _ in range(2):  # the second time replaces what the first wrote
-        assert found.log() == runs[1]
-    assert mlflow.get_run(runs[1]).data.metrics["vs_old/preference/wins"] == 1
+        own_run = found.log()
+    assert mlflow.get_run(own_run).data.metrics["preference/wins"] == 1
     assessments = {}
     for trace in mlflow.search_traces(run_id=runs[1], return_type="list"):
         (own,) = [each for each in trace.info.assessments if each.name == "preferred"]

@@ -105,7 +105,7 @@ def test_a_file_in_the_inbox_becomes_a_run_on_the_server(stack: Stack, evaluated
     assert evaluated.parent.name == "done", (evaluated.parent / "answers.jsonl.log").read_text(encoding="utf-8")
     (run,) = [run for run in _runs(stack) if run["info"]["run_name"] == "answers.jsonl"]
     metrics = {each["key"]: each["value"] for each in run["data"]["metrics"]}
-    assert metrics["faithfulness/n_scored"] == ROW_COUNT
+    assert "faithfulness/n_measured" not in metrics  # all rows were measured
     assert 0 < metrics["rag_score/mean"] <= 1
 
 

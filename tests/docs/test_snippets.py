@@ -13,8 +13,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     path.relative_to(DOCS).as_posix()
-    for folder in ("start", "guides", "explanation", "metrics")
-    for path in (DOCS / folder).glob("*.md")
+    for path in DOCS.rglob("*.md")
     if any(block.is_run for block in blocks(path.read_text(encoding="utf-8")))
 )
 LANGUAGES = {"python", "bash", "text", "yaml", "csv"}

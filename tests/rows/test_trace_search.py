@@ -80,7 +80,7 @@ def test_an_address_is_data_for_a_suite(experiment: str) -> None:
     report = suite.evaluate("traces:/live?since=1h", progress=False)
     assert {row.sample.question for row in report.rows} == {f"How high is tower {number}?" for number in range(3)}
     run_id = report.log(feedback=True)
-    assert mlflow.get_run(run_id).data.params["source"] == "live?since=1h"
+    assert mlflow.get_run(run_id).data.params["data"] == "live?since=1h"
     assert len(suite.evaluate(f"traces:/{experiment}?limit=2", progress=False)) == 2
     filtered = "traces:/live?filter=feedback.coherence%20IS%20NOT%20NULL%20AND%20trace.name%20%3D%20'answer'"
     assert len(suite.evaluate(filtered, progress=False)) == 3

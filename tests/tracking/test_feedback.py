@@ -43,11 +43,11 @@ def test_the_reference_is_an_expectation() -> None:
     assert len(assessments_of(Row(Sample(), {"m": Score(1.0)}), "run", "tr-1", "0")) == 1
 
 
-def test_a_trace_shows_scores_by_their_keys_in_order_and_none_by_the_name_of_a_judge_of_mlflow() -> None:
-    row = Row(Sample(references=("Yes.",)), {"zeta": Score(0.2), "correctness": Score(0.1), "faithfulness": Score(0.5)})
-    found = assessments_of(row, "run", "tr-1", "0")
-    assert [each.name for each in found] == ["faithfulness", "rag_correctness", "zeta", "expected_response"]
-    assert found[1].metadata["ragmetrics.key"] == "correctness"
+def test_a_trace_shows_composites_first_and_no_score_by_the_name_of_a_judge_of_mlflow() -> None:
+    scores = {"zeta": Score(0.2), "correctness": Score(0.1), "total": Score(0.5, details={"coverage": 1.0})}
+    found = assessments_of(Row(Sample(references=("Yes.",)), scores), "run", "tr-1", "0")
+    assert [each.name for each in found] == ["total", "zeta", "rag_correctness", "expected_response"]
+    assert found[2].metadata["ragmetrics.key"] == "correctness"
     assert len({each.create_time_ms for each in found}) == 1  # MLflow shows the newest first
     assert len({each.assessment_id for each in found}) == 4
 

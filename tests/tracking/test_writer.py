@@ -44,17 +44,17 @@ def artifact(run_id: str, name: str) -> dict:
 def test_a_new_run_is_finished_and_holds_everything(report: rm.Report) -> None:
     run = mlflow.get_run(report.log(run_name="first", tags={"team": "search", "number": 3}, params={"k": 5}))
     assert (run.info.status, run.info.run_name) == ("FINISHED", "first")
-    logged = {name for name in run.data.metrics if not name.startswith("usage/")}
-    assert logged < report.metrics.keys()
-    assert {name for name in logged if name.startswith("chunk_precision/")} == {
-        f"chunk_precision/{name}" for name in ("mean", "ci_low", "ci_high", "n_scored", "n_measured", "n_no_context")
+    assert run.data.metrics.keys() < report.metrics.keys()
+    assert {name for name in run.data.metrics if name.startswith("chunk_precision/")} == {
+        f"chunk_precision/{name}" for name in ("mean", "n_measured", "n_no_context")
     }
-    figures = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/rag_figures.json"))
+    figures = artifact(run.info.run_id, "rag_figures.json")
     assert figures.items() >= report.metrics.items()
-    assert run.data.metrics["usage/wall_seconds"] > 0
-    assert run.data.params.items() >= {"k": "5", "judge": "scripted", "language": "en", "n_rows": "3"}.items()
-    assert json.loads(run.data.params["weights"]) == {"overall": {"faithfulness": 3.0, "rouge1_f1": 1.0}}
-    assert run.data.params["data_digest"] == digest(row.sample for row in report.rows)
+    assert figures["usage/wall_seconds"] > 0
+    assert run.data.params == {"k": "5", "suite": "custom", "judge": "scripted"}
+    about = artifact(run.info.run_id, "ragmetrics_suite.json")["suite"]
+    assert about["weights"] == {"overall": {"faithfulness": 3.0, "rouge1_f1": 1.0}}
+    assert about["data_digest"] == digest(row.sample for row in report.rows)
     assert run.data.tags.items() >= {"team": "search", "number": "3", STATUS_TAG: "complete"}.items()
     assert mlflow.active_run() is None
 
@@ -105,7 +105,7 @@ def test_two_versions_that_answer_the_same_questions_share_one_dataset(report: r
     first, second, third = (run.inputs.dataset_inputs[0].dataset for run in runs)
     assert (first.name, first.digest) == (second.name, second.digest)
     assert first.digest == questions_digest(report.rows) != third.digest
-    assert len({run.data.params["data_digest"] for run in runs}) == 3
+    assert len({artifact(run.info.run_id, "ragmetrics_suite.json")["suite"]["data_digest"] for run in runs}) == 3
 
 
 @pytest.mark.skipif(not hasattr(mlflow.MlflowClient, "create_dataset"), reason="this MLflow keeps no datasets")
@@ -136,7 +136,8 @@ def test_a_dataset_can_be_named_or_left_out(report: rm.Report) -> None:
 
 def test_the_file_is_named_without_the_path_of_this_machine(report: rm.Report, tmp_path: Path) -> None:
     run = mlflow.get_run(replace(report, source=tmp_path / "answers.jsonl").log())
-    assert run.data.params["source"] == "answers.jsonl"
+    assert run.data.params["data"] == "answers"
+    assert run.inputs.dataset_inputs[0].dataset.name == "answers"
     assert str(tmp_path) not in json.dumps([run.data.params, artifact(run.info.run_id, "ragmetrics_suite.json")])
 
 
@@ -171,8 +172,8 @@ def test_a_run_is_described_and_what_a_user_wrote_stays(report: rm.Report) -> No
 def test_steps_are_the_history_of_versions(report: rm.Report) -> None:
     run_id = report.log(step=0)
     replace(report, rows=report.rows[:2]).log(run_id=run_id, step=1)
-    history = MlflowClient().get_metric_history(run_id, "faithfulness/n_scored")
-    assert [(point.step, point.value) for point in history] == [(0, 3), (1, 2)]
+    history = MlflowClient().get_metric_history(run_id, "faithfulness/mean")
+    assert [point.step for point in history] == [0, 1]
 
 
 def test_further_files_become_artifacts(report: rm.Report) -> None:
@@ -185,9 +186,9 @@ def test_further_files_become_artifacts(report: rm.Report) -> None:
 
 def test_a_param_too_long_for_mlflow_is_cut_and_whole_in_the_artifact(report: rm.Report) -> None:
     long = "x" * 20_000
-    run = mlflow.get_run(replace(report, description={**report.description, "prompt_version": long}).log())
-    assert run.data.params["prompt_version"] == "x" * 5_999 + "…"
-    assert artifact(run.info.run_id, "ragmetrics_suite.json")["suite"]["prompt_version"] == long
+    run = mlflow.get_run(replace(report, description={**report.description, "judge": long}).log(run_name="long"))
+    assert run.data.params["judge"] == "x" * 5_999 + "…"
+    assert artifact(run.info.run_id, "ragmetrics_suite.json")["suite"]["judge"] == long
 
 
 def test_the_active_run_is_used_and_left_open(report: rm.Report) -> None:
@@ -308,8 +309,8 @@ def test_a_run_that_is_not_there_is_one_clear_sentence(report: rm.Report) -> Non
 
 def test_metrics_beyond_one_batch(report: rm.Report) -> None:
     many = {f"m{i}": float(i) for i in range(1_850)}
-    run = mlflow.get_run(replace(report, usage=many).log())
-    assert sum(name.startswith("usage/m") for name in run.data.metrics) == 1_850
+    run = mlflow.get_run(replace(report, figures={f"{name}/mean": value for name, value in many.items()}).log())
+    assert sum(name.startswith("m") for name in run.data.metrics) == 1_850
 
 
 def test_an_active_model_is_linked(report: rm.Report) -> None:
@@ -318,9 +319,8 @@ def test_an_active_model_is_linked(report: rm.Report) -> None:
     assert [each.model_id for each in run.inputs.model_inputs] == [model.model_id]
     logged = {metric.key: metric for metric in mlflow.get_logged_model(model.model_id).metrics}
     assert logged["faithfulness/mean"].value == report.metrics["faithfulness/mean"]
-    assert {f"faithfulness/{name}" for name in ("mean", "ci_low", "ci_high")} <= logged.keys()
     assert logged["faithfulness/mean"].dataset_digest == questions_digest(report.rows)
-    assert run.info.run_name == "chain · scripted"
+    assert (run.info.run_name, run.data.params["version"]) == ("chain · scripted", "chain")
 
 
 def test_autologging_neither_changes_the_run_nor_is_changed(report: rm.Report) -> None:

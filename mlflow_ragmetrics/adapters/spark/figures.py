@@ -30,7 +30,7 @@ from mlflow_ragmetrics.rows.tables import BETTER
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
 from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, figures_of, package_version, run_metrics_of
-from mlflow_ragmetrics.tracking.log_report import Findings, log_findings
+from mlflow_ragmetrics.tracking.log_report import log_findings
 from mlflow_ragmetrics.tracking.run import status_of
 from mlflow_ragmetrics.tracking.writer import FIGURES, SUITE
 
@@ -203,12 +203,13 @@ def log_spark(
     built = Recipe.of(suite, options).build()
     summary = summarize_spark(scored, groups=built.groups, language=built.language)
     grouped = {} if built.groups is None else {"groups": built.groups}
-    params = {**built.describe(), **grouped, "n_rows": summary.rows, "ragmetrics_version": package_version()}
-    about = {"suite": params, "warnings": summary.banner, "usage": {}}
-    findings = Findings(
+    described = {**built.describe(), **grouped, "n_rows": summary.rows, "ragmetrics_version": package_version()}
+    about = {"suite": described, "warnings": summary.banner, "usage": {}}
+    return log_findings(
+        run_id,
+        run_name,
         texts={FIGURES: as_json(figures_of(summary), indent=2), SUITE: redact(as_json(about, indent=2))},
         metrics=run_metrics_of(summary),
-        params=params,
+        params={name: described[name] for name in ("suite", "judge")},
         status=status_of(summary.incomplete, summary.partial),
     )
-    return log_findings(findings, run_id, run_name)

@@ -197,7 +197,7 @@ def escaped_for_xml() -> Any:
     return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
 
 
-@program([A, B], shape="One text under two ids, which the formatter shows once")
+@program([A, B], shape="One text with two ids, which the formatter shows once")
 def one_text_under_two_ids() -> Any:
     again = Document(TEXT_A, id="a2")
 
@@ -254,7 +254,7 @@ def chain_in_a_decorated_function() -> Any:
     [A, C],
     retrieved="ac",
     in_any_order=True,
-    shape="Questions that a model breaks down, each answered from its own search",
+    shape="A question that a model splits, each part with its own search",
 )
 def broken_down() -> Any:
     parts = RunnableLambda(
@@ -417,7 +417,7 @@ def rewritten_among_the_messages() -> Any:
     return invoked(graph_of(State, *nodes), {"messages": [("user", QUESTION)]})
 
 
-@program([A, B], retrieved="ab", needs="langgraph", shape="A graph whose nodes are async only")
+@program([A, B], retrieved="ab", needs="langgraph", shape="A graph with async nodes only")
 def async_nodes_only() -> Any:
     async def find(state: Any) -> Any:
         return {"documents": await Shelf(documents=[A, B]).ainvoke(state["question"])}
@@ -482,7 +482,7 @@ def refunds_told_word_by_word() -> Any:
     return agent_asked(Model(reply=lambda _: REFUND), policy, question="How long do refunds take?")
 
 
-@program(["21 degrees"], answer="It is 21 degrees.", needs="langchain", shape="A tool that gives a few words")
+@program(["21 degrees"], answer="It is 21 degrees.", needs="langchain", shape="A tool that returns a few words")
 def weather() -> Any:
     @tool
     def temperature(query: str) -> str:
@@ -492,7 +492,7 @@ def weather() -> Any:
     return agent_asked(Model(reply=lambda _: "It is 21 degrees."), temperature)
 
 
-@program([A, B], needs="langchain", shape="A word beside a tool call that quotes what the first tool gave")
+@program([A, B], needs="langchain", shape="A text next to a tool call that quotes the first tool's output")
 def a_word_beside_a_tool_call() -> Any:
     @tool
     def history(query: str) -> str:
@@ -553,7 +553,7 @@ def tool_that_keeps_a_note() -> Any:
     return agent_asked(scripted(calling("note", text=kept), calling("look_up"), table.ANSWER), note, look_up)
 
 
-@program([A, B], needs="langchain", shape="A tool that gives content blocks, or Anthropic's search results")
+@program([A, B], needs="langchain", shape="A tool that returns content blocks, or Anthropic's search results")
 def tool_with_search_results() -> Any:
     @tool
     def look_up(query: str) -> Any:
@@ -590,7 +590,9 @@ def tool_with_a_command() -> Any:
     return agent_asked(scripted(calling("look_up"), table.ANSWER), look_up)
 
 
-@program([A, B], retrieved="ab", needs="langchain", shape="RAG as a middleware: the prompt is made of what is found")
+@program(
+    [A, B], retrieved="ab", needs="langchain", shape="RAG as a middleware: the prompt is made of the documents found"
+)
 def prompt_made_by_a_middleware() -> Any:
     from langchain.agents.middleware import dynamic_prompt
 
@@ -689,7 +691,7 @@ def small_talk_after_a_search() -> Any:
     return thread_of("Many thanks!", lambda: "You are welcome.")
 
 
-@program([C], answer=TEXT_C, question="Say that again?", needs="langchain", shape="A turn that quotes an earlier one's")
+@program([C], answer=TEXT_C, question="Say that again?", needs="langchain", shape="A turn that quotes an earlier turn")
 def an_earlier_result_quoted() -> Any:
     return thread_of("Say that again?", lambda: TEXT_C)
 
@@ -699,7 +701,7 @@ def an_earlier_result_told_wrongly() -> Any:
     return thread_of("At what hour?", lambda: "Ferries leave the harbour at ten.")
 
 
-@program([A], needs="langchain", shape="A third turn with a search of its own")
+@program([A], needs="langchain", shape="A third turn with its own search")
 def a_third_turn_with_its_own_search() -> Any:
     return thread_of(QUESTION, lambda: "", earlier=("Do ferries leave on Sundays?", "Who walks down each morning?"))
 

@@ -264,7 +264,7 @@ def sentences_numbered_by_the_formatter() -> Any:
     return {"context": shelf | numbered, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
 
 
-@program(ALL, retrieved="abc", shape="A vector store called in a function that gives (document, score) pairs")
+@program(ALL, retrieved="abc", shape="A vector store called in a function that returns (document, score) pairs")
 def pairs_of_document_and_score() -> Any:
     def search(_: str) -> list[tuple[Document, float]]:
         return [(document, 0.5) for document in ALL]
@@ -273,7 +273,7 @@ def pairs_of_document_and_score() -> Any:
     return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
 
 
-@program(ALL, shape="A function that gives texts")
+@program(ALL, shape="A function that returns texts")
 def a_function_that_gives_texts() -> Any:
     search = RunnableLambda(lambda _: [document.page_content for document in ALL])
     return {"context": search | "\n".join, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
@@ -314,7 +314,7 @@ def handler_on_the_generating_step() -> Any:
     return run
 
 
-@program(None, shape="Everything in one plain function: openly unknown, name them with `contexts=`")
+@program(None, shape="Everything in one plain function: unknown, name them with `contexts=`")
 def all_in_one_function() -> Any:
     model = Model()
     return RunnableLambda(lambda question: model.invoke(f"{joined(ALL)}\n{question}").content)
@@ -381,7 +381,7 @@ def retrieved_and_not_used() -> Any:
     return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
 
 
-@program(None, shape="No retrieval at all: openly unknown")
+@program(None, shape="No retrieval at all: unknown")
 def no_retrieval() -> Any:
     return ChatPromptTemplate.from_template("{question}") | Model() | StrOutputParser()
 
@@ -394,7 +394,7 @@ def mapped_and_reduced() -> Any:
     return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
 
 
-@program(ALL, retrieved="abc", shape="An answer as JSON, read for its text")
+@program(ALL, retrieved="abc", shape="An answer as JSON: its text is read")
 def json_as_answer() -> Any:
     model = Model(reply=lambda _: json.dumps({"answer": ANSWER, "sure": 0.9}))
     return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | model | StrOutputParser()
@@ -442,7 +442,7 @@ def a_completion_model() -> Any:
     return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | FakeListLLM(responses=[ANSWER])
 
 
-@program(ALL, retrieved="abc", shape="An answer worked over afterwards (citations added)")
+@program(ALL, retrieved="abc", shape="An answer edited afterwards (citations added)")
 def citations_added() -> Any:
     return lcel() | (lambda answer: f"{answer} [1]")
 
@@ -453,7 +453,7 @@ PROGRAMS["citations_added"] = Program(
 )  # fmt: skip
 
 
-@program([A], retrieved="abc", shape="A branch that is chosen by a model (`RunnableBranch`)")
+@program([A], retrieved="abc", shape="A branch chosen by a model (`RunnableBranch`)")
 def routed() -> Any:
     chooses = PROMPT.partial(context="Is it about a building, yes or no? 1869") | Model() | StrOutputParser()
     answered = RunnablePassthrough.assign(context=lambda state: joined(state["found"][:1])) | PROMPT | Model()
@@ -464,7 +464,7 @@ def routed() -> Any:
     return gather | branch | StrOutputParser()
 
 
-@program(ALL, retrieved="abc", shape="An answer with its citations beside it (`RunnableParallel`)")
+@program(ALL, retrieved="abc", shape="An answer and its citations (`RunnableParallel`)")
 def citations_beside_the_answer() -> Any:
     answer = PROMPT | Model() | StrOutputParser()
     cited = RunnableLambda(lambda state: [{"id": "a", "quote": "built in 1869"}])
@@ -472,7 +472,7 @@ def citations_beside_the_answer() -> Any:
     return gather | RunnableParallel(answer=answer, citations=cited)
 
 
-@program(ALL, retrieved="abc", shape="Two drafts from other documents each, of which a model makes the answer")
+@program(ALL, retrieved="abc", shape="Two drafts from different documents, merged by a model")
 def drafts_merged_by_a_model() -> Any:
     near = {
         "context": (lambda _: QUESTION) | Shelf(documents=[A, B]) | joined,
@@ -491,7 +491,7 @@ def drafts_merged_by_a_model() -> Any:
 
 
 @program(
-    [A], retrieved="a", shape="A query that a model rewrites before a second search, as the first found too little"
+    [A], retrieved="a", shape="A query rewritten by a model for a second search, because the first found too little"
 )
 def searched_again() -> Any:
     def search(question: str) -> list[Document]:
@@ -507,7 +507,7 @@ def searched_again() -> Any:
     )
 
 
-@program(ALL, retrieved="abc", shape="HyDE: the search is made with a passage that a model invents")
+@program(ALL, retrieved="abc", shape="HyDE: the query is a passage that a model invents")
 def hypothetical_passage() -> Any:
     invent = ChatPromptTemplate.from_template("Write a passage that would answer: {question}")
     writer = Model(reply=lambda _: "Some old tower may have been raised in the nineteenth century.")
@@ -585,7 +585,7 @@ def streamed_events() -> Any:
     return lambda config: asyncio.run(read(config))
 
 
-@program(None, answer=None, shape="A stream that is left early: no answer")
+@program(None, answer=None, shape="A stream that is closed early: no answer")
 def stream_left_early() -> Any:
     def leave(config: Any) -> None:
         stream = lcel().stream(QUESTION, config)
@@ -671,7 +671,7 @@ class OnlyAnswer(TypedDict):
     answer: str
 
 
-@program([A], retrieved="a", needs="langgraph", shape="CRAG: documents graded by a model, only the answer put out")
+@program([A], retrieved="a", needs="langgraph", shape="CRAG: documents graded by a model, only the answer returned")
 def corrective() -> Any:
     nodes = (("retrieve", retrieve), ("grade", grade), ("generate", generate("answer")))
     return invoked(graph_of(State, *nodes, output_schema=OnlyAnswer), {"question": QUESTION})
@@ -720,7 +720,7 @@ def stale_documents_in_the_state() -> Any:
     return _second_turn([C], "thanks", lambda state: {} if "thanks" in state["question"] else route(state))
 
 
-@program([A], retrieved="a", needs="langgraph", shape="A later turn that retrieves anew, in a state that keeps all")
+@program([A], retrieved="a", needs="langgraph", shape="A later turn that retrieves again, in a state that keeps all")
 def fresh_documents_beside_stale_ones() -> Any:
     def route(state: Any) -> Any:
         return {"documents": Shelf(documents=[C] if "harbour" in state["question"] else [A]).invoke("x")}
@@ -751,7 +751,7 @@ def halting_graph(**options: Any) -> Any:
 THREAD = {"configurable": {"thread_id": "t"}}
 
 
-@program(None, answer=None, needs="langgraph", shape="A graph that halts before a step (`interrupt_before`): no answer")
+@program(None, answer=None, needs="langgraph", shape="A graph that stops before a step (`interrupt_before`): no answer")
 def halted_before_a_step() -> Any:
     graph = halting_graph(interrupt_before=["send"])
     return lambda config: graph.invoke({"question": QUESTION}, {**config, **THREAD})
@@ -834,7 +834,7 @@ def subgraph() -> Any:
     [A],
     needs="langgraph",
     retrieved="bca",
-    shape="Self-RAG: a draft that is not good enough is written anew from other documents",
+    shape="Self-RAG: a poor draft is rewritten from other documents",
 )
 def drafted_twice() -> Any:
     from langgraph.graph import END, START, StateGraph
@@ -908,7 +908,7 @@ def agent_with_a_retriever_tool() -> Any:
     return agent_of(create_retriever_tool(Shelf(), "look_up", "Looks things up."))
 
 
-@program([A, B], retrieved="ab", needs="langchain", shape="An agent whose tool has documents as its artifact")
+@program([A, B], retrieved="ab", needs="langchain", shape="An agent whose tool returns documents as its artifact")
 def agent_with_an_artifact() -> Any:
     @tool(response_format="content_and_artifact")
     def look_up(query: str) -> tuple[str, list[Document]]:
@@ -918,7 +918,7 @@ def agent_with_an_artifact() -> Any:
     return agent_of(look_up)
 
 
-@program([A], needs="langchain", shape="An agent whose tool gives text")
+@program([A], needs="langchain", shape="An agent whose tool returns text")
 def agent_with_a_text_tool() -> Any:
     @tool
     def look_up(query: str) -> str:
@@ -969,7 +969,7 @@ def agent_whose_first_tool_fails() -> Any:
     return agent_of(look_up, read, model=Model(reply=told))
 
 
-@program([A, B], retrieved="ab", needs="langchain", shape="An agent whose tool gives JSON, or dicts")
+@program([A, B], retrieved="ab", needs="langchain", shape="An agent whose tool returns JSON or dicts")
 def agent_with_dicts() -> Any:
     @tool
     def look_up(query: str) -> list[dict[str, str]]:
@@ -1011,9 +1011,7 @@ def agent_with_a_structured_response() -> Any:
     return invoked(agent, {"messages": [HumanMessage(QUESTION)]})
 
 
-@program(
-    [A], needs="langchain", options={"contexts": ["look_up"]}, shape="Of several tools, those named by `contexts=`"
-)
+@program([A], needs="langchain", options={"contexts": ["look_up"]}, shape="Several tools, some named by `contexts=`")
 def agent_with_chosen_tools() -> Any:
     from langchain.agents import create_agent
 
@@ -1061,7 +1059,7 @@ def agent_that_remembers() -> Any:
     return invoked(create_agent(Model(), [look_up]), {"messages": messages})
 
 
-@program(None, answer=None, needs="langchain", shape="A message that only announces a tool call: no answer")
+@program(None, answer=None, needs="langchain", shape="A message that only makes a tool call: no answer")
 def agent_stopped_before_its_tool() -> Any:
     from langchain.agents import create_agent
     from langgraph.checkpoint.memory import InMemorySaver
@@ -1277,7 +1275,7 @@ def classic_multi_query() -> Any:
     [joined([A, B])],
     retrieved="p",
     needs="langchain_classic",
-    shape="`ParentDocumentRetriever`: the parent is what was retrieved",
+    shape="`ParentDocumentRetriever`: the parent was retrieved",
 )
 def classic_parent_document() -> Any:
     from langchain_classic.retrievers import ParentDocumentRetriever
@@ -1321,8 +1319,8 @@ def classic_extractor() -> Any:
 
 _HEAD = """# What counts as question, contexts and answer
 
-Written by `python tests/adapters/langchain/programs.py`, which runs each of these programs with a handler attached. All
-ask after the same lighthouse; `a`, `b` and `c` are the documents on the shelf, "text" is one without an id.
+The table shows what the callback detects in each kind of program. `a`, `b` and `c` are ids of documents; "text" is a
+passage without an id. `python tests/adapters/langchain/programs.py` runs the programs and writes this page.
 
 | program | question | retrieved | contexts: what the model saw | answer |
 |---|---|---|---|---|

@@ -1,0 +1,69 @@
+"""The rows of a run whose scores are on its traces only, as ``mlflow.genai.evaluate`` leaves them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.rows.data import read_samples
+from mlflow_ragmetrics.rows.tables import BETTER
+from mlflow_ragmetrics.rows.trace_records import record_of_trace
+
+if TYPE_CHECKING:
+    from mlflow.entities import Assessment, Run, Trace
+
+_SOURCE_RUN = "mlflow.assessment.sourceRunId"
+
+
+def rows_of_traces(run: Run) -> list[Row]:
+    """A row for each trace of ``run`` that a scorer of this package scored for it, in the order of their times."""
+    import mlflow
+
+    run_id, experiments = run.info.run_id, [run.info.experiment_id]
+    traces: list[Trace] = mlflow.search_traces(locations=experiments, run_id=run_id, return_type="list")
+    scored = {trace.info.trace_id: (trace, scores) for trace in traces if (scores := _scores(trace, run_id))}
+    found = sorted(scored.values(), key=lambda each: each[0].info.request_time)
+    samples = read_samples([record_of_trace(trace) for trace, _ in found])
+    return [Row(sample, scores, place) for place, (sample, (_, scores)) in enumerate(zip(samples, found, strict=True))]
+
+
+def _scores(trace: Trace, run_id: str) -> dict[str, Score]:
+    found = ((each, each.metadata or {}) for each in trace.info.assessments if each.valid is not False)
+    scores = {
+        metadata["ragmetrics.key"]: _score(each, metadata)
+        for each, metadata in found
+        if "ragmetrics.key" in metadata and metadata.get(_SOURCE_RUN, run_id) == run_id
+    }
+    return {key: score for key, score in scores.items() if "label" not in score.details}  # that is of a comparison
+
+
+def _score(given: Assessment, metadata: Mapping[str, Any]) -> Score:
+    def stored(name: str) -> Any:
+        text = metadata.get(f"ragmetrics.{name}")
+        return None if text is None else json.loads(text)
+
+    source = given.source.source_id
+    failure = given.error if metadata["ragmetrics.status"] == "error" else None
+    better = metadata.get("ragmetrics.better")
+    return Score(
+        value=stored("value"),
+        status=metadata["ragmetrics.status"],
+        scaled=stored("scaled"),
+        passed=stored("passed"),
+        threshold=stored("threshold"),
+        reason=metadata.get("ragmetrics.reason", ""),
+        items=tuple(map(_item, stored("items") or ())),
+        details=stored("details") or {},
+        model_scores=stored("model_scores") or {},
+        warnings=tuple(("", text) for text in stored("warnings") or ()),
+        judge=None if source == metadata["ragmetrics.key"] else source,
+        error=None if failure is None else f"{failure.error_code}: {failure.error_message}",
+        higher_is_better=next((side for side, name in BETTER.items() if name == better), True),
+    )
+
+
+def _item(own: Mapping[str, Any]) -> Item:
+    return Item(**{**own, "evidence": tuple(Evidence(**each) for each in own["evidence"])})

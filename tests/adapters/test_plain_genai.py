@@ -1,0 +1,144 @@
+"""A run of ``mlflow.genai.evaluate`` with our scorers, and nothing else called: it is read as any run of ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import mlflow
+import pytest
+from click.testing import CliRunner
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.rows.results import results_of, stored_rows
+from tests.adapters.doors import ROWS, genai_rows
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "2")
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    yield
+    logging.getLogger("mlflow").setLevel(logging.NOTSET)
+
+
+def evaluated(*scorers: Any) -> str:
+    return str(mlflow.genai.evaluate(data=genai_rows(), scorers=list(scorers)).run_id)
+
+
+def cli(*words: str) -> str:
+    result = CliRunner().invoke(main, list(words))
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+@rm.metric(higher_is_better=False)
+def a_third(answer: str) -> rm.Score:
+    """A number of many digits, which is better the lower."""
+    return rm.Score(value=1 / 3, reason="**a third** of it")
+
+
+def test_the_run_says_judge_and_status_by_itself() -> None:
+    tags = mlflow.get_run(evaluated(rm.scorer("white_paper"))).data.tags
+    assert (tags["ragmetrics.judge"], tags["ragmetrics.status"]) == ("lexical", "complete")
+
+
+def test_scorers_of_several_suites_are_described_together() -> None:
+    run_id = evaluated(rm.get_scorer("faithfulness", threshold=0.9), rm.get_scorer("rouge"))
+    description = results_of(run_id).description
+    assert sorted(description["metrics"]) == ["faithfulness(threshold=0.9)", "rouge"]
+    assert description["thresholds"] == {"faithfulness": 0.9}
+
+
+class Silent:
+    """A judge that never answers."""
+
+    name = "silent"
+
+    def answer(self, questions: Any) -> list[Any]:
+        return [JudgeError("no answer today") for _ in questions]
+
+
+def test_a_silent_judge_leaves_no_run_that_says_it_is_complete() -> None:
+    tags = mlflow.get_run(evaluated(rm.get_scorer("faithfulness", model=Silent()), rm.get_scorer("rouge"))).data.tags
+    assert tags["ragmetrics.status"].startswith("incomplete: ")
+    assert "no answer today" in tags["ragmetrics.status"]
+
+
+def test_the_rows_are_those_of_a_report() -> None:
+    suite = rm.Suite([a_third, "faithfulness", "rouge", rm.composite("both", {"faithfulness": 1, "rouge1_f1": 1})])
+    report = suite.evaluate(ROWS, progress=False)
+    run_id = evaluated(rm.scorer(suite))
+    (feedback,) = {
+        each.value
+        for trace in mlflow.search_traces(run_id=run_id, return_type="list")
+        for each in trace.info.assessments
+        if each.name == "a_third"
+    }
+    assert feedback == 0.3333
+    found = {row.sample.id: row for row in stored_rows(results_of(run_id))}
+    assert found.keys() == {row.sample.id for row in report.rows}
+    for row in report.rows:
+        for key, score in row.scores.items():
+            read = found[row.sample.id].scores[key]
+            names = ("value", "status", "reason", "items", "higher_is_better", "passed")
+            assert {n: getattr(read, n) for n in names} == {n: getattr(score, n) for n in names}
+
+
+def test_rows_that_a_rule_decided_and_failed_ones_come_back_as_such() -> None:
+    data = genai_rows()
+    data[0]["inputs"]["contexts"] = []
+    data[1]["outputs"] = {"answer": "Error code: 429 - rate limit reached"}
+    suite = rm.Suite(["faithfulness", "correctness"])
+    run_id = str(mlflow.genai.evaluate(data=data, scorers=[rm.scorer(suite)]).run_id)
+    table = results_of(run_id).table.set_index("question")
+    assert table.loc["How tall is tower 1?", "faithfulness"] == 1.0
+    assert not table.loc["How tall is tower 1?", "faithfulness_measured"]
+    assert table.loc["How tall is tower 3?", "faithfulness_measured"]
+
+
+def test_show_compare_calibrate_and_evaluate_read_it() -> None:
+    suite = rm.Suite.preset("white_paper")
+    ours, theirs = suite.evaluate(ROWS, progress=False).log(), evaluated(*rm.scorers(suite))
+    shown = cli("show", theirs)
+    assert "rag_score" in shown
+    assert "How tall is tower 1?" in shown
+    comparison = rm.compare(ours, theirs)
+    assert {each.key for each in comparison.differences} == {*suite.keys}
+    assert all(each.rows == len(ROWS) and each.difference == 0 for each in comparison.differences)
+    for trace, good in zip(mlflow.search_traces(run_id=theirs, return_type="list"), (True, False, True), strict=True):
+        source = mlflow.entities.AssessmentSource("HUMAN", "ann")
+        mlflow.log_feedback(trace_id=trace.info.trace_id, name="faithfulness_ok", value=good, source=source)
+    assert "labels: 3 rows; 1 bad" in cli("calibrate", theirs, "--feedback", "--key", "faithfulness")
+    again = cli("evaluate", f"runs:/{theirs}", "--no-log")
+    assert "rag_score" in again
+
+
+def test_a_run_without_scores_of_ours_is_refused_with_the_way_out() -> None:
+    with mlflow.start_run() as run:
+        pass
+    with pytest.raises(ValueError, match=r"neither rag_rows.json nor traces with scores.*rm.scorers"):
+        rm.compare(run.info.run_id, run.info.run_id)
+
+
+def test_register_and_start_say_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = rm.get_scorer("faithfulness", threshold=0.6)
+    with pytest.raises(ValueError, match=r"as_function\(\)\.register\(\)"):
+        made.register()
+    with pytest.raises(ValueError, match="ragmetrics watch EXPERIMENT"):
+        made.start(sampling_config=None)
+    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS", "true")
+    made.as_function().register()
+    (registered,) = mlflow.genai.scorers.list_scorers()
+    run_id = evaluated(registered)
+    traces = mlflow.search_traces(run_id=run_id, return_type="list")
+    assert {each.name for trace in traces for each in trace.info.assessments if each.feedback} == {"faithfulness"}
+    assert [row.scores["faithfulness"].threshold for row in stored_rows(results_of(run_id))] == [0.6] * len(ROWS)
+
+
+def test_a_suite_that_cannot_be_written_down_is_no_function() -> None:
+    with pytest.raises(ValueError, match="'silent' is not a judge"):
+        rm.get_scorer("faithfulness", model=Silent()).as_function()
