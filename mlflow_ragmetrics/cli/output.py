@@ -54,7 +54,7 @@ def report_gates(
     for check in checks if said else ():
         if check.name == "evaluation":
             continue  # stands above, with its cause
-        outcome = "Gate reached" if check.passed else "Gate not reached"
+        outcome = "Gate passed" if check.passed else "Gate failed"
         click.echo(f"{outcome}: {clean(check.reason)}", err=quiet or not check.passed)
     return all(check.passed for check in checks)
 
