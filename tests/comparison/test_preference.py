@@ -82,9 +82,8 @@ def test_what_holds_in_both_orders_counts() -> None:
     assert {(each.first, each.second) for each in judge.asked[:2]} == {("right a", "wrong b"), ("wrong b", "right a")}
     for text in (found.to_text(400), found.to_markdown(), found.to_html().replace("&#x27;", "'")):
         assert "B's answer is preferred in 12 of 18 rows, A's in 4, 2 tied" in text
-        assert (
-            "2 rows could not be judged, first cause: AllJudgesFailedError: no judge answered (chooses: it failed)" in text
-        )
+        cause = "first cause: AllJudgesFailedError: no judge answered (chooses: it failed)"
+        assert f"2 rows could not be judged, {cause}" in text
 
 
 def test_a_comparison_without_a_judge_has_no_preference() -> None:
@@ -221,7 +220,8 @@ def test_a_judge_that_does_not_read_lengths_is_not_accused() -> None:
 def test_fewer_than_thirty_similar_lengths_tell_nothing() -> None:
     found = rm.compare(*lengths(60, 29), preference=Chooses(longer))
     assert not any("length" in each for each in found.warnings)
-    assert "29 judged rows with answers of similar length (less than 20 % apart): too few to detect" in found.to_text(400)
+    text = found.to_text(400)
+    assert "29 judged rows with answers of similar length (less than 20 % apart): too few to detect" in text
 
 
 def test_of_several_judges_the_majority_decides() -> None:
