@@ -1,4 +1,4 @@
-"""Data as people have it (files, frames, lists, streams) -> rows and samples."""
+"""Reads files, frames, lists and streams as rows and samples."""
 
 from mlflow_ragmetrics.rows.data import Data, Joined, digest, join, read_rows, read_samples
 

@@ -1,4 +1,4 @@
-"""What other libraries call the fields of a sample: the only list of aliases; and what was read under which name."""
+"""The names that other libraries use for the fields of a sample, and checks for wrong columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mlflow_ragmetrics.core.score import FIELDS, Sample
 from mlflow_ragmetrics.text.messages import Text, say
 
 RECORD_FIELDS = ("id", *FIELDS)
-"""The canonical names that a record may use and a column mapping may name."""
+"""The canonical names, for records and column mappings."""
 
 
 def _names(written: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -33,7 +33,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = _names(
         "history": "",
     }
 )
-"""Canonical field -> aliases, in the order in which they are looked for; the canonical name beats them all."""
+"""Canonical field -> aliases, in search order. The canonical name takes precedence."""
 
 ALIASES_BY_NATURE: Mapping[str, tuple[str, ...]] = _names(
     {
@@ -42,20 +42,20 @@ ALIASES_BY_NATURE: Mapping[str, tuple[str, ...]] = _names(
         "history": "conversation chat_history",
     }
 )
-"""Names that mean a field in some data and something else in other data (``sources`` may be URLs, ``conversation`` an
-id): they count only where their values are texts, or messages, and no other name of the field has a value."""
+"""Ambiguous aliases: ``sources`` may be URLs, ``conversation`` may be an id. They are used only if the values are texts
+or messages and no other name of the field has a value."""
 
 _ALWAYS_SAID = ("question", "answer", "reference", "contexts")
 _LABEL = re.compile(r"[0-5](?:\.0)?|pass(?:ed)?|fail(?:ed)?|true|false|good|bad|(?:in)?correct", re.IGNORECASE)
 _POINTER = re.compile(r"\w+:/+\S+|[!-~]*[\d/][!-~]*|[^\n]{1,250}\.(?:pdf|docx?|html?|txt|md)")
-"""A URL, an id with a digit in it, a path, the name of a file."""
+"""A URL, an id with a digit, a path or a file name."""
 _JOINED = re.compile(r"[^\s,;][,;] ?[^\s,;]")
 _TITLE = re.compile(r"[A-Z][\w'’-]*(?: (?:[A-Z][\w'’-]*|\(\w+\)|of|the|and|in|for|to|de)){1,7}")
-_LEAST = 2  # rows: one row with such values is no habit
+_LEAST = 2  # rows: one row alone proves nothing
 
 
 def reading_line(samples: Sequence[Sample]) -> Text | None:
-    """Which column each field was read from, such as ``answer ← output``; ``None`` where all have their own names."""
+    """The column that each field was read from, such as ``answer ← output``; ``None`` if no alias was used."""
     if not any(sample.read_from for sample in samples):
         return None
     parts = []
@@ -72,7 +72,7 @@ def reading_line(samples: Sequence[Sample]) -> Text | None:
 
 
 def doubts(samples: Sequence[Sample], fields: Collection[str]) -> Iterator[Text]:
-    """What looks as if another column was meant, or values were not separated, in those ``fields``."""
+    """Warnings about ``fields`` that look like the wrong column or have unseparated values."""
     for field in sorted({"retrieved_doc_ids", "gold_doc_ids"}.intersection(fields)):
         lists = [getattr(sample, field) or () for sample in samples]
         joined = ["".join(ids) for ids in lists if len(ids) == 1 and _JOINED.search("".join(ids))]

@@ -1,4 +1,4 @@
-"""Questions, answers and earlier turns inside the dicts, messages and model outputs that chains take and give."""
+"""Finds questions, answers, passages and history in the inputs and outputs of chains and in chat messages."""
 
 from __future__ import annotations
 
@@ -24,22 +24,21 @@ _DEEPEST = 6
 
 
 def question_in(value: object) -> object:
-    """The question inside chain ``inputs``: a mapping's question, or its last user message; ``value`` if none."""
+    """The question in chain ``inputs``: a mapping's question, or its last user message; ``value`` if none."""
     return _levels(value, QUESTION_KEYS, USER_ROLES)[-1]
 
 
 def answer_in(value: object) -> object:
-    """The answer inside chain ``outputs``: a mapping's answer, or its last model message; ``value`` if none."""
+    """The answer in chain ``outputs``: a mapping's answer, or its last model message; ``value`` if none."""
     return _levels(value, _ANSWER_KEYS, MODEL_ROLES)[-1]
 
 
 def citations_in(value: object) -> list[Any]:
-    """The citations of the answer inside chain ``outputs``.
+    """The citations of the answer in chain ``outputs``, from the first of these places:
 
-    They stand beside the answer under ``citations`` (numbers, ids or mappings, as models with a structured output give
-    them), or in the content blocks of its message, each with its block's text: under ``citations`` (Anthropic, and
-    LangChain's messages from it) or ``annotations`` (OpenAI, and LangChain's standard blocks); Cohere's stand beside
-    the message, in ``additional_kwargs``.
+    - ``citations`` in the answer's mapping, for structured output (numbers, ids or mappings)
+    - ``citations`` (Anthropic) or ``annotations`` (OpenAI) in the message's content blocks, with the block's text
+    - ``citations`` in the message's ``additional_kwargs`` (Cohere)
     """
     for level in _levels(_as_mapping(value), _ANSWER_KEYS, MODEL_ROLES):
         inner = _as_mapping(level)
@@ -60,7 +59,7 @@ def citations_in(value: object) -> list[Any]:
 
 
 def fields_of(value: Any) -> Any:
-    """A pydantic model or dataclass of the application as a mapping of its fields; anything else as it is."""
+    """A pydantic model or dataclass of the application as a mapping; anything else unchanged."""
     kind = type(value)
     if hasattr(kind, "lc_id"):  # messages, prompts and documents of LangChain
         return value
@@ -72,7 +71,7 @@ def fields_of(value: Any) -> Any:
 
 
 def _as_mapping(value: object) -> Any:
-    """A structured output, or the JSON of one, as a mapping; all else as it is."""
+    """A structured output, or its JSON, as a mapping; anything else unchanged."""
     return (mapping_of(value) or value) if isinstance(value, str) else fields_of(value)
 
 
@@ -81,15 +80,15 @@ def _cites(entry: Mapping[Any, Any]) -> bool:
 
 
 def reference_in(value: object) -> object:
-    """The reference inside the outputs that were expected; ``value`` if there is none."""
+    """The reference in expected outputs; ``value`` if there is none."""
     return _levels(value, _REFERENCE_KEYS, MODEL_ROLES)[-1] if isinstance(value, Mapping) else value
 
 
 def messages_of(value: object) -> tuple[Message, ...] | None:
-    """``value`` as messages, those without text left out; ``None`` where it is not a list of messages.
+    """``value`` as messages, without empty ones; ``None`` if it is not a list of messages.
 
     A message is a ``Message``, a mapping with ``role`` (or ``type``) and ``content``, an object with ``type`` and
-    ``content`` (LangChain), or a pair of role and text; a pair of two other texts is a question and its answer.
+    ``content`` (LangChain), or a pair of role and text. A pair of other texts is a question and its answer.
 
     >>> messages_of([("human", "Hi"), {"role": "assistant", "content": "Hello"}])
     (Message(role='user', content='Hi'), Message(role='assistant', content='Hello'))
@@ -112,7 +111,7 @@ def messages_of(value: object) -> tuple[Message, ...] | None:
 
 
 def messages_in(value: object) -> tuple[Message, ...] | None:
-    """The messages inside chain ``inputs``, where the question is found among them; ``None`` if there are none."""
+    """The messages in chain ``inputs`` that contain the question; ``None`` if there are none."""
     for level in _levels(_as_mapping(value), QUESTION_KEYS, USER_ROLES):
         if isinstance(level, (list, tuple)) or (isinstance(level, Mapping) and not is_missing(level.get("messages"))):
             return messages_of(level)
@@ -120,9 +119,9 @@ def messages_in(value: object) -> tuple[Message, ...] | None:
 
 
 def turns_before(messages: Sequence[Message], question: str | None, answer: str | None) -> tuple[Message, ...]:
-    """The messages before the last one that asks ``question``: all, where none does.
+    """The messages before the last one that asks ``question``; all messages if none does.
 
-    A question that was answered otherwise than by ``answer`` was asked before.
+    If that question already has a reply other than ``answer``, it is an earlier turn, and all messages are returned.
     """
     said = [message.content.strip() if message.role == "user" else None for message in messages]
     asked = [place for place, text in enumerate(said) if question is not None and text == question.strip()]
@@ -135,13 +134,13 @@ def turns_before(messages: Sequence[Message], question: str | None, answer: str 
 
 
 def mapping_of(value: object) -> Mapping[Any, Any]:
-    """``value`` where it is a mapping or a string that holds a JSON object, else an empty mapping."""
+    """``value`` if it is a mapping or the JSON of one, else an empty mapping."""
     found = decoded(value)
     return found if isinstance(found, Mapping) else {}
 
 
 def _levels(value: object, keys: Sequence[str], roles: frozenset[str]) -> list[object]:
-    """``value``, what is wanted inside it, and so on: of mappings, messages and their content, to the text."""
+    """``value`` and the nested mappings, messages and contents on the way to the text."""
     levels = [value]
     while len(levels) <= _DEEPEST and not isinstance(levels[-1], str):
         inner = _inside(levels[-1], keys, roles)
@@ -152,7 +151,7 @@ def _levels(value: object, keys: Sequence[str], roles: frozenset[str]) -> list[o
 
 
 def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object:
-    """What is one level inside ``value``, or ``None``."""
+    """The next inner level of ``value``, or ``None``."""
     value = fields_of(value)
     if _is_list(value) and not is_turn(value):
         return _last_message(value, roles)
@@ -175,7 +174,7 @@ def _messages(value: Mapping[Any, Any]) -> Iterable[object]:
 
 
 def _last_message(messages: Iterable[object], roles: frozenset[str]) -> object:
-    """The last message of these roles that says something."""
+    """The last non-empty message of these roles."""
     last = None
     for message in messages:
         role, content = role_and_content(message)
@@ -185,7 +184,7 @@ def _last_message(messages: Iterable[object], roles: frozenset[str]) -> object:
 
 
 def role_and_content(message: object) -> tuple[object, object]:
-    """Who spoke, as the message or the pair of role and text says it, and what; ``None`` twice where it is none."""
+    """The role and content of a message or of a pair of role and text; ``(None, None)`` for anything else."""
     if isinstance(message, (list, tuple)) and len(message) == 2:
         return message[0], message[1]
     if isinstance(message, Message):
@@ -196,7 +195,7 @@ def role_and_content(message: object) -> tuple[object, object]:
 
 
 def _turns_of(element: object) -> list[Message] | None:
-    """The one message, or the two of a question with its answer; ``None`` where it is neither."""
+    """One message, or two for a question and its answer; ``None`` if it is neither."""
     if isinstance(element, (list, tuple)):
         if len(element) != 2 or not all(isinstance(each, str) for each in element):
             return None
@@ -217,7 +216,7 @@ def _message(role: str, content: object) -> Message:
 
 
 def joined_parts(content: object) -> object:
-    """The text of a message whose content is a list of parts (``{"type": "text", "text": …}``, or ``content``)."""
+    """The text of a message's content, which may be a list of parts (``{"type": "text", "text": …}``)."""
     if not isinstance(content, (list, tuple)):
         return content
     texts = [joined_parts(_part_text(part)) if isinstance(part, Mapping) else part for part in content]
@@ -225,7 +224,7 @@ def joined_parts(content: object) -> object:
 
 
 def _part_text(part: Mapping[str, Any]) -> object:
-    """A text block's text; of Anthropic's search results the blocks in them."""
+    """A text block's text, or the blocks of an Anthropic search result."""
     return part.get("text", part.get("content") if part.get("type") in ("text", "search_result") else None)
 
 
@@ -234,24 +233,24 @@ _DIRECTING = ("transfer_to_", "transfer_back_to_", "handoff_to_", "write_todos")
 
 
 def sample_from_messages(messages: Sequence[Any]) -> Sample:
-    """A conversation, as agents take and give it, as a sample: what was asked last, and what was answered to it.
+    """Convert an agent's conversation to a sample with its last question and the answer to it.
 
-    ``messages`` are LangChain's, OpenAI's dicts, pairs of role and text, or a mapping that has them under
-    ``"messages"``. The turns before the question are its ``history``; what tools gave for the question are its
-    ``contexts``, and of what they gave for earlier ones the passages that the answer rests on (``None`` where no tool
-    was ever asked). A message that only calls tools is no answer.
+    ``messages`` are LangChain messages, OpenAI dicts, pairs of role and text, or a mapping with ``"messages"``. The
+    turns before the question become ``history``. The results of tools since the question become ``contexts``,
+    together with passages from earlier turns that the answer uses; without tool calls, ``contexts`` is ``None``. A
+    message that only calls tools is not an answer.
 
     >>> turns = [("user", "How tall?"), {"role": "tool", "content": "It is 29 m tall."}, ("assistant", "29 m.")]
     >>> sample_from_messages(turns).texts
     ('It is 29 m tall.',)
 
     Raises:
-        InvalidDataError: where these are no messages.
+        InvalidDataError: if these are not messages.
     """
     listed = messages.get("messages") if isinstance(messages, Mapping) else messages
     turns = messages_of(listed)
     if turns is None or not isinstance(listed, Sequence):
-        raise InvalidDataError("These are no messages: give a list of messages with `role` and `content`.")
+        raise InvalidDataError("These are not messages: give a list of messages with `role` and `content`.")
     answer = closing_answer(listed)
     question = next((turn.content for turn in reversed(turns) if turn.role == "user"), None)
     contexts = contexts_in(listed, answer)
@@ -265,7 +264,7 @@ def sample_from_messages(messages: Sequence[Any]) -> Sample:
 
 
 def closing_answer(messages: Sequence[Any]) -> str | None:
-    """The model's last text after the last question; ``None`` where it goes on to call a tool."""
+    """The model's last text after the last question; ``None`` if a tool call follows."""
     for message in reversed(messages):
         role, content = role_and_content(message)
         if role in USER_ROLES or (role in MODEL_ROLES and has_open_calls(message)):
@@ -277,20 +276,18 @@ def closing_answer(messages: Sequence[Any]) -> str | None:
 
 
 def has_open_calls(message: object) -> bool:
-    """Whether a message asks for tools, so that it is no answer yet."""
+    """Whether a message calls tools and so is not an answer yet."""
     calls = message.get("tool_calls") if isinstance(message, Mapping) else getattr(message, "tool_calls", None)
     return bool(calls)
 
 
 def directs_agents(tool: object) -> bool:
-    """Whether a tool of this name hands over to another agent, or notes a plan: it gives nothing to answer from."""
+    """Whether the tool with this name hands over to another agent or stores a plan, and so returns no passages."""
     return isinstance(tool, str) and tool.startswith(_DIRECTING)
 
 
 def contexts_in(messages: object, answer: object) -> tuple[Chunk, ...] | None:
-    """What the tools in a list of messages gave for its last question, and of what they gave for earlier ones the
-    passages that ``answer`` rests on; ``None`` where no tool gave anything.
-    """
+    """The tools' passages for the last question, and earlier ones that ``answer`` uses; ``None`` without tools."""
     listed = messages if _is_list(messages) else ()
     if not any(
         role_and_content(each)[0] in _TOOL_ROLES and not directs_agents(_attribute(each, "name")) for each in listed
@@ -303,7 +300,7 @@ def contexts_in(messages: object, answer: object) -> tuple[Chunk, ...] | None:
 def tool_chunks_by_turn(
     messages: Sequence[Any], tools: Collection[str] | None = None
 ) -> tuple[tuple[Chunk, ...], tuple[Chunk, ...]]:
-    """What ``tools`` gave in a conversation since its last question, and what they gave before it."""
+    """The passages returned by ``tools`` since the last question, and those returned before it."""
     asked = max((place for place, each in enumerate(messages) if role_and_content(each)[0] in USER_ROLES), default=0)
     turns = [
         [each for each in part if role_and_content(each)[0] in _TOOL_ROLES]
@@ -314,7 +311,7 @@ def tool_chunks_by_turn(
 
 
 def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tuple[Chunk, ...]:
-    """Of passages of ``earlier`` turns those that state what a sentence of ``answer`` does, and none of ``now``."""
+    """The ``earlier`` passages that match sentences of ``answer`` for which no passage in ``now`` matches."""
     if not earlier:
         return ()
     from mlflow_ragmetrics.judges.lexical.grades import related_sentences
@@ -330,16 +327,16 @@ def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tu
 
 
 def is_turn(element: object) -> bool:
-    """Whether it is a message of a user or a model, or the instructions to one."""
+    """Whether it is a user, model or system message."""
     role, _ = role_and_content(element)
     return isinstance(role, str) and role in (*USER_ROLES, *MODEL_ROLES, "system")
 
 
 def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chunk, ...]:
-    """What a tool gave as chunks: the documents of its artifact, else the passages in its JSON or parts, else its text.
+    """A tool's result as chunks: its artifact's documents, else the passages in its JSON or parts, else its text.
 
-    ``result``: a tool's message (``()`` for other messages, for errors, and for tools that ``tools`` does not name, or
-    without it for those that only direct agents), or what the tool returned.
+    ``result`` is a tool's message or return value. Other messages, errors and tools that are not in ``tools`` give
+    ``()``; if ``tools`` is ``None``, so do tools that only direct agents.
     """
     role, content = (None, None) if _is_list(result) else role_and_content(result)
     if role is None or content is None:
@@ -353,7 +350,7 @@ def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chun
 
 
 def _passages(value: Any) -> tuple[Chunk, ...]:
-    """The passages in what a tool returned: each element of a list of texts or of dicts with a text, else all of it."""
+    """The passages in a tool's result: each element of a list of texts or dicts with text, else the whole result."""
     if isinstance(value, str):
         parsed = decoded(value)
         found = _passages(parsed) if isinstance(parsed, (list, dict)) else ()
@@ -382,7 +379,7 @@ def _chunks_or_none(value: Sequence[Any]) -> tuple[Chunk, ...]:
 
 
 def _is_text_part(part: object) -> bool:
-    """Whether it is a part of a message's content, as the tools of a MCP server give them."""
+    """Whether it is a content part with text, such as those from tools of an MCP server."""
     return isinstance(part, Mapping) and "type" in part and isinstance(joined_parts(_part_text(part)), str)
 
 

@@ -1,4 +1,4 @@
-"""Anything that holds rows -> rows and samples, and the digest that identifies a data set."""
+"""Reads rows and samples from any data source, joins sources, and computes the digest of a data set."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 def digest(rows: Iterable[Any]) -> str:
     """16 hex digits of SHA-256 over samples or rows, streaming.
 
-    Every value counts, lists and nested mappings included, and so does the order of rows; the order of a mapping's
-    keys does not.
+    The digest depends on all values, also nested ones, and on the order of rows, but not on the order of keys.
     """
     total = hashlib.sha256()
     for row in rows:
@@ -57,22 +56,22 @@ def _plain(value: Any) -> Any:
 
 
 Data = Any
-"""A path of a file or folder, an address of traces (``traces:/EXPERIMENT?since=24h``) or of a run's rows
-(``runs:/RUN``, its id or name), a frame (pandas, Polars), an Arrow table, a data set (MLflow, Hugging Face, ragas,
-deepeval), or any iterable of mappings, samples, dataclasses or pydantic models."""
+"""A file or folder path, traces (``traces:/EXPERIMENT?since=24h``), a run's rows (``runs:/RUN``, by id or name), a
+frame (pandas, Polars), an Arrow table, a data set (MLflow, Hugging Face, ragas, deepeval), or any iterable of
+mappings, samples, dataclasses or pydantic models."""
 
 RUNS = "runs:/"
 _LOOK_AHEAD = 100
 
 
 def read_rows(data: Data, delimiter: str | None = None) -> Iterator[Any]:
-    """The rows of ``data``, streaming where the source can: each a mapping, or a ``Sample`` that was given as one.
+    """Stream the rows of ``data`` if the source supports it. Each row is a mapping; a given ``Sample`` is unchanged.
 
-    Exports of LangSmith, Phoenix, TruLens and OpenAI's evals become records of one answer each. ``delimiter``: what
-    separates the cells of a text table, where that is not found out.
+    Exports of LangSmith, Phoenix, TruLens and OpenAI's evals become one record per answer. ``delimiter`` separates
+    the cells of a text table; by default it is detected.
 
     Raises:
-        InvalidDataError: where ``data`` or one of its rows is of a type that cannot be read, or a file cannot be read.
+        InvalidDataError: if ``data`` or a row has an unsupported type, or a file cannot be read.
     """
     if isinstance(data, str) and data.startswith(SCHEME):
         yield from _checked_rows(read_traces(data))
@@ -95,7 +94,7 @@ def _checked_rows(data: Data) -> Iterator[Any]:
 
 
 def _mapping_of_row(row: Any) -> Any:
-    """A row that is an object of another library (a model of pydantic, a dataclass, a named tuple) as a mapping."""
+    """Convert a pydantic model, dataclass or named tuple to a mapping."""
     if isinstance(row, Mapping):
         return row
     if callable(getattr(row, "model_dump", None)):
@@ -112,14 +111,14 @@ def read_samples(
     remembered: int | None = None,
     delimiter: str | None = None,
 ) -> Iterator[Sample]:
-    """The samples of ``data`` with distinct ids, streaming; ``remembered`` as in ``rows.record.with_ids``.
+    """Stream the samples of ``data`` with unique ids; ``remembered`` as in ``rows.row_groups.with_ids``.
 
-    ``columns`` maps canonical fields to names in the data and beats every alias; a name must occur in one of the
-    first 100 rows, and a row without it misses that field.
+    ``columns`` maps canonical fields to names in the data and takes precedence over aliases. Each name must be in one
+    of the first 100 rows. In a row without the name, the field is missing.
 
     Raises:
-        InvalidDataError: as ``read_rows``.
-        InvalidFieldError: (``field="id"``) where ids are given twice.
+        InvalidDataError: as in ``read_rows``.
+        InvalidFieldError: (``field="id"``) if an id is repeated.
         InvalidOptionError: (``param="columns"``) for unknown fields and names.
     """
     rows = read_rows(data, delimiter)
@@ -137,17 +136,17 @@ def _mapped(rows: Iterator[Any], columns: Mapping[str, str]) -> Iterator[Sample]
 
 
 def _rows_in(data: Any) -> Iterable[Any]:
-    """The rows of a frame, a table, or the object in which another library keeps a data set."""
+    """The rows of a frame, a table, or another library's data set."""
     if isinstance(data, Mapping) and data and all(hasattr(each, "column_names") for each in data.values()):
         names = ", ".join(map(repr, data))
-        message = f"The data is several data sets ({names}); give one of them, as in data[{next(iter(data))!r}]."
+        message = f"The data has several data sets ({names}); give one of them, such as data[{next(iter(data))!r}]."
         raise InvalidDataError(message)
-    if callable(getattr(data, "collect", None)) and hasattr(data, "collect_schema"):  # a lazy frame of Polars
+    if callable(getattr(data, "collect", None)) and hasattr(data, "collect_schema"):  # a Polars lazy frame
         data = data.collect()
     frame = getattr(data, "df", data)
     if hasattr(frame, "itertuples"):
         return _frame_rows(frame)
-    if hasattr(data, "test_cases") and hasattr(data, "goldens"):  # deepeval: cases have answers, goldens may have
+    if hasattr(data, "test_cases") and hasattr(data, "goldens"):  # deepeval: cases have answers, goldens may not
         return [*data.test_cases] or [*data.goldens]
     if callable(getattr(data, "iter_rows", None)):
         rows: Iterable[Any] = data.iter_rows(named=True)
@@ -164,7 +163,7 @@ def _rows_in(data: Any) -> Iterable[Any]:
 
 
 def _frame_rows(frame: Any) -> Iterator[dict[Any, Any]]:
-    if frame.index.name == "context.span_id":  # Phoenix, which calls what was retrieved context or reference
+    if frame.index.name == "context.span_id":  # Phoenix calls contexts "context" or "reference"
         frame = frame.rename(columns={} if "context" in frame.columns else {"reference": "contexts"})
         frame = frame if "context.span_id" in frame.columns else frame.reset_index()
     names = list(frame.columns)
@@ -176,7 +175,7 @@ def _frame_rows(frame: Any) -> Iterator[dict[Any, Any]]:
 
 
 def _without_arrays(value: Any) -> Any:
-    """Lists in place of the arrays that pandas reads from Parquet, also within mappings and lists."""
+    """Convert NumPy arrays, which pandas reads from Parquet, to lists, also inside mappings and lists."""
     if isinstance(value, dict):
         return {name: _without_arrays(each) for name, each in value.items()}
     if type(value).__name__ == "ndarray" and value.ndim:
@@ -190,9 +189,9 @@ _ID_NAMES = ("id", *ALIASES["id"])
 
 @dataclass(frozen=True)
 class Joined:
-    """The rows of both sources: matched ones, then results without a reference, then references without a result.
+    """The rows of both sources: matched rows, then results without a reference, then references without a result.
 
-    ``warning`` names what did not match, or is ``None``.
+    ``warning`` lists unmatched rows and differing questions, or is ``None``.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -202,24 +201,24 @@ class Joined:
 
 
 def join(results: Data, references: Data, on: str = "qid", *, delimiter: str | None = None) -> Joined:
-    """Join ``results`` (answer, contexts, retrieved ids) with ``references``: what is known of the same questions.
+    """Join ``results`` (answer, contexts, retrieved ids) with ``references`` (reference, gold ids).
 
-    Rows match by the text of ``on``, or in a source without it by its id under another name. Unmatched rows stay, so
-    that they are counted; what they lack is missing. From ``references`` come the reference and the gold ids, and
-    the question where the two differ (the warning counts such rows); an ``answer`` there is the reference, unless
-    the source has one, and ``contexts`` there become ``reference_contexts`` among the metadata. ``delimiter``: what
-    separates the cells of text tables, where that is not found out.
+    Rows match by the text of ``on``; a source without this column uses its id column. Unmatched rows are kept, with
+    missing fields. The reference and gold ids come from ``references``. If the questions differ, the question from
+    ``references`` is used, and the warning counts such rows. An ``answer`` in ``references`` is the reference if there
+    is no other; its ``contexts`` become ``reference_contexts`` in the metadata. ``delimiter`` separates the cells of
+    text tables; by default it is detected.
 
     Raises:
-        InvalidDataError: where a source has no ids or repeats one, or the two have no id in common.
+        InvalidDataError: if a source has no ids or repeats one, or the sources share no id.
     """
     given, known = _by_id(results, on, "results", delimiter), _by_id(references, on, "references", delimiter)
     results_only = tuple(key for key in given if key not in known)
     references_only = tuple(key for key in known if key not in given)
     if len(results_only) == len(given):
         raise InvalidDataError(
-            f"No id of the results is among the references (results: {_first_few(results_only)}; references: "
-            f"{_first_few(references_only)}); check `on`, now {on!r}."
+            f"The results and the references share no id (results: {_first_few(results_only)}; references: "
+            f"{_first_few(references_only)}); check `on`, which is {on!r}."
         )
     matched = [key for key in given if key in known]
     rows = tuple(
@@ -230,7 +229,7 @@ def join(results: Data, references: Data, on: str = "qid", *, delimiter: str | N
     warnings = (
         (results_only, f"{len(results_only)} of {len(given)} results have no reference"),
         (references_only, f"{len(references_only)} of {len(known)} references have no result"),
-        (differing, f"{len(differing)} rows have a different question from their reference, whose question is used"),
+        (differing, f"{len(differing)} rows differ from their reference in the question; the reference's is used"),
     )
     warning = " ".join(f"{sentence}: {_first_few(keys)}." for keys, sentence in warnings if keys)
     return Joined(rows, results_only, references_only, warning or None)
@@ -253,7 +252,7 @@ def _id_of(row: Mapping[str, Any], on: str, place: str) -> str:
     name = next((name for name in (on, *_ID_NAMES) if name in row), None)
     if name is None:
         there = ", ".join(repr(each) for each in list(row)[:20])
-        raise InvalidDataError(f"{place} has no id: neither {on!r} nor {', '.join(_ID_NAMES)} is among {there}.")
+        raise InvalidDataError(f"{place} has no id: needs {on!r} or one of {', '.join(_ID_NAMES)}, but has {there}.")
     try:
         key = text_of(row[name], "id")
     except InvalidFieldError as error:
@@ -272,7 +271,7 @@ def _merged(result: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str
 
 
 def _known_fields(reference: Mapping[str, Any]) -> dict[str, Any]:
-    """The reference's row by canonical names, with what a system would have given under names of its own."""
+    """The reference's row by canonical names; contexts and retrieved ids get the prefix ``reference_``."""
     known: dict[str, Any] = {}
     for name, value in reference.items():
         field = FIELD_OF.get(name)
@@ -288,7 +287,7 @@ def _known_fields(reference: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(row: Mapping[str, Any], field: str) -> list[Any]:
-    """What a row has under the names of ``field``."""
+    """The row's values under all names of ``field``."""
     return [value for name, value in row.items() if FIELD_OF.get(name) == field and not is_missing(value)]
 
 
@@ -300,7 +299,7 @@ def _questions_differ(result: Mapping[str, Any], reference: Mapping[str, Any]) -
 def _equal(one: object, other: object) -> bool:
     try:
         return bool(one == other)
-    except (ValueError, TypeError):  # arrays of several values: both are kept
+    except (ValueError, TypeError):  # arrays: keep both
         return False
 
 

@@ -1,7 +1,6 @@
-"""Exports of other tools that are not one flat record per answer -> records whose names ``rows.aliases`` knows.
+"""Converts exports of other tools to flat records with names from ``rows.aliases``.
 
-Flat records need nothing here: ragas, deepeval, Phoenix's ``get_input_output_context`` and MLflow's rows are read by
-their names alone.
+The rows of ragas, deepeval, Phoenix's ``get_input_output_context`` and MLflow are flat already and need no conversion.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ _LONG = ("app_json", "record_json", "cost_json", "perf_json")
 
 
 def records_of_exports(rows: Iterable[Any]) -> Iterator[Any]:
-    """``rows`` one by one, those of an export as records; spans of traces are gathered, one record for each trace.
+    """``rows`` with exported rows converted to records; spans are grouped into one record per trace.
 
-    Rows are told by the first one: spans come all together.
+    The first row decides whether all rows are spans.
     """
     stream = iter(rows)
     first = next(stream, None)
@@ -42,7 +41,7 @@ def _record_of_export(row: Any) -> Any:
         return _openai_item(row)
     if {"input", "actual_output", "retrieval_context", "source_file"} <= row.keys():
         return _deepeval_golden(row)
-    if {"input", "ideal"} <= row.keys():  # the registry of OpenAI's evals: messages, also as the text of a cell
+    if {"input", "ideal"} <= row.keys():  # OpenAI's evals registry: messages, or their JSON
         return {**row, "input": decoded(row["input"])}
     if {"record_id", "input", "output"} <= row.keys():
         return _trulens_record(row)
@@ -54,7 +53,7 @@ def _record_of_export(row: Any) -> Any:
 
 
 def _openai_item(row: Record) -> Record:
-    """An item of OpenAI's evals with what the model answered: a line of data, or an output item of a run."""
+    """An item of OpenAI's evals with the model's answer: a data line, or an output item of a run."""
     item = mapping_of(row.get("datasource_item", row.get("item")))
     nested = mapping_of(item.get("item")) or item
     sample = mapping_of(row.get("sample", item.get("sample")))
@@ -68,14 +67,14 @@ def _openai_item(row: Record) -> Record:
 
 
 def _deepeval_golden(row: Record) -> Record:
-    """A golden in the CSV and JSON lines of deepeval, which writes passages with a bar between them."""
+    """A golden from deepeval's CSV or JSON lines, which separate passages with ``|``."""
     passages = row["retrieval_context"]
     split = isinstance(passages, str) and not isinstance(decoded(passages), list)
     return {**row, "retrieval_context": passages.split("|") if passages else None} if split else row
 
 
 def _trulens_record(row: Record) -> Record:
-    """A record of TruLens: texts may be JSON, passages are the arguments of feedback functions that looked at them."""
+    """A TruLens record: texts may be JSON; passages are arguments of its feedback functions."""
     contexts: dict[str, None] = {}
     for calls in (decoded(calls) for name, calls in row.items() if str(name).endswith(("_calls", " calls"))):
         for call in calls if isinstance(calls, list) else ():
@@ -90,7 +89,7 @@ def _trulens_record(row: Record) -> Record:
 
 
 def _langsmith_example(row: Record) -> Record:
-    """An example of a LangSmith data set: its outputs are what is right, not what a chain answered."""
+    """An example of a LangSmith data set; its outputs are the reference, not a chain's answer."""
     kept = {name: value for name, value in row.items() if name not in ("inputs", "outputs")}
     inputs = decoded(row["inputs"])
     asked = inputs if isinstance(inputs, Mapping) else {"input": inputs}
@@ -99,7 +98,7 @@ def _langsmith_example(row: Record) -> Record:
 
 
 def _langsmith_result(row: Record) -> Record:
-    """A row of a LangSmith experiment: ``inputs.…`` and ``outputs.…`` of the chain, ``reference.…`` of the data set."""
+    """A row of a LangSmith experiment: the chain's ``inputs.…`` and ``outputs.…``, the data set's ``reference.…``."""
     parts: dict[str, dict[str, Any]] = {"inputs": {}, "outputs": {}, "reference": {}}
     rest: dict[str, Any] = {}
     for name, value in row.items():
@@ -113,7 +112,7 @@ def _langsmith_result(row: Record) -> Record:
 
 
 def _reference_in(values: Any) -> dict[str, Any]:
-    """The reference under one of its usual names, else the only value there is."""
+    """The reference under a usual name, or the value if there is only one."""
     if isinstance(values, Mapping):
         names = ("answer", "output", "reference", "ground_truth", "expected", "expected_output")
         found = next((values[name] for name in names if not is_missing(values.get(name))), None)
@@ -131,7 +130,7 @@ def _is_langsmith_run(row: Record) -> bool:
 
 
 def _records_of_spans(spans: Iterable[Record]) -> Iterator[Record]:
-    """One record for each trace: what its outermost span was asked and answered, what its retrievers found."""
+    """One record per trace: the root span's input and output, and the retrievers' documents."""
     roots: dict[str, Record] = {}
     found: dict[str, list[Any]] = {}
     for span in chain.from_iterable(map(_with_children, spans)):
@@ -141,9 +140,7 @@ def _records_of_spans(spans: Iterable[Record]) -> Iterator[Record]:
         if kind == "RETRIEVER":
             found.setdefault(trace, []).extend(documents)
     if not roots:
-        message = (
-            "no span or run of the export is the outermost of its trace; export whole traces, not some spans of them"
-        )
+        message = "the export has no root span or run; export whole traces, not single spans"
         raise InvalidDataError(message)
     for trace, root in roots.items():
         yield {**root, **({"contexts": found[trace]} if trace in found else {})}
@@ -161,7 +158,7 @@ def _trace_of(run: Record) -> str:
 
 
 def _span(span: Record) -> tuple[str, Any, str, Any, Any, list[Any], dict[str, Any]]:
-    """Trace, parent, kind, input, output, documents and what else is worth keeping of a span or run."""
+    """Trace, parent, kind, input, output, documents and metadata of a span or run."""
     if "run_type" in span:
         outputs = decoded(span["outputs"])
         documents = mapping_of(outputs).get("documents", mapping_of(outputs).get("output", outputs))

@@ -1,6 +1,6 @@
-"""Files of rows: CSV, TSV, JSON lines, JSON, Parquet and Arrow, and folders of them.
+"""Reads rows from CSV, TSV, JSON lines, JSON, Parquet and Arrow files, and from folders.
 
-Every cell of a text table stays the text that it is.
+Cells of text tables are not converted.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ _BATCH_BYTES = 32 * 2**20
 _PAGE_BYTES = 64 * 2**10
 _LEAST_ROW_BYTES = 64
 _EXPANSION = 100
-"""A large file may expand to more than the limit, but not to more than so many times its size."""
+"""A large file may expand beyond the limit, to at most this multiple of its size."""
 _MIB = 2**20
 _LIMITS = {"RAGMETRICS_MAX_LINE_MB": 64, "RAGMETRICS_MAX_CELL_MB": 64, "RAGMETRICS_MAX_EXPANDED_MB": 512}
-"""How much one line, one cell, and what a compressed file holds at once may take, unless the environment says so."""
+"""Default limits in MiB for a line, a cell and an expanded part of a compressed file."""
 _ACCEPTED = (".tsv", ".csv", ".jsonl", ".json", ".parquet", ".arrow")
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _LOOK_AHEAD_LINES = 20
 _LEAST_COHERENCE = 0.3
-"""How much of the letters' frequencies a text must share with a language for its encoding to count as detected."""
+"""The minimum coherence with a language's letter frequencies for a detected encoding."""
 
 
 def read_file(path: str | os.PathLike[str], delimiter: str | None = None) -> Iterator[Row]:
-    """The rows of a ``.tsv``, ``.csv``, ``.jsonl``, ``.json`` (each also ``.gz``), ``.parquet`` or ``.arrow`` file.
+    """Stream the rows of a ``.tsv``, ``.csv``, ``.jsonl``, ``.json`` (each also ``.gz``), ``.parquet`` or ``.arrow``.
 
-    Streaming. Text is UTF-8, with or without a byte order mark, else what it is detected to be, with a warning. Of a
-    folder the rows of all such files in it are read, by name; of one with ``.arrow`` files, as ``save_to_disk`` of
-    Hugging Face writes them, only these. ``delimiter``: what separates the cells of a text table; by default detected.
+    Text is UTF-8 with or without a byte order mark; otherwise the encoding is detected, with a warning. A folder's
+    files are read in order of their names. If it has ``.arrow`` files (Hugging Face's ``save_to_disk``), only those are
+    read. ``delimiter`` separates the cells of a text table; by default it is detected.
 
     Raises:
-        InvalidDataError: one sentence that names the file, the line or row and what is accepted.
+        InvalidDataError: names the file, the line or row, and the accepted values.
     """
     file = Path(path)
     try:
         is_folder, exists = file.is_dir(), file.exists()
-    except (OSError, ValueError) as error:  # a name that is too long, or with a NUL: usually the data itself
+    except (OSError, ValueError) as error:  # too long, or has a NUL: usually the data itself
         raise InvalidDataError(f"{str(file)[:200]!a} is not the name of a file: {type(error).__name__}.") from None
     if is_folder:
         for each in _files_in(file):
@@ -67,7 +67,7 @@ def read_file(path: str | os.PathLike[str], delimiter: str | None = None) -> Ite
         rows += 1
         yield row
     if not rows:
-        raise InvalidDataError(f"{file} has no rows: it is empty or holds nothing but a header.")
+        raise InvalidDataError(f"{file} has no rows: it is empty or has only a header.")
 
 
 def _rows_of(file: Path, delimiter: str | None) -> Iterator[Row]:
@@ -82,11 +82,11 @@ def _rows_of(file: Path, delimiter: str | None) -> Iterator[Row]:
         return _read_json(file)
     if extension in (".csv", ".tsv"):
         return _read_delimited(file, delimiter, "," if extension == ".csv" else "\t")
-    raise InvalidDataError(f"{file} has an extension that is not accepted; accepted are {', '.join(_ACCEPTED)}.")
+    raise InvalidDataError(f"{file} has an unsupported extension; use {', '.join(_ACCEPTED)}.")
 
 
 def extension_of(path: str | os.PathLike[str]) -> str | None:
-    """The extension that says how the rows of this file are read, without ``.gz``; ``None`` if none does."""
+    """The supported extension of the file, without ``.gz``; ``None`` if it is not supported."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes[-1:] == [".gz"]:
         suffixes = [each for each in suffixes[:-1] if each not in (".parquet", ".arrow")]
@@ -105,12 +105,12 @@ def check_delimiter(delimiter: str | None) -> str | None:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """The files of rows in ``folder``, by name; ``InvalidDataError`` where there is none."""
+    """The files of rows in ``folder``, sorted by name; ``InvalidDataError`` if there are none."""
     files = {each: extension_of(each) for each in sorted(folder.iterdir()) if not each.name.startswith(".")}
     arrow = [each for each, kind in files.items() if kind == ".arrow"]
     found = arrow or [each for each, kind in files.items() if kind]
     if not found:
-        raise InvalidDataError(f"{folder} is a folder without a file of rows; accepted are {', '.join(_ACCEPTED)}.")
+        raise InvalidDataError(f"{folder} has no file of rows; supported are {', '.join(_ACCEPTED)}.")
     return found
 
 
@@ -129,30 +129,30 @@ def _arrow_errors(file: Path, name: str) -> Iterator[None]:
 def _read_parquet(file: Path) -> Iterator[Row]:
     import pyarrow.parquet
 
-    # page by page: by default a row group, which may be the whole file, is first read to its end
+    # page by page: by default a whole row group is read first, which may be the whole file
     options: dict[str, Any] = {"buffer_size": _PAGE_BYTES, "pre_buffer": False}
     with _arrow_errors(file, "Parquet"), pyarrow.parquet.ParquetFile(file, **options) as table:
         groups = map(table.metadata.row_group, range(table.metadata.num_row_groups))
-        sizes = [group.total_byte_size for group in groups]  # a damaged file's ``column(n)`` may abort the process
+        sizes = [group.total_byte_size for group in groups]  # ``column(n)`` of a damaged file may abort the process
         for number, size in enumerate(sizes, start=1):
             _check_expansion(file, f"its row group {number}", size)
         first = next(table.iter_batches(batch_size=1, use_threads=False), None)
         is_dense = max(sizes, default=0) > _EXPANSION * file.stat().st_size
         rows = 1 if first is None or is_dense else _rows_together(first)
-        for batch in table.iter_batches(batch_size=rows, use_threads=False):  # each thread keeps memory of its own
+        for batch in table.iter_batches(batch_size=rows, use_threads=False):  # each thread would use extra memory
             yield from batch.to_pylist()
 
 
 def _read_arrow(file: Path) -> Iterator[Row]:
-    """Arrow's IPC format: as a stream, as Hugging Face writes it, or as a file."""
+    """Arrow's IPC format, as a stream (Hugging Face) or as a file."""
     import pyarrow
 
     with _arrow_errors(file, "Arrow"), pyarrow.memory_map(str(file)) as source:
         is_file = source.read(6) == b"ARROW1"
-        source.seek(8 if is_file else 0)  # after its first bytes a file is a stream, with a list of its parts behind it
+        source.seek(8 if is_file else 0)  # a file is a prefix, a stream and a footer
         with suppress(
             pyarrow.ArrowException, OSError, struct.error
-        ):  # damage is found when the rows before it have been read
+        ):  # damage is reported later, after the rows before it
             for number, message in enumerate(pyarrow.ipc.MessageReader.open_stream(source)):
                 _check_expansion(file, f"its part {number + 1}", _decompressed_size(message))
         source.seek(0)
@@ -160,7 +160,7 @@ def _read_arrow(file: Path) -> Iterator[Row]:
         if is_file:
             batches = map(batches.get_batch, range(batches.num_record_batches))
         for batch in batches:
-            _check_expansion(file, "one of its batches", batch.num_rows * _LEAST_ROW_BYTES)  # empty ones take no bytes
+            _check_expansion(file, "one of its batches", batch.num_rows * _LEAST_ROW_BYTES)  # empty rows take no bytes
             batch.validate(full=True)
             rows = _rows_together(batch.slice(0, 1))
             for start in range(0, batch.num_rows, rows):
@@ -168,25 +168,25 @@ def _read_arrow(file: Path) -> Iterator[Row]:
 
 
 def _rows_together(first: Any) -> int:
-    """How many rows are read at once, by what the first takes: a value that is stored once may stand in every row."""
+    """The number of rows per batch, from the size of the first row: a value stored once may be repeated in each row."""
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, int(first.nbytes))))
 
 
 def _check_expansion(file: Path, part: str, size: int) -> None:
-    """Refuse a file of which one part, all columns together, would fill the memory."""
+    """Raise ``InvalidDataError`` if one part of the file, all columns together, would fill the memory."""
     if size > max(_limit("RAGMETRICS_MAX_EXPANDED_MB"), _EXPANSION * file.stat().st_size):
         raise _too_long(str(file), part, "RAGMETRICS_MAX_EXPANDED_MB")
 
 
 def _decompressed_size(message: Any) -> int:
-    """The bytes of a message's compressed buffers once they are read, by its metadata (Arrow's Message.fbs)."""
+    """The decompressed bytes of a message's buffers, from its metadata (Arrow's Message.fbs)."""
     data, body = bytes(message.metadata), message.body
 
     def number(place: int, code: str = "<I") -> int:
         return int(struct.unpack_from(code, data, place)[0])
 
     def field(table: int, slot: int) -> int:
-        """The place of a table's field, 0 where it has none."""
+        """The offset of a table's field, 0 if it is missing."""
         names = table - number(table, "<i")
         entry = 4 + 2 * slot
         start = number(names + entry, "<H") if entry < number(names, "<H") else 0
@@ -211,12 +211,12 @@ def _limit(name: str) -> int:
 
 def _too_long(place: str, what: str, name: str) -> InvalidDataError:
     most = _limit(name) // _MIB
-    return InvalidDataError(f"{place}: {what} is longer than {most} MB; {name} in the environment sets it.")
+    return InvalidDataError(f"{place}: {what} is longer than {most} MB; set {name} in the environment to raise this.")
 
 
 @contextmanager
 def _opened(file: Path) -> Iterator[TextIO]:
-    """The file as text; what cannot be read or decoded is an ``InvalidDataError``."""
+    """Open the file as text; raises ``InvalidDataError`` if it cannot be read or decoded."""
     try:
         encoding = _encoding_of(file)
         with _open(file, encoding) as stream:
@@ -235,7 +235,7 @@ def _open(file: Path, encoding: str) -> TextIO:
 
 
 def _encoding_of(file: Path) -> str:
-    """UTF-8, UTF-16 by its mark or first character, or the detected encoding of a known language, with a warning."""
+    """UTF-8, UTF-16 by its mark or first character, or a detected encoding, with a warning."""
     with gzip.open(file, "rb") if file.suffix.lower() == ".gz" else open(file, "rb") as stream:
         beginning = bytes(stream.read(_MIB))
     if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -256,7 +256,7 @@ def _encoding_of(file: Path) -> str:
 
 
 def _bounded_lines(stream: TextIO, file: Path) -> Iterator[str]:
-    """The lines of a file, none of them longer than the limit: a small file may expand to one that fills the memory."""
+    """The lines of a file up to the limit: a small file may expand to a line that fills the memory."""
     longest = _limit("RAGMETRICS_MAX_LINE_MB")
     for number, line in enumerate(iter(lambda: stream.readline(longest + 1), ""), start=1):
         if len(line) > longest:
@@ -265,9 +265,9 @@ def _bounded_lines(stream: TextIO, file: Path) -> Iterator[str]:
 
 
 def _read_delimited(file: Path, delimiter: str | None, usual: str) -> Iterator[Row]:
-    """The rows under the header of a CSV or TSV file; a short row misses its last cells, blank lines are skipped.
+    """The rows of a CSV or TSV file with a header; a short row has missing cells, and blank lines are skipped.
 
-    An empty cell is missing, in every column: a text table cannot tell it from a blank answer.
+    An empty cell is a missing value: a text table cannot distinguish it from a blank answer.
     """
     with _opened(file) as stream:
         if delimiter is None:
@@ -289,22 +289,22 @@ def _read_delimited(file: Path, delimiter: str | None, usual: str) -> Iterator[R
 
 
 def _delimiter_of(lines: list[str], usual: str, file: Path) -> str:
-    """``usual``, unless the header is one cell by it and another delimiter gives all rows the same number of cells."""
+    """``usual``, unless it leaves the header in one cell and another delimiter gives all rows the same width."""
     if len(next(_cells(csv.reader(lines, delimiter=usual), file), [])) != 1:
         return usual
     for delimiter, name in _DELIMITERS.items():
         widths = [len(cells) for cells in _cells(csv.reader(lines, delimiter=delimiter), file)]
-        if len(lines) == _LOOK_AHEAD_LINES:  # a cell of several lines may go on after them
+        if len(lines) == _LOOK_AHEAD_LINES:  # the last cell may continue on the next line
             del widths[-1]
         if delimiter != usual and len(set(widths)) == 1 and widths[0] > 1:
-            sentence = f"the cells of {file} are separated by {name}, not {_DELIMITERS[usual]}, and were read so"
+            sentence = f"the cells of {file} were read as separated by {name}, not {_DELIMITERS[usual]}"
             warnings.warn(sentence, stacklevel=2)
             return delimiter
     return usual
 
 
 def _cells(reader: Any, file: Path) -> Iterator[list[str]]:
-    """The reader's non-blank lines, with cells up to our limit, which is the module's only while a line is read."""
+    """The reader's non-blank lines. The ``csv`` module's cell limit is changed only while a line is read."""
     while True:
         limit = csv.field_size_limit(_limit("RAGMETRICS_MAX_CELL_MB"))
         try:
@@ -313,7 +313,7 @@ def _cells(reader: Any, file: Path) -> Iterator[list[str]]:
             place = f"{file}, line {reader.line_num}"
             if "field limit" in str(error):
                 raise _too_long(place, "a cell", "RAGMETRICS_MAX_CELL_MB") from error
-            message = f"{place}: {error}; cells with quotes need quotes around them, doubled inside."
+            message = f"{place}: {error}; put quotes around a cell that contains quotes, and double those inside."
             raise InvalidDataError(message) from error
         finally:
             csv.field_size_limit(limit)
@@ -333,18 +333,18 @@ def _read_json_lines(file: Path) -> Iterator[Row]:
 
 
 def _read_json(file: Path) -> Iterator[Row]:
-    """A list of objects, also under ``data``, or a table as MLflow logs it: ``{"columns": […], "data": [[…], …]}``."""
+    """A list of objects, also under ``data``, or MLflow's table: ``{"columns": […], "data": [[…], …]}``."""
     most = _limit("RAGMETRICS_MAX_EXPANDED_MB") if file.suffix.lower() == ".gz" else None
     with _opened(file) as stream:
         text = stream.read() if most is None else stream.read(most + 1)
     if most is not None and len(text) > most:
-        raise _too_long(str(file), "what it expands to", "RAGMETRICS_MAX_EXPANDED_MB")
+        raise _too_long(str(file), "its expanded text", "RAGMETRICS_MAX_EXPANDED_MB")
     content = _parsed(text, str(file)) if text.strip() else []
     if isinstance(content, dict) and isinstance(content.get("data"), list):
         columns, content = content.get("columns"), content["data"]
         content = _table_rows(columns, content, file) if isinstance(columns, list) else content
     if not isinstance(content, list):
-        raise InvalidDataError(f"{file} holds {kind_of(content)}, but must hold a list of objects (or be .jsonl).")
+        raise InvalidDataError(f"{file} is {kind_of(content)}, but must be a list of objects (or a .jsonl file).")
     for number, row in enumerate(content, start=1):
         yield _checked(row, f"{file}, row {number}")
 
@@ -353,7 +353,7 @@ def _table_rows(columns: list[Any], data: list[Any], file: Path) -> list[Row]:
     names = [str(name) for name in columns]
     for number, cells in enumerate(data, start=1):
         if not isinstance(cells, list) or len(cells) != len(names):
-            message = f"{file}, row {number}: it must be a list of {len(names)} cells, one per column."
+            message = f"{file}, row {number}: must be a list of {len(names)} cells, one per column."
             raise InvalidDataError(message)
     return [dict(zip(names, cells, strict=True)) for cells in data]
 
@@ -374,7 +374,7 @@ def _parsed(text: str, place: str) -> Any:
         where = f" (line {error.lineno}, column {error.colno})" if "\n" in text.strip() else f" (column {error.colno})"
         raise InvalidDataError(f"{place}: invalid JSON{where}: {error.msg}.") from error
     except (ValueError, RecursionError) as error:
-        raise InvalidDataError(f"{place}: JSON that cannot be read: {error}.") from error
+        raise InvalidDataError(f"{place}: unreadable JSON: {error}.") from error
 
 
 def _checked(row: Any, place: str) -> Row:

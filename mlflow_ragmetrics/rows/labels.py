@@ -1,4 +1,4 @@
-"""People's labels in all their forms, MLflow's feedback included, matched to the rows of a report."""
+"""Reads people's labels, including MLflow feedback, and matches them to the rows of a report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def has_feedback(labels: Any) -> bool:
-    """Whether ``labels`` are traces, or the frame of ``mlflow.search_traces``."""
+    """Whether ``labels`` is a list of traces or a frame from ``mlflow.search_traces``."""
     if hasattr(labels, "columns"):
         return "assessments" in labels.columns
     if not isinstance(labels, (list, tuple)):
@@ -30,26 +30,25 @@ def has_feedback(labels: Any) -> bool:
 
 
 def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
-    """People's feedback by trace id, by the request's id, and by the row's own id where the trace has one.
+    """People's feedback by trace id, request id and, if the trace has one, row id.
 
-    Feedback named ``key``, or as the score is called on traces that are written for rows, counts, or all feedback where
-    it has one name only; the last one on a trace wins.
-    ``InvalidDataError`` when there is none, or when its names leave open which is meant.
+    Uses feedback named ``key`` or ``rag_<key>``, or any feedback if all of it has the same name. If a trace has
+    several, the last one is used. Raises ``InvalidDataError`` if there is none or its name is ambiguous.
     """
     given = [(ids, name, value) for ids, found in _traces(traces) for name, value in _human(found)]
     names = list(dict.fromkeys(name for _, name, _ in given))
     if not names:
-        raise InvalidDataError("the traces carry no feedback by people; label some of them in MLflow's UI first")
+        raise InvalidDataError("the traces have no human feedback; label some of them in MLflow's UI first")
     own = [name for name in (key, f"rag_{key}") if name in names]
     wanted = own[0] if own else names[0]
     if not own and len(names) > 1:
-        message = f"people's feedback on the traces is named {', '.join(names)}; name one of them {key}, as the metric"
+        message = f"human feedback on the traces is named {', '.join(names)}; rename one to {key}, as the metric"
         raise InvalidDataError(message)
     return {identity: value for ids, name, value in given if name == wanted for identity in ids}
 
 
 def _traces(traces: Any) -> Iterator[tuple[list[str], Iterable[Any]]]:
-    """What each trace may be called by, and its assessments."""
+    """The ids of each trace, and its assessments."""
     names = ("trace_id", "client_request_id", "tags", "assessments")
     records = traces.to_dict("records") if hasattr(traces, "columns") else [vars(trace.info) for trace in traces]
     for trace_id, request_id, tags, assessments in ([record.get(name) for name in names] for record in records):
@@ -88,12 +87,12 @@ _MOST_SHOWN = 10
 def labels_of(
     labels: Labels, results: Results, key: str, column: str = "label", words: Mapping[str, float | None] | None = None
 ) -> list[Label]:
-    """One number per row of ``results``: 1 good, 0 bad, or a grade; ``None`` where nobody labelled it.
+    """One number per row of ``results``: 1 good, 0 bad, or a grade; ``None`` without a label.
 
-    ``labels``: a mapping from id, one label per row in order, the name of a column of the data, a file or a frame with
-    ``id`` and ``column``, or MLflow traces with people's feedback named ``key``. ``words`` says what further words mean
-    (``None``: no label). A word that is not known is left out, and a warning names it with how often it is there;
-    ``InvalidDataError`` where no label is known.
+    ``labels`` is a mapping from id to label, one label per row in order, the name of a column of the data, a file or
+    frame with ``id`` and ``column``, or MLflow traces with human feedback named ``key``. ``words`` maps more words to
+    numbers (``None``: no label). Unknown words are left out, and a warning lists them with their counts. Raises
+    ``InvalidDataError`` if no label is known.
     """
     if isinstance(labels, str) and labels in results.table.columns:
         return _numbers(results.table[labels].tolist(), words)
@@ -134,11 +133,11 @@ def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) ->
     if unknown:
         named = ", ".join(f"{shown(word)} ({count})" for word, count in unknown.most_common(_MOST_SHOWN))
         example = next(iter(unknown))
-        way = f'say what they mean with --words "{example}=0.5" (words={{{example!r}: 0.5}})'
+        way = f'define them with --words "{example}=0.5" (words={{{example!r}: 0.5}})'
         if all(label is None for label in found):
             raise InvalidDataError(f"no label is known: {named}; labels are numbers or words such as supported; {way}")
         count = unknown.total()
-        warnings.warn(f"{count} labels are left out, as their words are not known: {named}; {way}", stacklevel=4)
+        warnings.warn(f"{count} labels with unknown words are left out: {named}; {way}", stacklevel=4)
     return found
 
 
@@ -147,7 +146,7 @@ def _word(text: str) -> str:
 
 
 def as_number(value: Any) -> Label:
-    """A label as a number, ``None`` where it is missing; ``InvalidDataError`` for a word that is not known."""
+    """A label as a number; ``None`` if it is missing; ``InvalidDataError`` for an unknown word."""
     if is_missing(value):
         return None
     if isinstance(value, str):
@@ -167,12 +166,12 @@ def as_number(value: Any) -> Label:
 def _by_id(frame: Any, column: str) -> dict[str, Any]:
     if "id" not in frame.columns or column not in frame.columns:
         has = ", ".join(map(str, frame.columns))
-        raise InvalidDataError(f"labels need the columns id and {column}; there are {has} (name another with column=)")
+        raise InvalidDataError(f"labels need the columns id and {column}, but have {has} (name another with column=)")
     return dict(zip(map(str, frame["id"]), frame[column], strict=True))
 
 
 def _names(results: Results) -> list[list[str]]:
-    """What each row may be called by: its id, and the id of the trace that it comes from."""
+    """The ids of each row: its own, and that of its trace."""
     table = results.table
     columns = [table[name].tolist() for name in ("id", "trace_id") if name in table.columns]
     return [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(table)
@@ -181,10 +180,10 @@ def _names(results: Results) -> list[list[str]]:
 def _matched(
     labels: Mapping[Any, Any], rows: Iterable[Iterable[str]], words: Mapping[str, float | None] | None
 ) -> list[Label]:
-    # in a CSV file, a quote may be before an id that looks like a formula
+    # in a CSV file, an id that looks like a formula may start with a quote
     given = {name: value for key, value in labels.items() for name in (str(key).removeprefix("'"), str(key))}
     chosen = [next((name for name in names if name in given), None) for names in rows]
     if not any(chosen):
         some = ", ".join(list(given)[:3]) or "none"
-        raise InvalidDataError(f"no label belongs to a row of the report; labels are for the ids {some}, …")
+        raise InvalidDataError(f"no label matches a row of the report; labels are for the ids {some}, …")
     return _numbers([None if name is None else given[name] for name in chosen], words)

@@ -1,8 +1,8 @@
-"""A record of any ecosystem -> a ``Sample``.
+"""Converts a record to a ``Sample``.
 
-A record is a mapping: a row of a file or frame, a dict of another evaluation library, the row of a trace search. Its
-names are canonical, aliases (``rows.aliases``) or named by a column mapping; what is nested in ``inputs``,
-``outputs`` and ``expectations`` is found too. Everything that is not a field becomes metadata.
+A record is a mapping: a row of a file or frame, another evaluation library's dict, or a row of a trace search. Its
+names are canonical, aliases (``rows.aliases``) or given by a column mapping. Values nested in ``inputs``, ``outputs``
+and ``expectations`` are found too. All other entries become metadata.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from mlflow_ragmetrics.rows.values import (
 )
 
 FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
-"""Every accepted name (canonical or alias) -> canonical field."""
+"""Canonical name or alias -> canonical field."""
 
 RECORD_NAMES = (*FIELD_OF, *(name for names in ALIASES_BY_NATURE.values() for name in names))
-"""Every name under which a field may be found."""
+"""All accepted names of fields."""
 
 MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")
-"""The columns of an MLflow evaluation row, each of which holds a mapping."""
+"""The columns of an MLflow evaluation row. Each holds a mapping."""
 
 _READ_ELSEWHERE = frozenset({"messages", "choices", "content", "expected_facts", "expected_retrieved_context"})
 
@@ -58,7 +58,7 @@ _NESTED = {
 
 
 class Reading(NamedTuple):
-    """What a record has for one field: its value (``None``: missing), or why it cannot be read; and its name there."""
+    """One field of a record: its value (``None``: missing) or why it cannot be read, and its name in the record."""
 
     value: Any = None
     problem: str | None = None
@@ -74,9 +74,9 @@ MISSING = Reading()
 
 
 def read_field(field: str, found: Mapping[str, Any]) -> Reading:
-    """Read ``field`` from ``found``, the entries of a record under its canonical name and its aliases.
+    """Read ``field`` from ``found``, the record's entries under its canonical name and aliases.
 
-    The canonical name beats aliases, unless its value is missing; aliases must agree.
+    The canonical name takes precedence unless its value is missing. Aliases must agree.
     """
     if len(found) == 1:
         ((only, value),) = found.items()
@@ -94,28 +94,28 @@ def read_field(field: str, found: Mapping[str, Any]) -> Reading:
         return reading
     return Reading(
         problem=f"`{field}` is given as `{name}` and as `{differing}` with different values; keep one of them, "
-        f"or say which one counts with columns={{{field!r}: {name!r}}}."
+        f"or choose one with columns={{{field!r}: {name!r}}}."
     )
 
 
 def fits(field: str, value: object) -> bool:
-    """Whether ``value`` can be one of ``field``, whatever its name: texts for contexts, messages for history."""
+    """Whether ``value`` has the type of ``field``: texts for contexts, messages for history."""
     return messages_of(value) is not None if field == "history" else are_texts(value)
 
 
 def read_by_nature(field: str, entries: Mapping[Any, Any]) -> Reading:
-    """``field`` under a name of ``ALIASES_BY_NATURE``, where the value fits."""
+    """Read ``field`` from names of ``ALIASES_BY_NATURE`` whose values fit."""
     names = ALIASES_BY_NATURE.get(field, ())
     found = {name: entries[name] for name in names if name in entries and fits(field, entries[name])}
     return read_field(field, found) if found else MISSING
 
 
 def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, Any]]:
-    """The fields in the columns of MLflow, and what else these hold, by column: it belongs to the metadata.
+    """The fields in MLflow's columns, and the other entries of each column, which become metadata.
 
-    What is right is in ``expectations``: a reference is ``expected_response`` (or an alias of reference), else the
-    ``expected_facts`` joined by newlines; gold ids are the ``doc_uri`` of each element of
-    ``expected_retrieved_context``. Other fields are in ``outputs``, else in ``inputs``.
+    ``expectations`` holds the reference and the gold ids. The reference is ``expected_response`` (or an alias of
+    reference), else the ``expected_facts`` joined by newlines. Gold ids are the ``doc_uri`` of each element of
+    ``expected_retrieved_context``. Other fields are read from ``outputs``, else from ``inputs``.
     """
     columns = {column: mapping_of(row.get(column)) for column in MLFLOW_COLUMNS}
     inner = {column: entries_by_field(entries, {}) for column, entries in columns.items()}
@@ -145,7 +145,7 @@ def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, A
 def entries_by_field(
     row: Mapping[Any, Any], columns: Mapping[str, str]
 ) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
-    """The entries under the names of each field, and those that belong to no field."""
+    """The entries of each field by name, and the entries that belong to no field."""
     found = {field: {name: row[name]} for field, name in columns.items()}
     taken = set(columns.values())
     rest: dict[Any, Any] = {}
@@ -164,14 +164,14 @@ def entries_by_field(
 
 
 _NOTHING_KNOWN = frozenset({"None", "null", "N/A"})
-"""What a reference or contexts hold where there are none; an answer of these words is an answer."""
+"""Texts that mean a missing reference or missing contexts. As an answer, they are text."""
 
 _UNWRAPPED: Mapping[str, Callable[[object], object]] = {
     "question": question_in,
     "answer": answer_in,
     "reference": reference_in,
 }
-"""How the value of an alias is found: chains take and give mappings and messages under such names."""
+"""Functions that unwrap mappings and messages, which chains use as inputs and outputs."""
 
 
 def _read(field: str, name: str, value: object) -> Reading:
@@ -180,7 +180,7 @@ def _read(field: str, name: str, value: object) -> Reading:
             given = decoded(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
             inner = _UNWRAPPED[field](given)
             if isinstance(inner, Mapping) and not inner.keys().isdisjoint((field, *ALIASES[field])):
-                inner = None  # it is named there, and missing
+                inner = None  # the field is there, but missing
             is_plain = isinstance(value, str) and isinstance(inner, (Mapping, list))
             value = value if is_plain and not (name in MLFLOW_COLUMNS and isinstance(given, Mapping)) else inner
         return Reading(_value(field, value), name=name)
@@ -190,7 +190,7 @@ def _read(field: str, name: str, value: object) -> Reading:
 
 
 def _value(field: str, value: object) -> Any:
-    """``value`` in the type that a sample holds."""
+    """``value`` converted to the type of the sample's field."""
     if field in ("reference", "contexts") and isinstance(value, str) and value.strip() in _NOTHING_KNOWN:
         return None
     if field in ("question", "answer"):
@@ -211,7 +211,7 @@ def _value(field: str, value: object) -> Any:
 
 
 def _references(value: object) -> tuple[str, ...] | None:
-    """Accepted answers: a text, or a list of texts (also as a string), whose blank elements are dropped."""
+    """Accepted answers: a text, or a list of texts (also as a string) without blank elements."""
     if isinstance(value, str) and value.lstrip()[:1] == "[":
         listed = decoded(value)
         value = listed if isinstance(listed, list) and all(isinstance(each, str) for each in listed) else value
@@ -227,7 +227,7 @@ def _expected_facts(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
 
 
 def _document_uris(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
-    """The ``doc_uri`` of each element of ``expected_retrieved_context`` (a mapping, or the URI itself)."""
+    """The ``doc_uri`` of each element of ``expected_retrieved_context``; an element may be the URI itself."""
     elements = elements_of(expectations.get("expected_retrieved_context"), "gold_doc_ids")
     if elements is None:
         return None
@@ -242,18 +242,18 @@ _NOTHING = dict.fromkeys(RECORD_FIELDS, MISSING)
 
 
 def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_id: str | None = None) -> Sample:
-    """One record as a ``Sample``.
+    """Convert a record to a ``Sample``.
 
     Args:
-        record: a mapping or a pandas row; a ``Sample`` is returned as it is.
-        columns: canonical field -> name in the record; beats every alias, and a name in it serves no other field.
+        record: a mapping or a pandas row; a ``Sample`` is returned unchanged.
+        columns: canonical field -> name in the record; takes precedence over aliases. Each name is used for one field.
         default_id: the id of a record without one; by default ``content_id`` of question and reference.
 
-    A field that cannot be read does not raise: ``Sample.invalid`` holds the sentence that says why.
+    An unreadable field does not raise: ``Sample.invalid`` holds the reason.
 
     Raises:
-        InvalidDataError: where the record is not a mapping.
-        InvalidOptionError: (``param="columns"``) for an unknown field or a name that the record does not have.
+        InvalidDataError: if the record is not a mapping.
+        InvalidOptionError: (``param="columns"``) for an unknown field or a name that is not in the record.
     """
     if isinstance(record, Sample):
         return record
@@ -286,10 +286,10 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_
 
 
 def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
-    """Refuse a column mapping that names an unknown field, or an entry that is not among ``names``.
+    """Check that ``columns`` has only known fields and entries from ``names``.
 
     Raises:
-        InvalidOptionError: with ``param="columns"``, naming both what was given and what is accepted.
+        InvalidOptionError: with ``param="columns"``, naming the invalid and the accepted values.
     """
     known = list(names)
     for field, name in columns.items():
@@ -306,7 +306,7 @@ def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
 
 
 def content_id(question: str | None, references: Sequence[str] | None) -> str:
-    """The id of a record that has none: the first 16 hex digits of SHA-256 over question and reference."""
+    """The default id of a record: the first 16 hex digits of SHA-256 over question and reference."""
     asked = [question, None if references is None else "\n".join(references)]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
@@ -323,7 +323,7 @@ def _mapping(record: Any) -> Mapping[Any, Any]:
 
 
 def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
-    """The entries that are not fields; those of a ``metadata`` mapping stand beside the others."""
+    """The entries that are not fields, merged with those of a ``metadata`` mapping."""
     nested = rest.get("metadata")
     if nested is not None and (nested := mapping_of(nested)):
         rest = {**nested, **{name: value for name, value in rest.items() if name != "metadata"}}
@@ -331,7 +331,7 @@ def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _add_conversation(readings: dict[str, Reading], messages: Any) -> None:
-    """Fill fields that have no entry of their own from an agent's messages."""
+    """Fill missing fields from an agent's messages."""
     conversation = sample_from_messages(messages)
     for field in ("question", "answer", "contexts", "history"):
         if readings[field].empty:
@@ -339,7 +339,7 @@ def _add_conversation(readings: dict[str, Reading], messages: Any) -> None:
 
 
 def _add_history(readings: dict[str, Reading], conversations: Iterable[object]) -> None:
-    """The turns before the question: of the history that was given, else of the messages that hold the question."""
+    """Set the history to the turns before the question, from the given history or the question's messages."""
     messages = readings["history"].value
     if messages is None:
         messages = next(filter(None, map(messages_in, conversations)), None)
@@ -349,7 +349,7 @@ def _add_history(readings: dict[str, Reading], conversations: Iterable[object]) 
 
 
 def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any], prefers_uri: bool) -> None:
-    """Without ids of their own, the retrieved ids are those of the contexts that have one, else ``doc_uri``."""
+    """Fill missing retrieved ids from the ids of the contexts, else from ``doc_uri``."""
     if not readings["retrieved_doc_ids"].empty:
         return
     chunks = readings["contexts"].value

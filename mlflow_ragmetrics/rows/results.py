@@ -1,4 +1,4 @@
-"""Evaluations read back, from a report, a file or an MLflow run: their tables, samples and scores."""
+"""Reads the tables, samples and scores of an evaluation from a report, a file or an MLflow run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COUNTS = {"two": 2, "three": 3}
 
 
 class _Evaluation(Protocol):
-    """What is read of a finished evaluation; a ``Report`` is one."""
+    """The attributes that ``results_of`` needs, such as those of a ``Report``."""
 
     @property
     def source(self) -> str | Path | None: ...
@@ -49,7 +49,7 @@ class _Evaluation(Protocol):
 
 @dataclass(frozen=True)
 class Results:
-    """The tables of one evaluation as ``Report`` has them, wherever they come from."""
+    """The tables of one evaluation, with the columns of a ``Report``'s tables."""
 
     name: str
     table: pd.DataFrame
@@ -59,33 +59,33 @@ class Results:
 
     @property
     def keys(self) -> list[str]:
-        """The keys of the scores: the columns that have a ``<key>_status`` beside them."""
+        """The keys of the scores: the columns that also have a ``<key>_status`` column."""
         return score_keys(self.table)
 
     @property
     def composites(self) -> list[str]:
-        """The keys of the weighted composites; of a file, which does not say its weights, the key of ``rag_score``."""
+        """The keys of the weighted composites; ``rag_score`` for a file, which has no weights."""
         weighed = self.description.get("weights") if "metrics" in self.description else ("rag_score",)
         return [key for key in self.keys if key in (weighed or ())]
 
     @property
     def diagnoses(self) -> dict[str, tuple[str, str]]:
-        """By row id: which part failed, and the sentence that says why; empty where the metrics did not tell."""
+        """Row id -> the part that failed and the reason; empty without diagnosis columns."""
         if not {*DIAGNOSIS} <= {*self.table.columns}:
             return {}
         found = self.table[["id", *DIAGNOSIS]].astype(object).fillna("").astype(str)
         return {name: (cause, reason) for name, cause, reason in found.itertuples(index=False)}
 
     def better(self, key: str) -> Better:
-        """Whether a higher value of ``key`` is better, a lower one (``False``), or neither (``None``)."""
+        """``True`` if a higher value of ``key`` is better, ``False`` if lower is better, ``None`` if neither."""
         said = self.table[f"{key}_better"].dropna() if f"{key}_better" in self.table.columns else ()
         return next((side for side, name in BETTER.items() if name in set(said)), True)
 
 
 def results_of(source: Source, name: str = "") -> Results:
-    """The evaluation ``source``: a report, a run's id or name, or a file written by ``ragmetrics evaluate --output``.
+    """Read the evaluation ``source``: a report, a run's id or name, or a file from ``ragmetrics evaluate --output``.
 
-    ``name`` is used for one that has no name of its own. ``InvalidDataError`` where ``source`` is not found.
+    ``name`` is used for a report. Raises ``InvalidDataError`` if ``source`` is not found.
     """
     if isinstance(source, Results):
         return source
@@ -99,12 +99,12 @@ def results_of(source: Source, name: str = "") -> Results:
 
 
 def is_file(source: Union[str, Path]) -> bool:
-    """Whether ``source`` names a file, by its type or its extension, and not an MLflow run."""
+    """Whether ``source`` is a file, by its type or extension, and not an MLflow run."""
     return isinstance(source, Path) or extension_of(source) is not None
 
 
 def latest_results(text: str) -> list[Results] | None:
-    """The runs that "latest two of experiment X" means, oldest first; ``None`` for any other text."""
+    """The runs for a text such as "latest two of experiment X", oldest first; ``None`` for any other text."""
     found = _LATEST.fullmatch(text.strip())
     if found is None:
         return None
@@ -124,7 +124,7 @@ def latest_results(text: str) -> list[Results] | None:
 
 
 def found_run(text: str) -> Run:
-    """The run of this id or name; ``InvalidDataError`` where there is none, or there are several."""
+    """The run with this id or name; ``InvalidDataError`` if there is none or more than one."""
     import mlflow
     from mlflow.exceptions import MlflowException
 
@@ -161,7 +161,7 @@ def _from_run(run: Run) -> Results:
 
 
 def _from_traces(run: Run) -> Results:
-    """The rows of a run that has no tables, from the scores on its traces."""
+    """Read a run without tables from the scores on its traces."""
     from mlflow import artifacts
     from mlflow.exceptions import MlflowException
 
@@ -169,7 +169,7 @@ def _from_traces(run: Run) -> Results:
 
     rows, name = rows_of_traces(run), str(run.info.run_name or run.info.run_id)
     if not rows:
-        message = f"run {name} ({run.info.run_id}) has neither {_ROWS} nor traces with scores of this package"
+        message = f"run {name} ({run.info.run_id}) has neither {_ROWS} nor traces with scores from this package"
         raise InvalidDataError(f"{message}; evaluate its rows, or pass rm.scorers(…) to mlflow.genai.evaluate")
     judges = sorted({score.judge for row in rows for score in row.scores.values() if score.judge is not None})
     description: dict[str, Any] = {"judge": judges}
@@ -179,7 +179,7 @@ def _from_traces(run: Run) -> Results:
 
 
 def _table(run_id: str, name: str, head: str, parts: int) -> pd.DataFrame:
-    """The table ``name`` of a run; of a large one the head is there only, and the whole is in Parquet parts."""
+    """Read the table ``name`` of a run. A large table is stored in Parquet parts, and ``head`` is its first rows."""
     import pandas as pd
     from mlflow import artifacts
 
@@ -195,7 +195,7 @@ def _table(run_id: str, name: str, head: str, parts: int) -> pd.DataFrame:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """A file of rows as a frame, its scores with their types; ``InvalidDataError`` where it cannot be read."""
+    """Read a file of rows as a frame with typed scores; ``InvalidDataError`` if it cannot be read."""
     import pandas as pd
 
     return typed(pd.DataFrame(list(read_file(path))))
@@ -210,20 +210,20 @@ def _from_file(path: Path) -> Results:
     items = pd.DataFrame(columns=["id", "metric", "kind", "text", "verdict"])
     results = Results(path.stem, table, items, {"judge": sorted(judges)} if judges else {})
     if not results.keys:
-        message = f"{path.name} holds no scores; write it with ragmetrics evaluate --output {path.name}"
+        message = f"{path.name} has no scores; write it with ragmetrics evaluate --output {path.name}"
         raise InvalidDataError(message)
     return results
 
 
 def stored_samples(results: Results) -> list[Sample]:
-    """The samples that were scored, without what the evaluation added to them; ``InvalidDataError`` without answers."""
+    """The scored samples without columns added by the evaluation; ``InvalidDataError`` without answers."""
     if "answer" not in results.table.columns:
-        raise InvalidDataError(f"{results.name} holds no answers, which would be scored anew")
+        raise InvalidDataError(f"{results.name} has no answers to score again")
     return [_sample(record, results.keys) for record in results.table.to_dict("records")]
 
 
 def stored_rows(results: Results) -> list[Row]:
-    """Rows like those of the report, as far as its tables hold them: values, reasons, items and evidence."""
+    """Rows rebuilt from the tables: values, reasons, items and evidence."""
     items: dict[tuple[str, str], list[Item]] = {}
     for record in results.items.to_dict("records"):
         items.setdefault((str(record["id"]), str(record["metric"])), []).append(_item(_known(record)))
@@ -297,8 +297,8 @@ def _known(record: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def results_groups(results: Results, groups: Union[Groups, None] = None) -> Union[list[str], None]:
-    """The group of each row of an evaluation: by ``groups``, else by those that it was made with, else by the sessions
-    of its traces; ``None`` where there are none."""
+    """The group of each row: by ``groups``, else by the evaluation's own groups, else by the sessions of its traces;
+    ``None`` if there are no groups."""
     if groups is None:
         groups = results.description.get("groups") or (SESSION if SESSION in results.table.columns else None)
     return None if groups is None else table_groups(results.table, groups)

@@ -1,4 +1,4 @@
-"""What tells rows apart, and which belong together: ids, fields or columns that they share, their conversations."""
+"""Unique ids of rows, and groups of rows by conversation, column or field."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 SESSION = "mlflow.trace.session"
-"""The metadata field in which MLflow keeps the conversation of a trace."""
+"""MLflow's metadata field for the conversation of a trace."""
 
 SESSION_FIELDS = (SESSION, "session_id", "conversation_id", "thread_id")
-"""The columns or metadata fields that name the conversation of a row, in the order in which they are looked for."""
+"""The columns or metadata fields with the conversation of a row, in search order."""
 
 Groups = Union[str, Sequence[Any]]
 """A column or metadata field, or one name per row."""
@@ -31,37 +31,38 @@ _FIELDS = ("id", "question", "answer", "reference")
 
 
 def sample_groups(samples: Iterable[Sample], name: str) -> list[str]:
-    """The group of each sample: what its metadata (``inputs`` and the like included), else its field ``name`` holds.
+    """The group of each sample: the value of ``name`` in its metadata (also in ``inputs`` etc.), else in its fields.
 
-    A sample without a value is a group of its own. ``InvalidOptionError`` (``param="groups"``) where none has one.
+    A sample without a value forms its own group. Raises ``InvalidOptionError`` (``param="groups"``) if no sample has
+    a value.
     """
     return _group_names(sample_slices(list(samples), name, param="groups"))
 
 
 def sample_slices(samples: Sequence[Sample], name: str, *, param: str = "by") -> list[Union[str, None]]:
-    """The slice of each sample, by the value that ``sample_groups`` would read; ``None`` where it has none."""
+    """The slice of each sample: the same value as in ``sample_groups``, or ``None`` if it is missing."""
     values = [sample_value(sample, name) for sample in samples]
     fields = [field for field in _FIELDS if any(getattr(sample, field) is not None for sample in samples)]
     return _present(values, name, param, [*fields, *(each for sample in samples for each in sample.metadata)])
 
 
 def session_field(samples: Sequence[Sample]) -> Union[str, None]:
-    """The first of ``SESSION_FIELDS`` that some samples share a value of; ``None`` where none is shared."""
+    """The first of ``SESSION_FIELDS`` with a value shared by several samples, or ``None``."""
     return _shared_field(lambda name: [sample_value(sample, name) for sample in samples])
 
 
 def table_session_field(table: pd.DataFrame) -> Union[str, None]:
-    """``session_field`` of the rows of a report's table."""
+    """``session_field`` for the rows of a report's table."""
     return _shared_field(lambda name: _table_values(table, name))
 
 
 def table_slices(table: pd.DataFrame, name: str, *, param: str = "by") -> list[Union[str, None]]:
-    """The slice of each row of a report's table; ``None`` where it has none."""
+    """The slice of each row of a report's table, or ``None`` if it is missing."""
     return _present(_table_values(table, name), name, param, table.columns)
 
 
 def table_groups(table: pd.DataFrame, groups: Groups) -> list[str]:
-    """The group of each row of a report's table, by a column or a list; as ``sample_groups`` otherwise."""
+    """The group of each row of a report's table, by a column or a list of names; otherwise like ``sample_groups``."""
     if isinstance(groups, str):
         return _group_names(table_slices(table, groups, param="groups"))
     if not isinstance(groups, Iterable):
@@ -74,7 +75,7 @@ def table_groups(table: pd.DataFrame, groups: Groups) -> list[str]:
 
 
 def sample_value(sample: Sample, name: str) -> Any:
-    """The sample's field or metadata field ``name``; ``None`` where it has none."""
+    """The sample's metadata field or field ``name``, or ``None``."""
     field = FIELD_OF.get(name)
     value = _value_in(sample.metadata, name)
     return getattr(sample, field) if value is None and field in _FIELDS else value
@@ -89,7 +90,7 @@ def _table_values(table: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _value_in(entries: Mapping[Any, Any], name: str) -> Any:
-    """The entry ``name``, or one of that name within the metadata or MLflow's columns."""
+    """The entry ``name``, else the entry ``name`` in the metadata or in MLflow's columns."""
     if name in entries:
         return entries[name]
     nested = (mapping_of(entries[each]) for each in _NESTED if each in entries)
@@ -101,11 +102,11 @@ def _group_names(present: Sequence[Union[str, None]]) -> list[str]:
 
 
 def _present(values: Sequence[Any], name: str, param: str, there: Iterable[Any]) -> list[Union[str, None]]:
-    """The values as text, ``None`` for those that are missing; ``there`` are the names that could have been meant."""
+    """The values as text, ``None`` if missing; the error message lists the names in ``there``."""
     found = [None if is_missing(value) or not str(value).strip() else str(value) for value in values]
     if found and not any(each is not None for each in found):
         known = ", ".join(dict.fromkeys(map(str, there))) or "none"
-        raise InvalidOptionError(f"{param}: no row has {shown(name)}; there are {known}", param=param)
+        raise InvalidOptionError(f"{param}: no row has {shown(name)}; the rows have {known}", param=param)
     return found
 
 
@@ -121,7 +122,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[V]):
-    """Keeps at least the last ``least`` keys that were set, and at most twice as many; all of them for ``None``.
+    """Keeps at least the last ``least`` keys and at most twice that number; keeps all keys if ``least`` is ``None``.
 
     >>> recent = Recent(2)
     >>> for number, key in enumerate("abcde"):
@@ -141,18 +142,17 @@ class Recent(Generic[V]):
         self._newer[key] = value
 
     def get(self, key: str) -> Union[V, None]:
-        """The value last set, or ``None``."""
+        """The latest value, or ``None``."""
         return self._newer.get(key, self._older.get(key))
 
 
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
-    """The samples of one data set with distinct ids, streaming: repeats of a content id get ``-2``, ``-3``, ….
+    """Stream the samples of one data set with unique ids: repeats of a content id get ``-2``, ``-3``, ….
 
-    ``remembered``: ids are compared with those of at least so many previous rows, and memory is bounded; by default
-    with those of all rows.
+    ``remembered``: compare ids with at least this number of previous rows, to bound memory; by default with all rows.
 
     Raises:
-        InvalidFieldError: (``field="id"``) for an id given twice, naming both rows (from 1), or an unreadable one.
+        InvalidFieldError: (``field="id"``) for an unreadable or a repeated id, naming both rows (from 1).
     """
     rows = Recent[int](remembered)
     repeats = Recent[int](remembered)

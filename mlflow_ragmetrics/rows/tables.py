@@ -1,6 +1,6 @@
-"""Scored rows as tables: one description of their columns, for frames, files, MLflow's tables and Spark.
+"""The columns of scored rows in frames, files, MLflow's tables and Spark.
 
-A score's columns are called ``<key><suffix>``. Those of items are the same wherever items are written, or read back.
+A score's columns are named ``<key><suffix>``. Items have the same columns everywhere.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 BETTER: Mapping[Better, str] = {False: "lower", None: "neither"}
-"""What the column ``<key>_better`` says of metrics of which higher is not better."""
+"""The values of the column ``<key>_better``, for metrics where higher is not better."""
 DIAGNOSIS = ("diagnosis", "diagnosis_reason")
-"""The columns that say which part failed."""
+"""The columns for the part that failed, and why."""
 
 Kind = Literal["number", "count", "truth", "text", "texts"]
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """What ``<key><suffix>`` holds of a score; a table has it where ``shows`` is true for one of its scores."""
+    """The column ``<key><suffix>``. A table has it if ``shows`` is true for at least one score."""
 
     suffix: str
     kind: Kind
@@ -61,7 +61,7 @@ ORIGINS = (
     Column("_support", "number", _detail("support"), lambda score: score.details.get("support") is not None),
     Column("_judge", "text", attrgetter("judge"), lambda score: bool(score.model_scores)),
 )
-"""How a score came about."""
+"""The columns for status and origin of a score."""
 SCORE_COLUMNS = (*VALUES, REASON, *ORIGINS)
 """The columns of a report's tables."""
 COUNTED_COLUMNS = (
@@ -72,14 +72,14 @@ COUNTED_COLUMNS = (
     Column("_correct_docs", "count", _detail("correct_docs_count")),
     Column("_coverage", "number", _detail("coverage")),
 )
-"""What figures are made of where only the columns are left, as in Spark."""
+"""Additional columns, from which Spark computes figures."""
 
-_NONE: list[Any] = []  # one for all: a list per item would keep the garbage collector busy
+_NONE: list[Any] = []  # shared: a list per item would slow down garbage collection
 _ITEM_FIELDS = ("kind", "text", "verdict", "against", "reason", "support", "judge")
 
 
 def typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table that was read back, whose score columns get the types of ``SCORE_COLUMNS``: a CSV holds texts."""
+    """A table read from a file, with score columns converted from text to the types of ``SCORE_COLUMNS``."""
     import pandas as pd
 
     columns: dict[str, Any] = {}
@@ -97,16 +97,16 @@ def typed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def score_keys(frame: pd.DataFrame) -> list[str]:
-    """The keys of the scores in a table: the columns that have a ``<key>_status`` beside them."""
+    """The keys of the scores in a table: the columns that also have a ``<key>_status`` column."""
     names = [str(name) for name in frame.columns]
     return [name for name in names if f"{name}_status" in names]
 
 
 def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dict[str, list[Any]]]:
-    """How many items each score has, and the items of all of them, column by column.
+    """The number of items of each score, and all items by column.
 
-    ``evidence`` has mappings; ``unbacked`` the parts of an unsupported claim that no passage backs by its words, found
-    here for those who look at the table.
+    ``evidence`` is a list of mappings. ``unbacked`` lists the parts of an unsupported claim whose words are in no
+    passage.
     """
     columns: dict[str, list[Any]] = {name: [] for name in (*_ITEM_FIELDS, "evidence", "unbacked")}
     sizes = []
@@ -137,7 +137,7 @@ _ABSENT = Score()
 
 
 def judge_slugs(scores: Iterable[Score]) -> dict[str, str]:
-    """The judges of a panel by name, each with a name that files, columns and metrics can bear; empty for one judge."""
+    """Judge name -> unique name for files, columns and metrics, for a panel's judges; empty for one judge."""
     return _slugs(dict.fromkeys(name for score in scores for name in _panel(score)))
 
 
@@ -156,15 +156,15 @@ def _slugs(names: Iterable[str]) -> dict[str, str]:
 
 
 def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
-    """One row per sample, its columns in the order in which they are read.
+    """A table with one row per sample.
 
-    First id, question and answer; then the scores, composites before metrics: ``<key>``, ``<key>_1to5`` and
-    ``<key>_passed``; then each ``<key>_reason``; then what else the row came with, fields before metadata; at the end
-    how each score came about: ``<key>_status``, ``_measured``, ``_support``, ``_judge``. Scores are nullable
-    ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``. ``_measured`` is there where some score
-    comes of a rule, such as that for rows without context. An entry of the metadata that has a name which a score's
-    column may have is called ``<name>_given``. ``<key>_better`` is there where it is not "higher": "lower" or
-    "neither". ``more`` are further columns, after the reasons, in place of the data's own.
+    The columns are, in order: id, question and answer; the scores (``<key>``, ``<key>_1to5``, ``<key>_passed``),
+    composites before metrics; each ``<key>_reason``; the other fields and the metadata; then ``<key>_status``,
+    ``_better``, ``_measured``, ``_support`` and ``_judge``. Scores are nullable ``Float64``, null if unscored;
+    ``_passed`` is nullable ``boolean``. ``_measured`` is included if a score was set by a rule, such as the rule for
+    rows without context. ``_better`` is "lower" or "neither" and is left out if higher is better. Metadata with the
+    name of a score's column is renamed to ``<name>_given``. ``more`` columns follow the reasons and replace data
+    columns of the same name.
     """
     layout = Layout()
     layout.add(rows)
@@ -172,7 +172,7 @@ def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = N
 
 
 class Layout:
-    """Which columns the table of rows has that are seen one after another; a row may bring further ones."""
+    """Collects the columns of a table of rows, which may arrive one at a time."""
 
     def __init__(self) -> None:
         self._columns: dict[str, set[Column]] = {}
@@ -181,7 +181,7 @@ class Layout:
         self._fields: dict[str, None] = dict.fromkeys(_ALWAYS)
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Note which columns these rows take."""
+        """Add the columns of these rows."""
         for row in rows:
             for key, score in row.scores.items():
                 columns = self._columns.setdefault(key, set())
@@ -192,7 +192,7 @@ class Layout:
             self._fields |= dict.fromkeys(_record(row.sample))
 
     def frame(self, rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
-        """The table of these rows, all of which were noted; ``more`` as in ``rows_frame``."""
+        """The table of rows that were added before; ``more`` as in ``rows_frame``."""
         import pandas as pd
 
         keys = sorted(self._columns, key=lambda key: key not in self._composites)
@@ -236,20 +236,20 @@ def _array(column: Column, scores: Sequence[Score]) -> Any:
 
 
 TELLING = ("context_utilization", "noise_sensitivity_relevant")
-"""The metrics that tell together which part failed, also under a prefix."""
+"""The metrics that together identify the part that failed, also with a prefix."""
 
 
 def has_diagnoses(keys: Iterable[str]) -> bool:
-    """Whether rows with scores of these ``keys`` have the columns that say which part failed."""
+    """Whether rows with these score ``keys`` have the diagnosis columns."""
     listed = list(keys)
     return all(any(name.endswith(wanted) for name in listed) for wanted in TELLING)
 
 
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """One row per item, with the sample's id and the metric's key.
+    """A table with one row per item, with the sample's id and the metric's key.
 
-    ``against`` is the text that a claim was held against, where it was not the passages; ``evidence`` is a list of
-    mappings, ``unbacked`` the parts of an unsupported claim that no passage backs by its words.
+    ``against`` is the text that a claim was checked against, if not the passages; ``evidence`` is a list of mappings;
+    ``unbacked`` lists the parts of an unsupported claim whose words are in no passage.
     """
     import pandas as pd
 
@@ -265,14 +265,14 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def _objects(values: Sequence[Any]) -> pd.Series[Any]:
-    """A column of what ``values`` are, which pandas would turn into texts and NaN."""
+    """A column of dtype ``object``, so that pandas does not convert ``values`` to text and NaN."""
     import pandas as pd
 
     return pd.Series(values, dtype=object)
 
 
 def row_without_texts(row: Row) -> Row:
-    """The row's ids, scores and verdicts; of details the numbers, of an error its class, of metadata the trace's id."""
+    """The row with ids, scores, verdicts, numeric details, error classes and trace id only."""
     sample = row.sample
     kept = Sample(
         id=sample.id,
@@ -302,7 +302,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _record(sample: Sample) -> dict[str, Any]:
-    """Fields before metadata, an entry of the metadata as JSON where it is no text, number or truth value."""
+    """Fields, then metadata. Metadata that is not text, a number or a truth value is JSON."""
     references = list(sample.references or ())
     fields = {
         "id": sample.id,

@@ -1,4 +1,4 @@
-"""Traces of an experiment as data: found by ``traces:/EXPERIMENT?since=24h``, and read as records."""
+"""Finds the traces of an experiment by ``traces:/EXPERIMENT?since=24h`` and reads them as records."""
 
 from __future__ import annotations
 
@@ -26,21 +26,20 @@ if TYPE_CHECKING:
 
 
 TRACES_TAG = "ragmetrics.run"
-"""The tag of a trace that an evaluation wrote for a row: the run."""
+"""The tag with the run's id, on traces that an evaluation wrote for its rows."""
 TRACE_TIMES = ("request_time", "execution_duration")
-"""The metadata of a row that comes from a trace: when its call began, and how long it took, in milliseconds."""
+"""The metadata of a row from a trace: start time and duration of its call, in milliseconds."""
 
 _FILE_SEARCH = "file_search_call"
 _NUMBERED = re.compile(r"retrieval\.documents\.(?P<number>\d{1,6})\.(?P<name>[\w.]+)")
 
 
 def retrieved_documents(trace: Trace) -> list[Any] | None:
-    """The documents of all retriever spans in order of time, as stored; ``None`` without such a span.
+    """The documents of all retriever spans in time order, as stored; ``None`` without such a span.
 
-    Such a span is one of MLflow's (LangChain's retrievers), of OpenInference or of OpenTelemetry's GenAI conventions.
-    Retrievers may lie at any depth; of a retriever within a retriever only the outer one counts, whose documents
-    are the outcome of both. Without a retriever, what tools gave back counts where it is documents (not a mere text:
-    a calculator gives one too), and what a model's own file search found.
+    Retriever spans of MLflow (including LangChain's), OpenInference and OpenTelemetry's GenAI conventions are found at
+    any depth. A retriever inside another retriever is ignored. Without a retriever, documents returned by tools and by
+    a model's own file search are used; plain text from a tool is not a document.
     """
     spans = sorted(trace.data.spans, key=lambda span: span.start_time_ns)
     by_id = {span.span_id: span for span in spans}
@@ -51,10 +50,7 @@ def retrieved_documents(trace: Trace) -> list[Any] | None:
 
 
 def session_of(trace: Trace) -> dict[str, Any]:
-    """The conversation that the trace belongs to and when its call began, as entries of a record's metadata.
-
-    Empty where it belongs to none.
-    """
+    """The trace's conversation and start time as metadata entries; empty without a conversation."""
     session = (trace.info.trace_metadata or {}).get(SESSION)
     return {SESSION: session, TRACE_TIMES[0]: trace.info.request_time} if session else {}
 
@@ -65,12 +61,12 @@ def state_of(info: TraceInfo) -> str:
 
 
 def is_answered(info: TraceInfo) -> bool:
-    """Whether it is the trace of a call that gave an answer, not one that failed, goes on, or was written for a row."""
+    """Whether the traced call ended without error and the trace was not written by an evaluation for a row."""
     return state_of(info) not in ("ERROR", "IN_PROGRESS") and TRACES_TAG not in (info.tags or {})
 
 
 def failure_of(trace: Trace) -> str | None:
-    """Why the traced call failed, or ``None`` where it did not."""
+    """Why the traced call failed, or ``None`` if it did not."""
     if state_of(trace.info) != "ERROR":
         return None
     for span in sorted(trace.data.spans, key=lambda s: s.parent_id is not None):
@@ -84,7 +80,7 @@ def failure_of(trace: Trace) -> str | None:
 
 
 def _is_a(span: Span, kind: str, operation: str) -> bool:
-    """Whether the span is of this kind of MLflow's or OpenInference's, or this operation of OpenTelemetry's."""
+    """Whether the span has this kind (MLflow, OpenInference) or this operation (OpenTelemetry)."""
     attributes = span.attributes or {}
     kinds = (span.span_type, attributes.get("openinference.span.kind"))
     return kind in kinds or attributes.get("gen_ai.operation.name") == operation
@@ -100,12 +96,12 @@ def _is_within_retriever(span: Span, spans: Mapping[str, Span]) -> bool:
 
 
 def _documents_of_span(span: Span) -> list[Any] | None:
-    """The documents among the span's attributes (OpenInference, OpenTelemetry), else its outputs."""
+    """The documents in the span's attributes (OpenInference, OpenTelemetry), else in its outputs."""
     return documents_in(span.attributes or {}) or _documents(span.outputs)
 
 
 def documents_in(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The documents among a retriever's attributes, as a list of mappings or under numbered names."""
+    """The documents in a retriever's attributes, stored as a list or under numbered names."""
     numbered: dict[int, dict[str, Any]] = {}
     for name, value in attributes.items():
         if (found := _NUMBERED.fullmatch(name)) and not is_missing(value):
@@ -133,7 +129,7 @@ def _documents(outputs: Any) -> list[Any]:
 
 
 def _returned_documents(span: Span) -> list[Any] | None:
-    """The documents that a tool, or a model's file search, gave back; ``None`` where the span is of neither."""
+    """The documents returned by a tool or a model's file search; ``None`` for other spans."""
     attributes = span.attributes or {}
     outputs = span.outputs if span.outputs is not None else decoded(attributes.get("gen_ai.tool.call.result"))
     if isinstance(outputs, Mapping) and isinstance(outputs.get("output"), list):  # OpenAI's Responses
@@ -151,18 +147,17 @@ def _returned_documents(span: Span) -> list[Any] | None:
 
 
 def _root_content(trace: Trace, *names: str) -> Any:
-    """The first of these attributes that the outermost span has: exporters that MLflow does not translate."""
+    """The root span's first attribute with one of these names, for exporters that MLflow does not translate."""
     root = next((span for span in trace.data.spans if span.parent_id is None), None)
     attributes = (root.attributes if root is not None else None) or {}
     return next((decoded(attributes[name]) for name in names if attributes.get(name)), None)
 
 
 def record_of_trace(row: Any) -> dict[str, Any] | None:
-    """A trace, or a row of the frame of traces, as a record; ``None`` for anything else.
+    """A trace, or a row of a frame of traces, as a record; ``None`` for anything else.
 
-    The record has the trace's inputs and outputs, the expectations among its assessments, the documents of its
-    retriever spans as contexts where it has such spans, its session (the conversation that it belongs to) where it has
-    one, ``trace_id``, to which feedback is attached, and its times (``TRACE_TIMES``).
+    The record has the trace's inputs, outputs, ``trace_id`` and times (``TRACE_TIMES``) and, if there are any, its
+    expectations, its retrieved documents as contexts, and its session (conversation).
     """
     trace = _trace_in(row)
     if trace is None:
@@ -194,7 +189,7 @@ def _trace_in(row: Any) -> Trace | None:
 
 
 SCHEME = "traces:/"
-"""With which an address of traces begins."""
+"""The prefix of an address of traces."""
 _PARTS = ("since", "until", "filter", "sample", "limit")
 _PAGE = 100
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -202,7 +197,7 @@ _DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
 
 
 def milliseconds(text: str, param: str) -> int:
-    """A duration such as ``90s``, ``30m``, ``24h``, ``7d`` or ``2w``; ``InvalidOptionError`` for anything else.
+    """Convert a duration such as ``90s``, ``30m``, ``24h``, ``7d`` or ``2w``; ``InvalidOptionError`` otherwise.
 
     >>> milliseconds("24h", "since")
     86400000
@@ -214,7 +209,7 @@ def milliseconds(text: str, param: str) -> int:
 
 
 def moment(text: str, param: str) -> int:
-    """A point of time in milliseconds since 1970: so long ago (``24h``), or a date with or without a time (UTC)."""
+    """Convert an age (``24h``) or a date with or without a time (UTC by default) to milliseconds since 1970."""
     if _DURATION.fullmatch(text.strip()):
         return int(time.time() * 1000) - milliseconds(text, param)
     try:
@@ -231,10 +226,10 @@ def moment(text: str, param: str) -> int:
 
 @dataclass(frozen=True)
 class TraceSearch:
-    """Which traces of an experiment: begun from ``since`` to before ``until`` (milliseconds), by MLflow's ``filter``.
+    """A search for an experiment's traces that began at ``since`` or later and before ``until`` (milliseconds).
 
-    ``sample`` is the share of them that is taken, by their ids: the same traces each time, and with a larger share
-    these and others.
+    ``filter`` is a filter of MLflow's trace search. ``sample`` is the share of traces to take. They are chosen by id:
+    the same traces each time, and a larger share includes those of a smaller one.
     """
 
     experiment_id: str
@@ -244,10 +239,10 @@ class TraceSearch:
     sample: float = 1.0
 
     def infos(self) -> Iterator[TraceInfo]:
-        """What MLflow knows of each trace without its spans, in order of time, each once.
+        """Each trace once, without spans, in time order.
 
-        A page begins at the time at which the last one ended, not at a number of traces: none is left out or given
-        twice where traces arrive, change or are deleted meanwhile.
+        Each page starts at the time of the previous page's last trace, not at an offset. So no trace is lost or
+        repeated if traces are added, changed or deleted during the search.
         """
         start, given, token = self.since, set[str](), None
         while True:
@@ -257,7 +252,7 @@ class TraceSearch:
                 return
             last = infos[-1].request_time
             given |= {info.trace_id for info in infos}
-            if infos[0].request_time < last:  # else all of this page began in one millisecond: the token leads on
+            if infos[0].request_time < last:  # else the whole page has one time: use the token
                 given = {info.trace_id for info in infos if info.request_time == last}
                 start, token = last, None
 
@@ -277,7 +272,7 @@ class TraceSearch:
             )
         except MlflowException as error:
             if self.filter and error.error_code == "INVALID_PARAMETER_VALUE":
-                message = f"filter={shown(self.filter)} is not one of MLflow's for traces: {error.message}"
+                message = f"filter={shown(self.filter)} is not a valid trace filter of MLflow: {error.message}"
                 raise InvalidOptionError(message, param="filter") from error
             raise
         return [trace.info for trace in page], page.token or None
@@ -288,7 +283,7 @@ class TraceSearch:
 
 
 def experiment_named(name: str) -> str:
-    """The id of the experiment with this name, or this id; ``InvalidDataError`` where there is none."""
+    """The id of the experiment with this name or id; ``InvalidDataError`` if it does not exist."""
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
@@ -304,7 +299,7 @@ def experiment_named(name: str) -> str:
 
 
 def whole_trace(info: TraceInfo) -> Union[Trace, None]:
-    """The trace with its spans; ``None`` where it was deleted meanwhile, or its spans are not there, or not yet."""
+    """The trace with its spans; ``None`` if it was deleted or its spans are missing or not stored yet."""
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
@@ -321,10 +316,10 @@ def whole_trace(info: TraceInfo) -> Union[Trace, None]:
 def read_traces(address: str) -> Iterator[Trace]:
     """The traces at ``traces:/EXPERIMENT?since=…&until=…&filter=…&sample=…&limit=…``, with their spans.
 
-    The experiment is a name or an id of the store that MLflow is set to. ``since`` and ``until``: so long ago (``24h``,
-    ``7d``) or a date; ``filter`` as MLflow's search takes it; ``sample`` the share that is taken; ``limit`` how many at
-    most. Calls that failed or are under way, and traces that an evaluation wrote for its rows, are left out.
-    ``InvalidOptionError`` names a part that cannot be read, ``InvalidDataError`` an experiment that is not there.
+    ``EXPERIMENT`` is the name or id of an experiment in the current tracking store. ``since`` and ``until`` are ages
+    (``24h``, ``7d``) or dates, ``filter`` is a filter of MLflow's search, ``sample`` is the share of traces to take,
+    ``limit`` is the maximum number. Failed and unfinished calls, and traces that an evaluation wrote for its rows, are
+    left out. Raises ``InvalidOptionError`` for an invalid part and ``InvalidDataError`` for an unknown experiment.
     """
     search, limit = _parsed(address)
     read = unread = 0
@@ -334,7 +329,7 @@ def read_traces(address: str) -> Iterator[Trace]:
         if trace is not None:
             yield trace
     if not read:
-        raise InvalidDataError(f"{address} holds no trace that was answered; give another since= or filter=")
+        raise InvalidDataError(f"{address} has no answered trace; change since= or filter=")
     if unread:
         warnings.warn(f"{unread} traces are left out: their spans are not in the store", stacklevel=2)
 
@@ -348,10 +343,10 @@ def _parsed(address: str) -> tuple[TraceSearch, Union[int, None]]:
     options: dict[str, Any] = {name: moment(parts[name], name) for name in ("since", "until") if name in parts}
     sample = _number(parts.get("sample", "1"), "sample")
     if not 0 < sample <= 1:
-        raise InvalidOptionError(f"sample={sample:g} must lie above 0 and not above 1", param="sample")
+        raise InvalidOptionError(f"sample={sample:g} must be above 0 and at most 1", param="sample")
     limit = _number(parts["limit"], "limit") if "limit" in parts else None
     if limit is not None and (limit < 1 or limit != int(limit)):
-        raise InvalidOptionError(f"limit={limit:g} must be a whole number from 1", param="limit")
+        raise InvalidOptionError(f"limit={limit:g} must be a whole number of at least 1", param="limit")
     search = TraceSearch(experiment_named(unquote(name)), parts.get("filter", ""), sample=sample, **options)
     return search, None if limit is None else int(limit)
 

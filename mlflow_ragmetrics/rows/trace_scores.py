@@ -1,4 +1,4 @@
-"""The rows of a run whose scores are on its traces only, as ``mlflow.genai.evaluate`` leaves them."""
+"""Rows of a run that has scores on its traces only, such as a run of ``mlflow.genai.evaluate``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOURCE_RUN = "mlflow.assessment.sourceRunId"
 
 
 def rows_of_traces(run: Run) -> list[Row]:
-    """A row for each trace of ``run`` that a scorer of this package scored for it, in the order of their times."""
+    """One row per trace of ``run`` that a scorer of this package scored, in time order."""
     import mlflow
 
     run_id, experiments = run.info.run_id, [run.info.experiment_id]
@@ -37,7 +37,7 @@ def _scores(trace: Trace, run_id: str) -> dict[str, Score]:
         for each, metadata in found
         if "ragmetrics.key" in metadata and metadata.get(_SOURCE_RUN, run_id) == run_id
     }
-    return {key: score for key, score in scores.items() if "label" not in score.details}  # that is of a comparison
+    return {key: score for key, score in scores.items() if "label" not in score.details}  # "label": a comparison
 
 
 def _score(given: Assessment, metadata: Mapping[str, Any]) -> Score:

@@ -1,4 +1,4 @@
-"""Values as they come from files, frames and traces -> text, lists and chunks, or a sentence that says why not."""
+"""Converts values from files, frames and traces to text, lists and chunks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mlflow_ragmetrics.text.sentences import words
 
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _MISSING_TEXTS = frozenset({"nan", "NaN", "<NA>", "NaT"})
-"""What tables write for a value that is missing."""
+"""Texts that tables use for a missing value."""
 _CONTAINERS = (bytes, list, tuple, dict)
 _ID_FIELDS = ("id", "retrieved_doc_ids", "gold_doc_ids")
 
 
 def is_missing(value: object) -> bool:
-    """Whether ``value`` stands for no value: ``None``, NaN of any float type, ``pandas.NA``, ``NaT``, their texts."""
+    """Whether ``value`` is ``None``, NaN of any float type, ``pandas.NA``, ``NaT`` or the text of one of these."""
     if value is None:
         return True
     if isinstance(value, str):
@@ -42,9 +42,9 @@ def is_missing(value: object) -> bool:
 
 
 def decoded(value: Any) -> Any:
-    """A text that holds JSON, or a mapping or list in Python's form, as what it holds, an array as a list.
+    """Parse a text that holds JSON or a Python mapping or list; convert an array to a list.
 
-    Anything else is returned as it is.
+    Anything else is returned unchanged.
     """
     if not isinstance(value, str):
         return value.tolist() if callable(getattr(value, "tolist", None)) else value
@@ -59,10 +59,10 @@ def decoded(value: Any) -> Any:
 
 
 def text_of(value: object, field: str) -> str | None:
-    """``value`` as text, ``None`` where it is missing.
+    """``value`` as text; ``None`` if it is missing.
 
-    A string is taken as it is; numbers (not ``bool``) and UUIDs become text. Of ids, whole floats become whole numbers
-    (pandas makes floats of a column with gaps), and surrounding blanks are dropped.
+    Strings are unchanged; numbers (not ``bool``) and UUIDs become text. Ids are stripped, and whole floats in ids
+    become integers, because pandas turns an integer column with gaps into floats.
 
     Raises:
         InvalidFieldError: for any other type.
@@ -79,10 +79,10 @@ def text_of(value: object, field: str) -> str | None:
 
 
 def elements_of(value: object, field: str) -> Sequence[Any] | None:
-    """``value`` as a list of raw elements, ``None`` where it is missing.
+    """``value`` as a list of raw elements; ``None`` if it is missing.
 
-    Accepted: list, tuple, NumPy array, Series and the like; a string that holds a JSON list, a Python list literal or
-    a printed NumPy array; any other string is one element, a blank one none.
+    Accepted are a list, tuple, NumPy array or Series, and a string that holds a JSON list, a Python list literal or a
+    printed NumPy array. Any other string is one element; a blank string is an empty list.
 
     Raises:
         InvalidFieldError: for anything else (a bare number, ``bool``, ``bytes``, a mapping).
@@ -103,10 +103,10 @@ def elements_of(value: object, field: str) -> Sequence[Any] | None:
 
 
 def texts_of(value: object, field: str) -> tuple[str, ...] | None:
-    """``value`` as a list of texts without missing and blank ones, ``None`` where it is missing itself.
+    """``value`` as a list of texts without missing and blank elements; ``None`` if ``value`` is missing.
 
     Raises:
-        InvalidFieldError: where the value is not a list, or an element is not text.
+        InvalidFieldError: if the value is not a list or an element is not text.
     """
     elements = elements_of(value, field)
     if elements is None:
@@ -116,7 +116,7 @@ def texts_of(value: object, field: str) -> tuple[str, ...] | None:
 
 
 class _Printed(ast.NodeTransformer):
-    """Plain values in place of what pandas and NumPy print: ``nan``, ``array([…])``, ``np.int64(1)``."""
+    """Replaces values printed by pandas and NumPy with plain ones: ``nan``, ``array([…])``, ``np.int64(1)``."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.Constant(None) if node.id == "nan" else node
@@ -127,7 +127,7 @@ class _Printed(ast.NodeTransformer):
 
 
 def _literal(text: str) -> object:
-    """A Python list or mapping; neighbouring strings are the elements of a printed NumPy array, not one string."""
+    """A Python list or mapping; adjacent strings are separate elements, as NumPy prints them."""
     stripped = text.strip()
     if (stripped[:1], stripped[-1:]) not in (("[", "]"), ("{", "}")):
         raise ValueError("neither a list nor a mapping")
@@ -142,7 +142,7 @@ def _literal(text: str) -> object:
 
 
 _TEXT_KEYS = ("text", "page_content", "content", "document.content")
-_ID_KEYS = ("doc_id", "doc_uri", "document.id", "source")  # looked for after "id"
+_ID_KEYS = ("doc_id", "doc_uri", "document.id", "source")  # searched after "id"
 _LABEL = re.compile(r"\bchunk[ \t]*\d+[ \t]*:", re.IGNORECASE)
 _LINE_LABEL = re.compile(r"^[ \t>]*chunk[ \t]*\d+[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|www\.)\S+", re.IGNORECASE)
@@ -150,13 +150,13 @@ _FILE = re.compile(r"[^\n]{1,250}\.(?:pdf|docx?|html?|txt|md|csv|json|xlsx?|pptx
 
 
 def chunks_of(value: object, field: str = "contexts") -> tuple[Chunk, ...] | None:
-    """``value`` as chunks in rank order, blank ones dropped; ``None`` where it is missing.
+    """``value`` as chunks in rank order without blank ones; ``None`` if it is missing.
 
     A chunk is a string, a mapping with ``text``, ``page_content`` or ``content``, or an object with ``page_content``
-    (LangChain ``Document``). A string with ``chunk N:`` labels is split at them.
+    (LangChain ``Document``). A string with ``chunk N:`` labels is split at the labels.
 
     Raises:
-        InvalidFieldError: where the value is not a list, or an element is not a chunk.
+        InvalidFieldError: if the value is not a list or an element is not a chunk.
     """
     elements = elements_of(value, field)
     if elements is None:
@@ -168,7 +168,7 @@ def chunks_of(value: object, field: str = "contexts") -> tuple[Chunk, ...] | Non
 
 
 def distinct(chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
-    """The chunks without repetitions, each at its first rank; same text under another id is another chunk."""
+    """The chunks without duplicates, each at its first rank. Chunks with different ids are not duplicates."""
     first: dict[tuple[str | None, str], Chunk] = {}
     for chunk in chunks:
         first.setdefault((chunk.id, chunk.text), chunk)
@@ -176,7 +176,7 @@ def distinct(chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
 
 
 def are_texts(value: object) -> bool:
-    """Whether ``value`` is a text, or a list of texts or documents: not of URLs, file names, ids or numbers.
+    """Whether ``value`` is a text or a list of texts or documents, not of URLs, file names, ids or numbers.
 
     >>> are_texts(["It rained all day."]), are_texts(["https://example.org/a", "doc-7"])
     (True, False)
@@ -202,14 +202,14 @@ def are_texts(value: object) -> bool:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether there are two words with letters in it, as in no id; a Han or Kana character is a word."""
+    """Whether it has two words with letters, unlike an id. A Han or Kana character is a word."""
     return sum(any(map(str.isalpha, word)) for word in words(text[:1000])) > 1
 
 
 def document_ids_of(chunks: Iterable[Chunk], *, prefer_uri: bool = False) -> tuple[str, ...]:
-    """The ids of those ``chunks`` that have one, in rank order.
+    """The ids of ``chunks`` in rank order; chunks without an id are left out.
 
-    ``prefer_uri`` takes ``metadata["doc_uri"]`` before the id: gold ids that are URIs can only match URIs.
+    ``prefer_uri`` prefers ``metadata["doc_uri"]`` to the id, for gold ids that are URIs.
     """
     uris = ((chunk.metadata.get("doc_uri") if prefer_uri else None, chunk.id) for chunk in chunks)
     ids = (uri if isinstance(uri, str) and uri else chunk_id for uri, chunk_id in uris)
@@ -217,7 +217,7 @@ def document_ids_of(chunks: Iterable[Chunk], *, prefer_uri: bool = False) -> tup
 
 
 def _labelled(text: str) -> list[str]:
-    """The passages after the labels; text before the first label is a passage too. Without labels: ``[text]``."""
+    """``text`` split at its labels; text before the first label is a passage too. Without labels: ``[text]``."""
     labels = list(_LINE_LABEL.finditer(text))
     if len(labels) < 2 and _LABEL.match(text.lstrip()):
         labels = list(_LABEL.finditer(text))

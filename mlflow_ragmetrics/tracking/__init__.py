@@ -1,4 +1,4 @@
-"""Rows into MLflow runs: the only package that writes to MLflow. It takes finished reports and knows no suite."""
+"""Writes reports and scored rows to MLflow runs. No other package writes to MLflow."""
 
 from __future__ import annotations
 

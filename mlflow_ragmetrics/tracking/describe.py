@@ -1,4 +1,4 @@
-"""What a run says of a report: what explains a difference, its figures, and the dataset of its questions."""
+"""Description, figures and dataset of a report, for its run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Measured(Protocol):
-    """What has figures: a report, or the summary of rows that are not kept."""
+    """An object with figures: a report, or a summary without rows."""
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -33,11 +33,11 @@ class Measured(Protocol):
 
     @property
     def usage(self) -> Mapping[str, float]:
-        """What it cost."""
+        """Cost and usage."""
 
 
 class Diagnosed(Protocol):
-    """Which part failed on a row."""
+    """The part of the chain that failed on a row."""
 
     @property
     def cause(self) -> str:
@@ -49,7 +49,7 @@ class Diagnosed(Protocol):
 
 
 class Loggable(Measured, Protocol):
-    """What a report has that can be written: its public attributes."""
+    """The public attributes of a report that are written to a run."""
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -57,11 +57,11 @@ class Loggable(Measured, Protocol):
 
     @property
     def description(self) -> Mapping[str, Any]:
-        """What made it: suite, judges, weights, …."""
+        """Suite, judges, weights, …."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was left out."""
+        """Warnings, such as rows that were left out."""
 
     @property
     def source(self) -> Union[str, Path, None]:
@@ -77,15 +77,15 @@ class Loggable(Measured, Protocol):
 
     @property
     def diagnoses(self) -> Sequence[Diagnosed]:
-        """Which part failed, row by row; empty where that is not known."""
+        """The diagnosis of each row; empty without diagnoses."""
 
     @property
     def incomplete(self) -> Union[str, None]:
-        """Why the figures are not those of a whole evaluation."""
+        """Why the evaluation is incomplete, or ``None``."""
 
     @property
     def partial(self) -> Union[str, None]:
-        """How many rows failed, if they exceed 5 % of the rows."""
+        """The number of failed rows, if more than 5 %."""
 
 
 def package_version() -> str:
@@ -94,41 +94,40 @@ def package_version() -> str:
 
 
 DIAGNOSIS = "diagnosis"
-"""The column that says which part failed, and the feedback that does."""
+"""The name of the column and of the feedback for the part that failed."""
 
 
 def cause_figure(cause: str) -> str:
-    """The figure that counts the rows in which this part failed."""
+    """The name of the figure for the number of rows in which this part failed."""
     return f"{DIAGNOSIS}/n_{cause.replace(' ', '_')}"
 
 
-_SHOWN_OTHERWISE = ("correctness", "context_sufficiency")  # MLflow's judges, whose values its pages show as yes and no
+_SHOWN_OTHERWISE = ("correctness", "context_sufficiency")  # MLflow's judges, shown as yes and no
 _MARKS = {"n_error", "n_no_context", "n_partial", "n_fewer_judges", "few_groups", *DOUBTS.values()}
 _STATES = ("n_scored", "n_skipped", "n_error")
 
 
 def mlflow_name(name: str) -> str:
-    """The name in MLflow of a metric, or of a figure such as ``correctness/mean``: in all doors the same.
+    """The name in MLflow of a metric, or of a figure such as ``correctness/mean``.
 
-    It is ``name``, or ``rag_<name>`` for a metric that MLflow's pages show in their own way.
+    It is ``name``, or ``rag_<name>`` for a metric that MLflow displays differently.
     """
     return f"rag_{name}" if name.partition("/")[0] in _SHOWN_OTHERWISE else name
 
 
 def figures_of(report: Measured) -> dict[str, float]:
-    """All figures: the report's own and ``usage/*``; what is not finite is left out."""
+    """All finite figures: the report's own and ``usage/*``."""
     figures = {**report.metrics, **{f"usage/{name}": value for name, value in report.usage.items()}}
     return {name: float(value) for name, value in figures.items() if value is not None and math.isfinite(value)}
 
 
 def run_metrics_of(report: Measured) -> dict[str, float]:
-    """The figures that are logged as MLflow metrics, by their names there, in the order of its columns.
+    """The figures that are logged as MLflow metrics, by their names in MLflow. Composites come first.
 
-    Those of composites come first. Of each key ``mean`` and, if there is a threshold, ``pass_rate``;
-    ``<composite>_1to5/mean``; the figures of retrieval under their own names; and the marks that are not 0:
-    ``n_measured`` if not all rows were measured, ``n_error``, ``n_no_context``, ``n_non_answers``, ``n_unclaimed``,
-    ``n_unquoted``, ``n_fewer_judges``, ``few_groups``, ``diagnosis/*``, and a composite's ``n_partial`` and a
-    ``coverage`` below 1. All figures are in the artifact ``rag_figures.json``.
+    Logged are, for each key, ``mean`` and, with a threshold, ``pass_rate``; ``<composite>_1to5/mean``; retrieval
+    figures; ``n_measured`` if not all rows were measured; nonzero counts (``n_error``, ``n_no_context``,
+    ``n_non_answers``, ``n_unclaimed``, ``n_unquoted``, ``n_fewer_judges``, ``few_groups``, ``diagnosis/*``); and a
+    composite's ``n_partial`` and its ``coverage`` if below 1. The artifact ``rag_figures.json`` has all figures.
     """
     figures = figures_of(report)
     logged = [name for name, value in figures.items() if _is_logged(name, value, figures)]
@@ -149,7 +148,7 @@ def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
 
 
 def description_of(report: Loggable, data_digest: str, questions_digest: str) -> dict[str, Any]:
-    """All that explains the run: suite, judges, weights, versions, data; without secrets and machine paths."""
+    """The run's suite, judges, weights, versions and data, without machine paths."""
     import mlflow
 
     source = {"source": Path(report.source).name} if report.source is not None else {}
@@ -171,19 +170,19 @@ _MOST_RECORDS = 20_000
 
 
 def questions_digest(rows: Sequence[Row]) -> str:
-    """16 hex digits of what is asked and known to be right: questions, history, references and gold ids, in any order.
+    """16 hex digits over questions, history, references and gold ids, independent of the order of rows.
 
-    What a version answers and retrieves does not count, nor what rows are called.
+    Answers, contexts and row ids have no effect.
     """
     return digest(sorted(digest([_asked(row.sample)]) for row in rows))
 
 
 def dataset_input(rows: Sequence[Row], known: str, experiment_id: str, name: str = "") -> DatasetInput:
-    """The dataset of these questions as the input of a run: two versions that answer the same share it.
+    """The dataset of these questions as a run's input; runs with the same questions share it.
 
-    ``known`` is their digest. Where MLflow keeps evaluation datasets (on a database), it is one of the experiment, made
-    when these questions are seen for the first time; elsewhere, beyond 20,000 rows and for rows without questions it is
-    named only. ``name`` is by default how many questions there are.
+    ``known`` is the questions' digest. If the store supports evaluation datasets (a database), the dataset is created
+    in the experiment when it is first used. In other stores, above 20,000 rows and for rows without questions, only
+    its name is logged. ``name`` is by default the number of questions.
     """
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
@@ -197,13 +196,13 @@ def dataset_input(rows: Sequence[Row], known: str, experiment_id: str, name: str
 
 
 def _evaluation_dataset(rows: Sequence[Row], experiment_id: str, name: str, known: str) -> Dataset | None:
-    """MLflow's own dataset of these questions; ``None`` where this MLflow or this store has none."""
+    """MLflow's evaluation dataset of these questions; ``None`` if MLflow or the store does not support it."""
     import mlflow
     from mlflow.entities import Dataset
     from mlflow.exceptions import MlflowException
     from mlflow.genai.datasets import create_dataset, search_datasets
 
-    if mlflow.get_tracking_uri().startswith("databricks"):  # there they are tables of Unity Catalog
+    if mlflow.get_tracking_uri().startswith("databricks"):  # there, datasets are Unity Catalog tables
         return None
     try:
         found = search_datasets(experiment_ids=[experiment_id], filter_string=f"tags.{_TAG} = '{known}'")
@@ -219,11 +218,11 @@ def _evaluation_dataset(rows: Sequence[Row], experiment_id: str, name: str, know
             while batch := list(islice(missing, _PER_REQUEST)):
                 made.merge_records(batch)
     except MlflowException as error:
-        warnings.warn(f"no evaluation dataset was made of the questions: {reason_of(error)}", stacklevel=4)
+        warnings.warn(f"no evaluation dataset was created: {reason_of(error)}", stacklevel=4)
         return None
     return Dataset(
         name=str(made.name),
-        digest=known,  # MLflow's own changes with each merge
+        digest=known,  # MLflow's digest changes with each merge
         source_type="mlflow_evaluation_dataset",
         source=as_json({"dataset_id": made.dataset_id}),
         profile=as_json({"num_records": len(records)}),

@@ -1,4 +1,4 @@
-"""A score as MLflow feedback, with the claims behind it."""
+"""Converts scores to MLflow feedback, with their claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TraceAbsentError(RagMetricsError):
-    """There is no trace of that id in the store (yet)."""
+    """The store has no trace with this id (yet)."""
 
 
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
@@ -31,13 +31,13 @@ _DIGITS = 4
 
 
 def feedback_of(key: str, score: Score, run_id: str | None = None, *, required: bool = False) -> Feedback:
-    """``score`` as feedback of ``run_id``: the ``label`` in its details, or else the raw value; the reason as Markdown,
-    and claims as JSON in the metadata.
+    """``score`` as feedback of ``run_id``, with the reason as Markdown and the claims as JSON in the metadata.
 
-    Its name is ``mlflow_name(key)``. The value has four digits, the metadata have all of them. A score that was not
-    measured has the value ``None`` and the rationale ``"not measured: …"``, with the cause and the value that a rule
-    gave, since MLflow takes the mean of all values. With ``required`` it has the error ``NOT_MEASURED`` too. A score in
-    error has the error. The value is never NaN: one NaN makes all traces of an experiment unreadable.
+    The name is ``mlflow_name(key)``. The value is the ``label`` in the score's details, else the raw value rounded to
+    four decimals; the metadata have the unrounded value. An unmeasured score has the value ``None``, because MLflow
+    averages all values, and the rationale ``"not measured: …"`` with the cause; with ``required`` it also has the error
+    ``NOT_MEASURED``. A failed score has its error. The value is never NaN: one NaN would make all traces of an
+    experiment unreadable.
     """
     from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 
@@ -65,7 +65,7 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, required: 
 
 
 def diagnosis_feedback(diagnosis: Diagnosed, run_id: str | None = None) -> Feedback:
-    """Which part failed, as feedback of ``run_id``: the part as value, so that MLflow counts and filters by it."""
+    """The diagnosis as feedback of ``run_id``. Its value is the failed part, so that MLflow can filter by it."""
     from mlflow.entities import AssessmentSource, Feedback
 
     return Feedback(
@@ -78,16 +78,16 @@ def diagnosis_feedback(diagnosis: Diagnosed, run_id: str | None = None) -> Feedb
 
 
 def write_assessment(trace_id: str, assessment: Assessment, identity: str) -> None:
-    """Put an assessment onto a trace, once, however often this is called with the same ``identity``.
+    """Write an assessment to a trace; a second call with the same ``identity`` has no effect.
 
-    The store knows it by an id that is made here, so that a request whose reply was lost can be sent again.
+    The assessment's id is derived from ``identity``, so a request whose reply was lost can be repeated.
     """
     import mlflow
     from mlflow.exceptions import MlflowException
 
     assessment_id = assessment.assessment_id = _assessment_id(trace_id, identity)
     try:
-        with few_attempts():  # a server refuses what it has already by an error after which MLflow tries for minutes
+        with few_attempts():  # a server's error for a duplicate makes MLflow retry for minutes
             mlflow.log_assessment(trace_id=trace_id, assessment=assessment)
     except MlflowException as error:
         if error.error_code == _ABSENT:
@@ -99,11 +99,11 @@ def write_assessment(trace_id: str, assessment: Assessment, identity: str) -> No
 
 
 def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = None, time_ms: int = 0) -> None:
-    """Put ``score`` on the trace as the feedback ``key``; a second time only where ``time_ms`` is another one.
+    """Write ``score`` to the trace as the feedback ``key``; a second call with the same ``time_ms`` has no effect.
 
     Raises:
-        TraceAbsentError: the store has no such trace, even after MLflow has exported what was under way.
-        RagMetricsError: the store does not take it.
+        TraceAbsentError: if the store has no such trace, even after MLflow has exported pending traces.
+        RagMetricsError: if the store fails.
     """
     import mlflow
     from mlflow.exceptions import MlflowException
@@ -123,7 +123,7 @@ def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = Non
 
 
 def remove_assessment(trace_id: str, assessment_id: str) -> None:
-    """Remove an assessment; one that is gone, as after a reply that was lost, is removed."""
+    """Remove an assessment; does nothing if it does not exist, as after a lost reply."""
     import mlflow
     from mlflow.exceptions import MlflowException
 
@@ -141,10 +141,10 @@ def _assessment_id(trace_id: str, identity: str) -> str:
 def assessments_of(
     row: Row, run_id: str, trace_id: str, span_id: str, diagnosis: Diagnosed | None = None
 ) -> list[Assessment]:
-    """The scores of ``row`` as feedback, its ``diagnosis``, and its reference as expectation, for a new trace.
+    """The row's scores and ``diagnosis`` as feedback, and its reference as an expectation, for a new trace.
 
-    Composites come first, and all have the same time: MLflow then shows them in this order. Their ids depend on trace
-    and run, so a store that receives the trace twice has them once.
+    Composites come first. All have the same time, so that MLflow shows them in this order. Their ids depend on trace
+    and run, so a store that receives the trace twice stores them once.
     """
     from mlflow.entities import AssessmentSource, Expectation
 

@@ -1,4 +1,4 @@
-"""Where a live service makes its run, and the making of it."""
+"""Creates the run of a live service."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXPERIMENTS = {"id": "MLFLOW_EXPERIMENT_ID", "name": "MLFLOW_EXPERIMENT_NAME"}
 
 @dataclass(frozen=True)
 class Home:
-    """Where a service makes its run: the tracking URI, the store with its path resolved, the experiment, the suite."""
+    """A service's tracking URI, store (with its path resolved), experiment and suite digest."""
 
     uri: str
     store: str
@@ -31,7 +31,7 @@ class Home:
 
 
 def home_of(suite: Mapping[str, Any]) -> Home:
-    """Where a service with a suite of that description makes its run, as MLflow is set up now."""
+    """The ``Home`` of a service with this suite description, from MLflow's current settings."""
     import mlflow
 
     uri = mlflow.get_tracking_uri()
@@ -40,7 +40,7 @@ def home_of(suite: Mapping[str, Any]) -> Home:
 
 
 def resolved_store(uri: str) -> str:
-    """The tracking URI with its path, if it has one, made absolute."""
+    """The tracking URI, with an absolute path if it has a path."""
     scheme, _, path = uri.partition("///")
     if scheme.startswith("sqlite"):
         return f"{scheme}///{Path(path).absolute()}"
@@ -48,7 +48,7 @@ def resolved_store(uri: str) -> str:
 
 
 def unused_name(client: MlflowClient, experiment_id: str, name: str) -> str:
-    """``name``, with a number if a run of the experiment has it already."""
+    """``name``, with a number if another run of the experiment has this name."""
     quoted = name.replace("'", "''")
     alike = client.search_runs([experiment_id], f"attributes.run_name LIKE '{quoted}%'", max_results=1000)
     taken = {run.info.run_name for run in alike}
@@ -56,11 +56,11 @@ def unused_name(client: MlflowClient, experiment_id: str, name: str) -> str:
 
 
 def new_run(name: str, creation_id: str, *, home: Home | None = None) -> str:
-    """The id of a new run in the active experiment. It stays open until it is ended, and is active in no thread.
+    """Create a run and return its id. The run stays open until it is ended, and is active in no thread.
 
-    Called again with the same ``creation_id`` after a failure, or by another process, it finds the run that is there.
-    Of several that were made at the same time, one that is being written stays. With ``home``, the run is made there,
-    whatever store and experiment are active now.
+    A second call with the same ``creation_id``, after a failure or from another process, returns the existing run. If
+    several were created at the same time, only one is kept, preferably one that is being written. The run is created in
+    ``home``, by default in the active store and experiment.
     """
     import mlflow
     from mlflow.tracking.context.registry import resolve_tags

@@ -1,4 +1,4 @@
-"""Answers into an MLflow run while they come: who uses the run in this process, and the thread that writes it."""
+"""Writes answers to an MLflow run as they arrive, in a background thread."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _logger = logging.getLogger(__name__)
 
 
 class LiveRun:
-    """A run that answers go into while they come, written by a thread of its own.
+    """A run that receives answers as they arrive, written by a background thread.
 
-    It is the run ``run_id``, or one that is made for ``name`` when the first answer is written. Answers wait in the
-    outbox until the run has them. A failure of the store is logged once, and tried again after longer and longer
+    It is the run ``run_id``, or a run that is created for ``name`` with the first answer. Answers stay in the outbox
+    until they are written. If the store fails, the failure is logged once, and writing is retried after increasing
     pauses.
     """
 
@@ -39,7 +39,7 @@ class LiveRun:
         self._number = self._outbox.join(service.home, name, run_id)
         self._writer = LiveWriter(service, name, self._number, is_made_here=name != run_id)
         self.users: weakref.WeakSet[object] = weakref.WeakSet()
-        """Whoever uses the run in this process; see ``use``."""
+        """The objects that use the run in this process; see ``use``."""
         self._begin()
         after_fork(self._begin)
         if self._outbox.waiting(self._number) or adopted:
@@ -52,33 +52,33 @@ class LiveRun:
         self._pending: dict[int, Callable[[int], object]] = {}
         self._losses = Counter[str]()
         self._settled = 0
-        self.silence: str | None = None  # why no judge answered, as long as none has
+        self.silence: str | None = None  # why no judge has answered so far
         self._flushing = 0
         self.closed = False
-        """Whether this process writes here no more."""
+        """Whether this process has stopped writing to the run."""
         self._is_over = False
         self._thread: ThreadTask | None = None
         self.failure: str | None = None
 
     def use(self, user: object) -> None:
-        """Stay open until ``user`` leaves, also if only what waited was to be written."""
+        """Keep the run open until ``user`` leaves, also if it was opened only to write waiting answers."""
         with self._changed:
             self.users.add(user)
             self._adopted = False
             self._changed.notify_all()
 
     def accept(self) -> None:
-        """An answer is to come."""
+        """Count an answer that will arrive."""
         self._outbox.accept(self._number)
 
     def count(self, name: str, *, settled: bool = False) -> None:
-        """Count a loss of an accepted answer (``dropped``, ``failed``, …); ``settled``: no scores will come."""
+        """Count a lost answer (``dropped``, ``failed``, …); ``settled``: it will not get scores."""
         with self._counting:
             self._losses[name] += 1
             self._settled += settled
 
     def settle(self) -> None:
-        """Keep what was counted; a count that the outbox does not take is kept later."""
+        """Store the counts in the outbox. If that fails, they are stored later."""
         with self._counting:
             if self._losses:
                 with suppress(sqlite3.Error):
@@ -86,9 +86,9 @@ class LiveRun:
                     self._losses, self._settled = Counter(), 0
 
     def append(self, answer: Mapping[str, Any], done: Callable[[int], object]) -> int:
-        """Keep a scored answer (``packed``) until it is written.
+        """Store a scored answer (``packed``) until it is written.
 
-        Then ``done`` gets 0, or 1 if its feedback was withheld, or 2 if it was lost.
+        Then ``done`` is called with 0, with 1 if its feedback was withheld, or with 2 if it was lost.
         """
         with self._changed:
             number = self._outbox.append(self._number, answer)
@@ -104,7 +104,7 @@ class LiveRun:
                 self._start()
 
     def wait(self, deadline: float) -> bool:
-        """Wait until all is written; False if the store did not take it in time."""
+        """Wait until all answers are written; ``False`` if that is not the case in time."""
         with self._changed:
             while self._is_busy and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(left)
@@ -136,7 +136,7 @@ class LiveRun:
             self.leave()
 
     def _try_to_write(self) -> bool:
-        """Whether answers wait, then."""
+        """Write waiting answers; returns whether some still wait."""
         waiting, failure = True, None
         try:
             with self._writing:
@@ -145,19 +145,19 @@ class LiveRun:
                 for number, outcome in self._outbox.take_written(self._number).items():
                     self._pending.pop(number, _ignored)(outcome)
             waiting = self._outbox.waiting(self._number) > 0
-        except Exception as error:  # whatever it is, the answers wait and the log says why
+        except Exception as error:  # after any error, the answers wait and the error is logged
             failure = str(error) or type(error).__name__
             if self.failure is None and not self.closed:
-                _logger.warning("%s; it will be tried again", for_log(failure))
+                _logger.warning("%s; will be retried", for_log(failure))
         with self._changed:
             self.failure = failure
             self._changed.notify_all()
         return waiting
 
     def leave(self) -> None:
-        """Write here no more, unless there are users.
+        """Stop writing to the run, unless it has users.
 
-        The last process that leaves says in the run what it lacks, and ends it if it was made here.
+        The last process to leave records in the run what is missing, and ends the run if it was created here.
         """
         with _LOCK, self._changed:
             if self.closed or self.users:
@@ -176,7 +176,7 @@ class LiveRun:
                     self._writer.finish(self.silence)
             waiting = self._outbox.waiting(self._number)
             if waiting:
-                message = "%d scored answers wait in %s, to be written by the next process of this service"
+                message = "%d scored answers wait in %s; the next process of this service will write them"
                 _logger.warning(message, waiting, self._outbox.path)
         except Exception as error:  # it stays in the outbox
             _logger.warning("%s", for_log(str(error)))
@@ -186,7 +186,7 @@ class LiveRun:
 
 
 def _ignored(outcome: int) -> None:
-    """An answer of a process that had this number before."""
+    """Ignore an answer from an earlier process with the same number."""
 
 
 _LIVE_RUNS: dict[tuple[str, str], LiveRun] = {}
@@ -194,7 +194,7 @@ _LOCK = threading.RLock()
 
 
 def live_run(service: Service, name: str, run_id: str | None, user: object = None) -> LiveRun:
-    """The one ``LiveRun`` of that name in this process, for one more ``user``; ``None``: only what waits is written."""
+    """This process's ``LiveRun`` with this name; without a ``user``, it only writes waiting answers."""
     with _LOCK:
         key = service.home.store, name
         live = _LIVE_RUNS.get(key)
@@ -206,13 +206,13 @@ def live_run(service: Service, name: str, run_id: str | None, user: object = Non
 
 
 def adopt_runs(service: Service) -> list[LiveRun]:
-    """The runs of ended processes of the same store, experiment and suite, whose answers are being written now."""
+    """Start writing the answers left by ended processes with the same store, experiment and suite; return the runs."""
     with _LOCK:
         return [live_run(service, *each) for each in service.outbox.adopt(service.home)]
 
 
 def close_runs(deadline: float) -> None:
-    """Flush and leave the runs that handlers which nobody closed have used."""
+    """Flush and leave the runs of handlers that were not closed."""
     for live in list(_LIVE_RUNS.values()):
         live.hurry()
         live.wait(deadline)

@@ -1,4 +1,4 @@
-"""The figures of a run that answers go into while they come: the points of each answer follow from those before."""
+"""Running figures of a live run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _COVERAGE = "/coverage="
 
 
 class MarkCounts(Counter[str]):
-    """How many rows so far carry each mark, such as ``<key>/n_error``."""
+    """The number of rows so far with each mark, such as ``<key>/n_error``."""
 
     def add(self, scores: Mapping[str, Score], cause: str | None = None, is_non_answer: bool = False) -> None:
-        """Count a row's scores, the part ``cause`` of the chain that failed, and whether the answer is a non-answer."""
+        """Count a row's score marks, the part of the chain that failed (``cause``), and non-answers."""
         self.update([] if cause is None else [cause_figure(cause)])
         self["n_non_answers"] += is_non_answer
         for key, score in scores.items():
@@ -33,8 +33,8 @@ class MarkCounts(Counter[str]):
 
     @property
     def figures(self) -> dict[str, float]:
-        """The counts that are not 0. For a composite, also the mean ``coverage`` if it is below 1, and ``n_partial``:
-        the number of rows with a lower coverage than others.
+        """The nonzero counts. For a composite, also the mean ``coverage`` if it is below 1, and ``n_partial``, the
+        number of rows below the highest coverage.
         """
         coverages: dict[str, dict[float, int]] = {}
         for name, count in self.items():
@@ -50,7 +50,7 @@ class MarkCounts(Counter[str]):
 
 
 class LiveFigures:
-    """The figures of a run so far, from which those of the next answer follow."""
+    """The figures of a run so far."""
 
     def __init__(self, state: Mapping[str, Any] | None) -> None:
         state = state or {}
@@ -61,7 +61,7 @@ class LiveFigures:
 
     @property
     def state(self) -> dict[str, Any]:
-        """All of it, as JSON takes it."""
+        """All figures, as JSON-compatible values."""
         windows = {key: list(values) for key, values in self._windows.items()}
         return {"step": self.step, "sums": self._sums, "windows": windows, "marks": self._marks}
 
@@ -76,7 +76,7 @@ class LiveFigures:
         self._windows.setdefault(key, deque(maxlen=_WINDOW)).append(value)
 
     def add_table(self, table: Lines) -> None:
-        """Take rows that another process has written into the run's table."""
+        """Add rows that another process wrote to the run's table."""
         self.step += len(table.rows)
         for row in table.rows:
             own = dict(zip(table.columns, row, strict=True))
@@ -92,11 +92,10 @@ class LiveFigures:
     def add(
         self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None, is_non_answer: bool = False
     ) -> list[Metric]:
-        """The metrics of the next answer: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
+        """Add an answer; returns its metrics: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
-        ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the answers so far
-        that the mean leaves out or that were not measured; ``n_non_answers`` counts the answers that give none;
-        ``diagnosis/n_<cause>`` those whose part ``cause`` failed.
+        The other metrics are counts so far: ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` etc. for marks
+        (``Score.marks``), ``n_non_answers`` for non-answers, and ``diagnosis/n_<cause>`` for failed parts of the chain.
         """
         from mlflow.entities import Metric
 

@@ -1,7 +1,7 @@
-"""From the outbox into the run: metrics with steps, tables that grow, feedback on the chain's traces.
+"""Writes answers from the outbox to the run: metrics with steps, growing tables, feedback on the chain's traces.
 
-What is written for an answer follows from the answers before it, and how far the run has come is noted after each step,
-so that a step is repeated as it was after any failure.
+The data of an answer depends only on the answers before it, and progress is stored after each step. So a step can be
+repeated unchanged after a failure.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Tables = Callable[[Sequence[Row]], "tuple[pd.DataFrame, pd.DataFrame]"]
 
 @dataclass(frozen=True)
 class Service:
-    """Who writes: the outbox, where runs are made, and what describes the suite and makes its tables."""
+    """The outbox, the home of its runs, the suite's description, and the function that builds its tables."""
 
     outbox: Outbox
     home: Home
@@ -56,7 +56,7 @@ class Service:
 
 
 class LiveWriter:
-    """Writes the answers of one run, which is made for ``name`` if it has no id yet."""
+    """Writes the answers of one run, which is created with ``name`` if it has no id yet."""
 
     def __init__(self, service: Service, name: str, number: int, *, is_made_here: bool) -> None:
         self._service = service
@@ -67,7 +67,7 @@ class LiveWriter:
         self._number = number
 
     def write(self, *, all_rows: bool) -> None:
-        """Write what waits, unless another process is doing so: metrics, then feedback, then rows in batches."""
+        """Write metrics, then feedback, then rows in batches, unless another process is writing."""
         if not self._outbox.take_lease(self._number):
             return
         try:
@@ -112,7 +112,7 @@ class LiveWriter:
         try:
             return _rows().validate_python(waiting.content["row"])
         except ValidationError:  # written by another version
-            _logger.warning("a scored answer in the outbox cannot be read; it is left out")
+            _logger.warning("a scored answer in the outbox cannot be read and is left out")
             self._outbox.note_unreadable(self._number, waiting.number)
             return None
 
@@ -121,7 +121,7 @@ class LiveWriter:
         return "damaged" in (self._outbox.run(self._number, "losses") or {})
 
     def _unlisted(self, found: Mapping[int, Row]) -> dict[int, Row]:
-        """Those that the run's tables lack: a damaged or older outbox has answers that are in the run already."""
+        """The answers that are not in the run's tables: a damaged or older outbox may have written ones."""
         frame, _ = self._service.tables(list(found.values()))
         records = [_record(list(frame.columns), row) for row in table_rows(frame)]
         listed = self._records(ROWS)
@@ -130,7 +130,7 @@ class LiveWriter:
         return {number: row for number, row in found.items() if number not in known}
 
     def _tell(self, writer: RunWriter) -> None:
-        """Put scores on traces; withhold them if there is no trace, or the store refuses, after a few attempts."""
+        """Write scores to traces; after a few failed attempts, withhold them."""
         last = 0
         while waiting := self._outbox.answers(self._number, measured=True, after=last):
             for each in waiting:
@@ -141,7 +141,7 @@ class LiveWriter:
                             add_feedback(trace_id, key, score, writer.run_id, each.content["time_ms"])
                 except RagMetricsError as error:
                     if not isinstance(error, TraceAbsentError):
-                        writer.check()  # a store that does not answer at all is another matter: then all of it waits
+                        writer.check()  # raises if the store does not answer: then everything waits
                     is_absent = True
                 if is_absent and each.attempts + 1 < _FEEDBACK_ATTEMPTS:
                     self._outbox.note_refused(each.number)
@@ -149,7 +149,7 @@ class LiveWriter:
                     self._outbox.note_told(each.number, withheld=is_absent)
 
     def _publish(self, writer: RunWriter, *, all_rows: bool) -> None:
-        """Write the tables, whole, if enough answers are not in them: the longer they are, the more have to wait."""
+        """Rewrite the tables once enough new answers wait; longer tables are rewritten less often."""
         count, last, oldest = self._outbox.unlisted(self._number)
         listed = self._outbox.run(self._number, "figures")["step"] - count
         is_old = time.time() - oldest > _LONGEST_WAIT and listed < 100 * count
@@ -164,10 +164,10 @@ class LiveWriter:
         self._outbox.note_listed(self._number, last, mark)
 
     def _take_rows_of_others(self, writer: RunWriter) -> Mapping[str, float]:
-        """Take over rows of the run's tables that are not ours; returns the means if there are such rows.
+        """Take over rows of the run's tables that this outbox does not have; returns the means if there are any.
 
-        They are from before, or of processes on other machines, which have an outbox of their own. If this outbox has
-        written them, it is an older state of itself, as after a loss of power.
+        The rows are older, or from other machines, which have their own outboxes. If this outbox wrote them, it has
+        been reset to an older state, for example by a power failure.
         """
         state, mark = self._outbox.run(self._number, "figures"), self._outbox.run(self._number, "mark")
         written = writer.present_tags().get(_ROWS_TAG, "")
@@ -188,7 +188,7 @@ class LiveWriter:
         return figures.means if has_rows and state is not None else {}
 
     def _former_losses(self) -> dict[str, int]:
-        """What handlers before have said that the run lacks."""
+        """The losses that earlier handlers recorded in the run."""
         from mlflow import MlflowClient
 
         metrics = MlflowClient(self._home.uri).get_run(self._outbox.run(self._number, "run_id")).data.metrics
@@ -221,7 +221,7 @@ class LiveWriter:
             target.write("]}")
 
     def finish(self, silence: str | None) -> None:
-        """Say in the run what it lacks, and end it if it was made here; ``silence``: why no judge answered."""
+        """Record losses in the run, and end it if it was created here; ``silence``: why no judge answered."""
         waiting = self._outbox.waiting(self._number)
         losses = Counter[str](self._outbox.run(self._number, "losses"))
         absent = waiting + losses["killed"] + losses["unscored"] + losses["lost"]
@@ -242,9 +242,9 @@ class LiveWriter:
             _logger.warning("run %s lacks answers: %s, %d unwritten", writer.run_id, calls, waiting)
         failure, status = None, COMPLETE if self._is_made_here else None
         if losses["damaged"]:
-            failure = "the outbox was damaged: the number of missing answers is not known"
+            failure = "the outbox was damaged: the number of missing answers is unknown"
         elif losses["killed"]:
-            failure = f"{absent} answers were accepted and neither written nor dropped: a process was ended"
+            failure = f"{absent} answers were lost: a process ended before they were written"
         elif absent:
             failure = f"{absent} answers are not written"
         elif losses["silent"] and not losses["judged"]:
@@ -260,7 +260,7 @@ class LiveWriter:
 
 
 def packed(row: Row, trace_id: str | None) -> dict[str, Any]:
-    """A scored answer, as the outbox keeps it: the row, the trace and the present time."""
+    """A scored answer for the outbox: the row, the trace id and the current time."""
     return {"trace_id": trace_id, "time_ms": int(time.time() * 1000), "row": _rows().dump_python(row, warnings=False)}
 
 

@@ -1,4 +1,4 @@
-"""Reports, comparisons and calibrations into MLflow runs; metrics come last, so a run with metrics is complete."""
+"""Writes reports, comparisons and calibrations to MLflow runs."""
 
 from __future__ import annotations
 
@@ -66,19 +66,32 @@ def log_report(
     files: Mapping[str, Content] | None = None,
     page: Callable[[Path, Mapping[str, str]], object] | None = None,
 ) -> str:
-    """Write ``report`` into the run ``run_id``, else the active run, else a new one; returns the run's id.
+    """Write ``report`` to the run ``run_id``, else the active run, else a new run; returns the run's id.
 
-    The digests are those of all samples, and of what is asked of them. ``params`` are further params, ``tables`` and
-    ``files`` further artifacts by name, ``note`` Markdown for the run's description (one that a user wrote stays);
-    ``page`` writes the page, which names the run and links to it; ``model_id`` links run and metrics to a logged model
-    (default: the active one). ``step`` is that of the metrics, so that one run can hold the history of several
-    versions. ``traces`` writes one trace per row with its scores as assessments, for the row-by-row comparison of two
-    runs; ``feedback`` writes the scores onto the traces that the rows come from instead. ``dataset=False`` logs no
-    dataset, a text names it, and ``omit`` names metrics not to log, where somebody else logs them.
-    Logging again, also after a failure, replaces tables and traces and sets the metrics anew. Where something cannot be
-    written, a run made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
-    A report that is not complete (``report.incomplete``) is written whole, but the tag is not ``complete``, and a run
-    made here ends FAILED. If more than 5 % of the rows failed, the tag is ``partial: …`` and the run ends FINISHED.
+    Logging again, also after a failure, replaces tables, traces and metrics.
+
+    Args:
+        report: the report to write.
+        data_digest: the digest of all samples.
+        questions_digest: the digest of the questions (``questions_digest``).
+        run_id: the run to write to.
+        run_name: the name of a new run.
+        tags: more tags.
+        params: more params.
+        model_id: the logged model to link to run and metrics; by default the active one.
+        step: the step of the metrics, so that one run can hold several versions.
+        traces: write one trace per row with its scores as assessments, to compare runs row by row.
+        feedback: write the scores to the traces that the rows come from instead.
+        dataset: ``False`` logs no dataset; a text is its name.
+        omit: metrics not to log, because the caller logs them.
+        note: Markdown for the run's description; a description by a user is kept.
+        tables: more tables by file name.
+        files: more artifacts by file name.
+        page: a function that writes the report's page, with a link to the run.
+
+    If writing fails, a run created here ends FAILED, the tag ``ragmetrics.status`` has the reason, and a
+    ``RagMetricsError`` is raised. An incomplete report (``report.incomplete``) is written in full, but a run created
+    here ends FAILED. If more than 5 % of the rows failed, the tag is ``partial: …`` and the run ends FINISHED.
     """
     import mlflow
     from mlflow.entities import LoggedModelInput
@@ -115,7 +128,7 @@ def log_report(
 
 
 def _takes_datasets_of_metrics() -> bool:
-    """Not a store of files: there a dataset takes the place of the step, and a space in its name breaks the run."""
+    """Whether metrics can have a dataset: a file store overwrites the step, and a space in the name breaks the run."""
     import mlflow
     from mlflow.utils.uri import is_local_uri
 
@@ -125,7 +138,7 @@ def _takes_datasets_of_metrics() -> bool:
 def _version(model: str | None) -> str:
     import mlflow
 
-    with suppress(*write_errors()):  # where the store is away, the run says so
+    with suppress(*write_errors()):  # the run reports an unavailable store
         return "" if model is None else str(mlflow.get_logged_model(model).name)
     return ""
 
@@ -133,7 +146,7 @@ def _version(model: str | None) -> str:
 def _run_name(described: Mapping[str, Any], rows: int) -> str:
     """Data, version, suite and judge: ``answers · white_paper · lexical``, ``answers · my-chain · rag · gpt-4o-mini``.
 
-    A suite without a name is not named. Without data and version, the number of rows is.
+    A suite without a name is left out. Without data and version, the name starts with the number of rows.
     """
     import mlflow
     from mlflow.tracking.fluent import _get_experiment_id
@@ -166,11 +179,11 @@ def log_findings(
     status: str | None = None,
     own: bool = False,
 ) -> str:
-    """Write a comparison, a calibration or the like into the run ``run_id``, else the active run, else a new one.
+    """Write a comparison, a calibration or similar to the run ``run_id``, else the active run, else a new run.
 
-    With ``own`` it is a new one, nested in the active run. Returns the run's id. ``texts``, ``tables`` and ``plots``
-    are artifacts by file name; those of the same name are replaced. ``status`` is that of the run, by default as it
-    was. A ``RagMetricsError`` says why something could not be written.
+    Returns the run's id. With ``own``, a new run is nested in the active run. ``texts``, ``tables`` and ``plots`` are
+    artifacts by file name and replace artifacts with the same name. ``status`` sets the run's status. Raises
+    ``RagMetricsError`` if writing fails.
     """
     files: dict[str, Content] = {
         **(texts or {}),
@@ -189,5 +202,5 @@ def log_findings(
 
 
 def safe_name(name: str) -> str:
-    """``name`` as part of a file's or a metric's name: at most 60 letters, digits, ``_`` and ``-`` of ASCII."""
+    """``name`` as part of a file's or metric's name: at most 60 ASCII letters, digits, ``_`` and ``-``."""
     return re.sub(r"[^\w\-]+", "_", name, flags=re.ASCII).strip("_")[:60] or "run"

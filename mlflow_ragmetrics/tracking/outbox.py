@@ -1,9 +1,9 @@
-"""The outbox: scored answers that wait for MLflow, as rows of an SQLite file that all processes of a user share.
+"""The outbox: scored answers waiting for MLflow, in an SQLite file shared by all processes of a user.
 
-Each answer belongs to one run, known by its id or, until it is made, by a name. Of the processes that use a run, one at
-a time writes its answers. A process is in ``processes`` while it uses a run, with the numbers of answers that it
-accepted and settled: this tells how many answers a killed process had not scored. Texts have a checksum; what can be
-read of a damaged file goes into a new one.
+Each answer belongs to one run, identified by its id or, until it is created, by a name. Only one process at a time
+writes the answers of a run. The table ``processes`` has the processes that use a run, with their numbers of accepted
+and settled answers. These show how many answers a killed process had not scored. Texts have a checksum; readable rows
+of a damaged file are copied to a new file.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Waiting(NamedTuple):
-    """An answer that is not written whole, and how often its feedback was refused."""
+    """An answer that is not fully written, and the number of failed attempts to write its feedback."""
 
     number: int
     content: Any
@@ -83,7 +83,7 @@ class Lines(NamedTuple):
 class Outbox:
     """The rows in the file ``path``. A forked process opens it again.
 
-    Changes are not synced to the disk: rows outlive a killed process, not a machine that loses power.
+    Changes are not synced to disk: rows survive a killed process, but not a power failure.
     """
 
     def __init__(self, path: Path) -> None:
@@ -106,11 +106,11 @@ class Outbox:
         self._open()
 
     def salvage(self, path: Path) -> int:
-        """Take over what can be read of the unwritten answers in a damaged file; returns how many there are."""
+        """Copy the readable unwritten answers from a damaged file; returns their number."""
         with closing(_connected(path, 0.0)) as damaged, self._changing() as db:
             for table, columns in _SALVAGED.items():
                 insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({columns.count(',') * '?, '}?)"
-                for order in ("", "DESC"):  # what comes before the damage, and what comes after it
+                for order in ("", "DESC"):  # rows before the damage, then rows after it
                     for row in _readable(damaged, f"SELECT {columns} FROM {table} ORDER BY number {order}"):
                         with suppress(sqlite3.Error):
                             if table == "answers":
@@ -124,7 +124,7 @@ class Outbox:
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, which also keeps what ``accept`` has counted."""
+        """A transaction, which also stores the counts from ``accept``."""
         with self._lock:
             with self._db as db:
                 db.execute("BEGIN IMMEDIATE")
@@ -144,7 +144,7 @@ class Outbox:
             return self._db.execute(query, values).fetchall()
 
     def join(self, home: Home, name: str, run_id: str | None) -> int:
-        """The number of the run of that name, which this process uses from now on."""
+        """Start using the run with this name; returns its number."""
         with self._changing() as db:
             insert = "INSERT INTO runs (store, experiment, suite, name, run_id, mark) VALUES (?, ?, ?, ?, ?, ?)"
             values = (home.store, home.experiment, home.suite, name, run_id, uuid4().hex)
@@ -155,9 +155,9 @@ class Outbox:
         return number
 
     def adopt(self, home: Home) -> list[tuple[str, str | None]]:
-        """Name and id of the runs of this store, experiment and suite whose processes have all ended.
+        """Start using the runs of this store, experiment and suite whose processes have all ended.
 
-        They belong to this process from now on.
+        Returns their names and ids.
         """
         with self._changing() as db:
             query = "SELECT number, name, run_id FROM runs WHERE store = ? AND experiment = ? AND suite = ?"
@@ -177,14 +177,12 @@ class Outbox:
         return any(_lives(process, seen) for process, seen in found)
 
     def _absorb_ended(self, number: int) -> None:
-        """Count what ended processes had accepted and never scored, and forget the processes."""
+        """Count answers that ended processes accepted but did not score, and remove the processes."""
         for process, accepted, unscored, seen in self._unscored("WHERE run = ?", number):
             if not _lives(process, seen):
                 self._leave(number, process, {"seen": accepted, "killed": unscored})
                 if unscored:
-                    _logger.warning(
-                        "%d answers were lost: process %s was ended before they were scored", unscored, process
-                    )
+                    _logger.warning("%d answers were lost: process %s ended before they were scored", unscored, process)
 
     def _unscored(self, where: str, *values: object) -> list[tuple[str, int, int, float]]:
         kept = "(SELECT count(*) FROM answers WHERE process = p.process AND run = p.run)"
@@ -200,7 +198,7 @@ class Outbox:
         self._db.execute("UPDATE runs SET losses = ? WHERE number = ?", (_checked(total, number), number))
 
     def leave(self, number: int) -> bool:
-        """This process no longer uses the run; True if no other process does."""
+        """Stop using the run; returns ``True`` if no other process uses it."""
         with self._changing():
             for _, accepted, unscored, _ in self._unscored("WHERE process = ? AND run = ?", this_process(), number):
                 self._leave(number, this_process(), {"seen": accepted, "unscored": unscored})
@@ -208,7 +206,7 @@ class Outbox:
             return not self._is_used(number)
 
     def left(self, store: str) -> tuple[int, int]:
-        """How many answers wait in runs of a store that no process uses, and how many ended processes never scored."""
+        """The numbers of waiting answers and of unscored answers in runs of a store that no process uses."""
         runs = [number for (number,) in self._rows("SELECT number FROM runs WHERE store = ?", store)]
         left = [number for number in runs if not self._is_used(number)]
         unscored = sum(each[2] for number in left for each in self._unscored("WHERE run = ?", number))
@@ -222,9 +220,9 @@ class Outbox:
                     db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))
 
     def accept(self, number: int) -> None:
-        """Count an answer to come.
+        """Count an answer that will arrive.
 
-        Another thread keeps the count, within a moment: this one is the chain's, and must not wait for a file.
+        Another thread stores the count, because the chain's thread must not wait for a file.
         """
         with self._counting:
             self._uncounted[number] += 1
@@ -232,14 +230,14 @@ class Outbox:
                 start_thread(self._keep_counts, name="ragmetrics-outbox")
 
     def _keep_counts(self) -> None:
-        with suppress(sqlite3.Error):  # then the next change of the file keeps them
+        with suppress(sqlite3.Error):  # then the next change stores them
             while self._uncounted:
-                time.sleep(_GATHER_SECONDS)  # one change for the answers of many calls
+                time.sleep(_GATHER_SECONDS)  # one change for many calls
                 with self._changing():
                     pass
 
     def settle(self, number: int, losses: Mapping[str, int], settled: int) -> None:
-        """Add to the losses of the run; nothing comes of ``settled`` answers that were accepted."""
+        """Add to the losses of the run; ``settled`` accepted answers will not arrive."""
         with self._changing() as db:
             self._add_losses(number, losses)
             self._settle(db, number, settled)
@@ -249,16 +247,16 @@ class Outbox:
         db.execute(update, (count, this_process(), number))
 
     def append(self, number: int, content: Mapping[str, Any]) -> int:
-        """Keep a scored answer that was accepted; returns its number."""
+        """Store a scored answer; returns its number."""
         with self._changing() as db:
             insert = "INSERT INTO answers (run, process, came, content) VALUES (?, ?, ?, ?)"
             values = (number, this_process(), time.time(), _checked(content, number))
             return int(db.execute(insert, values).lastrowid or 0)
 
     def take_written(self, number: int) -> dict[int, int]:
-        """The answers of this process that are done, which are deleted: 0 for a written one.
+        """Delete this process's finished answers and return the outcome of each.
 
-        1 if its feedback was withheld, 2 if it could not be read.
+        The outcome is 0 if it was written, 1 if its feedback was withheld, and 2 if it could not be read.
         """
         with self._changing() as db:
             mine = "run = ? AND process = ? AND told AND listed"
@@ -270,12 +268,12 @@ class Outbox:
         return dict(found)
 
     def waiting(self, number: int) -> int:
-        """How many answers of the run are not written."""
+        """The number of unwritten answers of the run."""
         ((count,),) = self._rows("SELECT count(*) FROM answers WHERE run = ? AND NOT (told AND listed)", number)
         return int(count)
 
     def take_lease(self, number: int) -> bool:
-        """Whether this process is now the one that writes into the run."""
+        """Try to become the process that writes to the run; returns whether this succeeded."""
         with self._changing() as db:
             query = "SELECT writer, seen FROM runs LEFT JOIN processes ON process = writer AND run = number"
             ((writer, seen),) = self._rows(f"{query} WHERE number = ?", number)
@@ -285,23 +283,23 @@ class Outbox:
             return True
 
     def end_lease(self, number: int) -> None:
-        """Let another process write into the run."""
+        """Let another process write to the run."""
         with self._changing() as db:
             update = "UPDATE runs SET writer = '' WHERE number = ? AND writer = ?"
             db.execute(update, (number, this_process()))
 
     def run(self, number: int, column: str) -> Any:
-        """What is kept of a run: its ``run_id``, ``mark``, ``figures`` or ``losses``."""
+        """A column of the run: ``run_id``, ``mark``, ``figures`` or ``losses``."""
         ((value,),) = self._rows(f"SELECT {column} FROM runs WHERE number = ?", number)
         return _read(value, number) if column in _TEXTS["runs"] else value
 
     def note_run(self, number: int, run_id: str) -> None:
-        """The run has been made."""
+        """Store the id of the created run."""
         with self._changing() as db:
             db.execute("UPDATE runs SET run_id = ? WHERE number = ?", (run_id, number))
 
     def answers(self, number: int, *, measured: bool, after: int = 0) -> list[Waiting]:
-        """The oldest answers that lack metrics or, if ``measured``, feedback."""
+        """The oldest answers without metrics or, if ``measured``, without feedback."""
         which = "measured AND NOT told" if measured else "NOT measured"
         query = f"SELECT number, content, attempts FROM answers WHERE run = ? AND number > ? AND {which}"
         found = self._rows(f"{query} ORDER BY number LIMIT {_CHUNK}", number, after)
@@ -315,7 +313,7 @@ class Outbox:
         lines: Sequence[Lines],
         losses: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """The store has the metrics of these answers; ``lines`` are to be in the run's tables."""
+        """Mark the metrics of these answers as written, and add ``lines`` to the run's tables."""
         with self._changing() as db:
             self._add_losses(number, losses)
             db.executemany("UPDATE answers SET measured = 1 WHERE number = ?", [(each,) for each in answers])
@@ -325,18 +323,18 @@ class Outbox:
             db.execute("UPDATE runs SET figures = ? WHERE number = ?", (_checked(figures, number), number))
 
     def note_told(self, answer: int, *, withheld: bool) -> None:
-        """The feedback of an answer is on its trace, or ``withheld``."""
+        """Mark the feedback of an answer as written or ``withheld``."""
         with self._changing() as db:
             db.execute("UPDATE answers SET told = 1, withheld = ? WHERE number = ?", (withheld, answer))
 
     def note_known(self, answers: Collection[int]) -> None:
-        """The run's tables had these answers already."""
+        """Mark answers that are already in the run's tables."""
         with self._changing() as db:
             update = "UPDATE answers SET measured = 1, listed = 1 WHERE number = ?"
             db.executemany(update, [(each,) for each in answers])
 
     def note_unreadable(self, number: int, answer: int) -> None:
-        """An answer cannot be written."""
+        """Mark an answer as unreadable and count it as lost."""
         with self._changing() as db:
             db.execute(
                 "UPDATE answers SET measured = 1, told = 1, listed = 1, withheld = 2 WHERE number = ?", (answer,)
@@ -344,24 +342,24 @@ class Outbox:
             self._add_losses(number, {"lost": 1})
 
     def note_refused(self, answer: int) -> None:
-        """The feedback of an answer was refused once more."""
+        """Count a failed attempt to write an answer's feedback."""
         with self._changing() as db:
             db.execute("UPDATE answers SET attempts = attempts + 1 WHERE number = ?", (answer,))
 
     def unlisted(self, number: int) -> tuple[int, int, float]:
-        """How many answers have metrics and are not in the run's tables, the last of them, and when the first came."""
+        """The count, last number and earliest time of answers with metrics that are not in the run's tables."""
         query = "SELECT count(*), max(number), min(came) FROM answers WHERE run = ? AND measured AND NOT listed"
         ((count, last, came),) = self._rows(query, number)
         return int(count), int(last or 0), float(came or 0.0)
 
     def note_listed(self, number: int, last: int, mark: str) -> None:
-        """The run's tables hold the answers up to ``last``; the run's tag says ``mark``."""
+        """Mark the answers up to ``last`` as written to the run's tables; ``mark`` is the run's tag."""
         with self._changing() as db:
             db.execute("UPDATE answers SET listed = 1 WHERE run = ? AND measured AND number <= ?", (number, last))
             db.execute("UPDATE runs SET mark = ? WHERE number = ?", (mark, number))
 
     def columns(self, number: int, name: str) -> list[str]:
-        """The columns of a table of the run, in the order in which they came."""
+        """The columns of a table of the run, in order of arrival."""
         query = "SELECT columns FROM lines WHERE run = ? AND name = ? GROUP BY columns ORDER BY min(number)"
         found = [_read(columns, number) for (columns,) in self._rows(query, number, name)]
         return list(dict.fromkeys(column for columns in found for column in columns))
@@ -376,7 +374,7 @@ class Outbox:
 
 
 def _make_tables(path: Path) -> None:
-    """Make the tables; ``sqlite3.DatabaseError`` if the file is damaged, or not an outbox of this version."""
+    """Create the tables; ``sqlite3.DatabaseError`` if the file is damaged or not an outbox of this version."""
     with closing(_connected(path, _BUSY_SECONDS)) as db:
         (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
@@ -384,8 +382,8 @@ def _make_tables(path: Path) -> None:
         query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
         version, tables = db.execute(query).fetchone()
         if tables and version != _VERSION:
-            raise sqlite3.DatabaseError(f"its tables are of version {version}, not {_VERSION}")
-        db.execute("PRAGMA auto_vacuum = FULL")  # what is deleted is not left in the file
+            raise sqlite3.DatabaseError(f"its tables have version {version}, not {_VERSION}")
+        db.execute("PRAGMA auto_vacuum = FULL")  # deleted texts do not stay in the file
         db.execute("PRAGMA journal_mode = WAL")
         db.executescript(_SCHEMA)
         for table, columns in _TEXTS.items():
@@ -401,7 +399,7 @@ def _connected(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def _lives(process: str, seen: float) -> bool:
-    """Whether a process is there; one of another machine, if it was seen within the last ten minutes."""
+    """Whether a process is alive; on another machine, whether it was seen in the last ten minutes."""
     machine, _, name = process.partition(" ")
     if machine == platform.node() and os.name == "posix":
         return is_alive(name)
@@ -419,7 +417,7 @@ def outbox_folder() -> Path:
 
 
 def open_outbox() -> Outbox:
-    """The outbox of this user; one for this process alone, with a warning, if there can be none in its folder."""
+    """The user's outbox; if its folder is unusable, an outbox for this process only, with a warning."""
     return _opened(outbox_folder())
 
 
@@ -430,12 +428,12 @@ def _opened(folder: Path) -> Outbox:
         if os.name == "posix":
             found = folder.stat()
             if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                raise PermissionError("other users can write there; give it to this user alone, with rights 0700")
+                raise PermissionError("other users can write there; restrict it to this user with mode 0700")
             folder.chmod(0o700)
         return _prepared(folder / "outbox.db")
     except (OSError, sqlite3.Error) as error:
         outbox = _of_this_process()
-        message = "no outbox in %s (%s): answers that wait for MLflow are in %s, for this process only"
+        message = "no outbox in %s (%s): answers waiting for MLflow are in %s, for this process only"
         _logger.warning(message, folder, for_log(str(error)), outbox.path)
         return outbox
 
@@ -447,10 +445,10 @@ def _of_this_process() -> Outbox:
 
 
 def _prepared(path: Path) -> Outbox:
-    """The outbox in the file ``path``. A damaged file is set aside, and what can be read of it taken over."""
+    """The outbox in the file ``path``. A damaged file is renamed, and its readable answers are copied."""
     until, aside, damage = time.monotonic() + _BUSY_SECONDS, None, ""
     while True:
-        # the answers quote texts: for the owner alone
+        # answers contain texts: readable by the owner only
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
         file = path.stat().st_ino
         try:
@@ -462,14 +460,14 @@ def _prepared(path: Path) -> Outbox:
                 raise
             if is_busy:
                 time.sleep(0.05)
-            elif file == path.stat().st_ino:  # no other process has set it aside
+            elif file == path.stat().st_ino:  # no other process has renamed it
                 aside, damage = Path(f"{path}.damaged-{time.time_ns()}"), str(error)
                 for suffix in ("-wal", "-shm", ""):
                     with suppress(FileNotFoundError):
                         os.replace(f"{path}{suffix}", f"{aside}{suffix}")
     outbox = Outbox(path)
     if aside is not None:
-        message = "the outbox %s is damaged (%s): it is now %s, and %d unwritten answers could be read"
+        message = "the outbox %s was damaged (%s): it was renamed to %s, and %d unwritten answers were recovered"
         _logger.warning(message, path, for_log(damage), aside, outbox.salvage(aside))
     return outbox
 
@@ -480,13 +478,13 @@ def _readable(damaged: sqlite3.Connection, query: str) -> Iterator[Sequence[Any]
 
 
 def _checked(value: Any, run: int) -> str:
-    """A value as JSON, after a checksum that holds for this run only."""
+    """A value as JSON, after a checksum that is valid for this run only."""
     text = as_json(value)
     return f"{_checksum(text, run)}{text}"
 
 
 def _read(checked: Any, run: int) -> Any:
-    """The value of what ``_checked`` made; None if there is none."""
+    """The value of a text from ``_checked``; ``None`` for ``None``."""
     if checked is None:
         return None
     checksum, text = str(checked)[:8], str(checked)[8:]

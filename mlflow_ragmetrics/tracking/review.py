@@ -1,4 +1,4 @@
-"""Chosen rows as a review queue of MLflow: people answer in its pages, and the answers are feedback on the traces."""
+"""Puts rows into a review queue in MLflow. People's answers become feedback on the traces."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ANSWERS: Mapping[Answers, str] = {
     "1-5": "a grade from 1 to 5",
 }
 _INSTRUCTION = (
-    "Judge the answer by what was retrieved, or by the reference where there is one, both under 'View full trace' "
-    "(the span of the retriever, and expected_response); not by what a judge says."
+    "Judge the answer by the retrieved passages, or by the reference if there is one. Both are under "
+    "'View full trace' (the retriever span, and expected_response). Ignore the judge's scores."
 )
 
 
 @dataclass(frozen=True)
 class ReviewQueue:
-    """Where the rows wait: the queue's name and id, ``None`` where this MLflow has no queues; ``filter`` finds them."""
+    """The queue's name and id (``None`` if MLflow has no queues), and a ``filter`` that finds its traces."""
 
     rows: int
     without_trace: int
@@ -40,13 +40,16 @@ class ReviewQueue:
 def queue_for_review(
     run_id: str, key: str, rows: pd.DataFrame, *, answers: Answers = "words", reviewers: Sequence[str] = ()
 ) -> ReviewQueue:
-    """Put the traces of ``rows`` (as ``rows_to_label`` gives them) of a run into a review queue about ``key``.
+    """Put the traces of a run's ``rows`` (from ``rows_to_label``) into a review queue about ``key``.
 
-    The queue asks one question, a label schema named as the metric's feedback; a schema or queue of that name that is
-    there is used. On each trace a tag says that it waits. Where MLflow has no queues (before 3.14, or in a store of
-    files), the tag is all, and people add feedback of that name on MLflow's trace page. ``InvalidDataError`` where no
-    row has a trace, ``InvalidOptionError`` where the schema asks for other answers, ``RagMetricsError`` where the store
-    fails.
+    The queue asks one question: a label schema with the name of the metric's feedback. An existing schema or queue with
+    this name is reused. Each trace gets a tag. If MLflow has no queues (before 3.14, or in a file store), only the tag
+    is set, and people add feedback with this name on MLflow's trace page.
+
+    Raises:
+        InvalidDataError: if no row has a trace.
+        InvalidOptionError: if the existing schema asks for other answers.
+        RagMetricsError: if the store fails.
     """
     import mlflow
 
@@ -58,9 +61,7 @@ def queue_for_review(
         traces = row_traces(run_id, rows)
         known = [trace for trace in traces if trace is not None]
         if not known:
-            raise InvalidDataError(
-                f"run {run_id} has no traces to be shown to people; log it with traces, and with texts"
-            )
+            raise InvalidDataError(f"run {run_id} has no traces to review; log it with traces and texts")
         for trace in known:
             client.set_trace_tag(trace, tag, "1")
         name = f"{key} of {run.info.run_name}"[:200]
@@ -75,9 +76,9 @@ def queue_for_review(
 
 
 def good_grade(run_id: str | None, key: str) -> float | None:
-    """From which number on an answer is good, where the question about ``key`` asks for one: the upper quarter.
+    """The lowest good grade: the start of the upper quarter of the scale of the question about ``key``.
 
-    ``None`` where there is no such question, or its answers are words.
+    ``None`` if there is no such question, or its answers are words.
     """
     import mlflow
     from mlflow.exceptions import MlflowException
@@ -89,7 +90,7 @@ def good_grade(run_id: str | None, key: str) -> float | None:
 
         experiment_id = mlflow.get_run(run_id).info.experiment_id
         schemas = label_schemas.list_label_schemas(experiment_id)
-    except (ImportError, NotImplementedError, MlflowException):  # this MLflow, or this store, has no such questions
+    except (ImportError, NotImplementedError, MlflowException):  # this MLflow or this store has no questions
         return None
     for schema in schemas:
         low, high = (getattr(schema.input, name, None) for name in ("min_value", "max_value"))
@@ -103,13 +104,13 @@ def _queue(
 ) -> Union[str, None]:
     import mlflow
 
-    if mlflow.get_tracking_uri().startswith("databricks"):  # there reviews are the workspace's own
+    if mlflow.get_tracking_uri().startswith("databricks"):  # Databricks has its own reviews
         return None
     try:
         from mlflow.genai import label_schemas, review_queues
 
         known = label_schemas.list_label_schemas(experiment_id)
-    except (ImportError, NotImplementedError):  # an older MLflow, or a store of files
+    except (ImportError, NotImplementedError):  # an older MLflow, or a file store
         return None
     schema = next((each for each in known if each.name == key), None)
     if schema is None:
@@ -123,7 +124,7 @@ def _queue(
         )
     elif type(schema.input) is not type(wanted := _input(label_schemas, answers)):
         asks, would = (type(each).__name__.removeprefix("Input") for each in (schema.input, wanted))
-        message = f"MLflow's question {key} is there already and asks for {asks}, not {would}: give other --answers"
+        message = f"MLflow already has a question {key}, which asks for {asks}, not {would}: change --answers"
         raise InvalidOptionError(message, param="answers")
     there = review_queues.list_review_queues(experiment_id=experiment_id, max_results=1000)
     queue = next((each for each in there if each.name == name), None)

@@ -1,6 +1,6 @@
-"""The run that a report goes into: a named one, the active one or a new one, how it ends, and those that never did.
+"""Selects or creates the run for a report, ends it, and finds runs that were never ended.
 
-A run whose process was killed stays half written: it is found, told from those being written, and marked.
+A run whose process was killed stays incomplete. It is found and marked as failed.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ WRITING = "writing"
 
 
 def status_of(incomplete: str | None, partial: str | None = None) -> str:
-    """The tag ``ragmetrics.status`` of a report that is written whole: ``complete``, ``partial: …``, ``incomplete: …``.
+    """The tag ``ragmetrics.status`` after a report was written: ``complete``, ``partial: …`` or ``incomplete: …``.
 
-    ``incomplete`` and ``partial`` are the report's.
+    ``incomplete`` and ``partial`` are attributes of the report.
     """
     if incomplete is not None:
         return redact(plain_text(f"incomplete: {incomplete}"))[:LONGEST_TAG]
@@ -57,7 +57,7 @@ def status_of(incomplete: str | None, partial: str | None = None) -> str:
 
 
 def run_link(info: RunInfo) -> dict[str, str]:
-    """The ``name`` and ``id`` of a run and, where the store is a server, the ``url`` at which MLflow shows it."""
+    """The ``name`` and ``id`` of a run and, if the store is a server, the ``url`` of its page in MLflow."""
     import mlflow
 
     found = {"name": redact(info.run_name or ""), "id": str(info.run_id)}
@@ -70,10 +70,10 @@ def run_link(info: RunInfo) -> dict[str, str]:
 
 
 def rows_link(run_a: str | None, run_b: str | None) -> str | None:
-    """The page on which MLflow shows the rows of B beside those of A; ``None`` where there is none.
+    """The MLflow page that compares the rows of A and B; ``None`` if there is no such page.
 
-    It is a tab of B's page: the list of evaluation runs leaves no room for the scores in a window of 1,400 pixels.
-    Both must be runs of one experiment, which have traces, on a server.
+    Both runs must have traces and be in one experiment on a server. The link opens a tab of B's page: MLflow's list of
+    evaluation runs is too narrow for the scores in a window of 1,400 pixels.
     """
     import mlflow
 
@@ -89,12 +89,12 @@ def rows_link(run_a: str | None, run_b: str | None) -> str | None:
 
 @contextmanager
 def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
-    """Yield the id of the run to write into.
+    """Yield the id of the run to write to: ``run_id``, else the active run, else a new run.
 
-    A run made here ends with the block: FINISHED, or FAILED when the block raises or leaves it with a status other than
-    ``complete`` or ``partial``; the status of the user's own run is the user's. In either kind of run the tag
-    ``ragmetrics.status`` then says what went wrong, without secrets, and the error goes on as a ``RagMetricsError``
-    of one sentence (an interruption as it is). A named run that an earlier attempt left unfinished is finished.
+    A run created here is ended after the block: FAILED if the block raises or the tag ``ragmetrics.status`` is not
+    ``complete`` or ``partial``, else FINISHED. Your own active run is not ended. A run given by id that an earlier
+    attempt left unfinished is ended. On an error, the tag gets the reason without secrets, and a ``RagMetricsError`` is
+    raised; interruptions are raised unchanged.
     """
     import mlflow
 
@@ -115,7 +115,7 @@ def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
 
 @contextmanager
 def new_target(run_name: str | None) -> Iterator[str]:
-    """Yield the id of a new run, nested in the active one; it ends as ``target_run`` says."""
+    """Yield the id of a new run, nested in the active one and ended as in ``target_run``."""
     import mlflow
 
     tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
@@ -124,15 +124,15 @@ def new_target(run_name: str | None) -> Iterator[str]:
         try:
             run_id = str(mlflow.start_run(run_name=run_name, nested=True, tags=tags).info.run_id)
         except write_errors() as error:
-            raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
+            raise RagMetricsError(f"no run could be started in MLflow: {reason_of(error)}") from error
         with _failure_noted(run_id):
             yield run_id
             mlflow.end_run(_ending(run_id))
     except Exception:
-        with suppress(*write_errors()), few_attempts():  # the error itself is on its way already
+        with suppress(*write_errors()), few_attempts():  # the original error is raised
             mlflow.end_run("FAILED")
         raise
-    except BaseException as interruption:  # at any moment: also before the run's id was known, or amid its end
+    except BaseException as interruption:  # at any time, also before the run's id is known or while it ends
         _let_go(interruption)
         begun = f"tags.`{WRITER_TAG}` = '{tags[WRITER_TAG]}' and tags.`{STATUS_TAG}` = '{WRITING}'"
         try:
@@ -140,14 +140,14 @@ def new_target(run_name: str | None) -> Iterator[str]:
                 found = [] if run_id else mlflow.search_runs(filter_string=begun, output_format="list")
                 for each in [run_id] if run_id else [str(run.info.run_id) for run in found]:
                     RunWriter(each).end("interrupted")
-                mlflow.end_run("FAILED")  # it is active no more
+                mlflow.end_run("FAILED")  # no longer active
         except write_errors() as error:
-            _logger.warning("a run that was begun may be left at %r: %s", WRITING, reason_of(error))
+            _logger.warning("a new run may keep the status %r: %s", WRITING, reason_of(error))
         raise
 
 
 def _let_go(interruption: BaseException) -> None:
-    """Free what an interruption amid a statement holds, as a lock on SQLite's file: else nothing can be noted there."""
+    """Release resources held by an interrupted statement, such as SQLite's lock, so that the store can be written."""
     error: BaseException | None = interruption
     while error is not None:
         clear_frames(error.__traceback__)
@@ -167,7 +167,7 @@ def _is_finished(run_id: str) -> bool:
 
 @contextmanager
 def _failure_noted(run_id: str) -> Iterator[None]:
-    """What goes wrong in the block is noted in the run; an error of the store goes on as one sentence."""
+    """Record an error of the block in the run; raise an error of the store as ``RagMetricsError``."""
     try:
         yield
     except RagMetricsError as error:
@@ -175,7 +175,7 @@ def _failure_noted(run_id: str) -> Iterator[None]:
         raise
     except write_errors() as error:
         RunWriter(run_id).note_failure(reason_of(error))
-        raise RagMetricsError(f"the report could not be written into run {run_id}: {reason_of(error)}") from error
+        raise RagMetricsError(f"the report could not be written to run {run_id}: {reason_of(error)}") from error
     except BaseException as interruption:
         _let_go(interruption)
         RunWriter(run_id).note_failure("interrupted")
@@ -183,17 +183,17 @@ def _failure_noted(run_id: str) -> Iterator[None]:
 
 
 _LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-after_fork(_LOCKS.clear)  # nobody holds them there
+after_fork(_LOCKS.clear)  # nothing holds them in a fork
 _SETTLING = 0.3
 _LONGEST_WAIT, _WAIT_FOR_ELSEWHERE = 600, 60
 
 
 @contextmanager
 def alone_in(run_id: str) -> Iterator[RunInfo]:
-    """While this lasts nobody else writes a report into the run: another process, or thread, is waited for.
+    """Prevent other processes and threads from writing a report to the run; waits for those that are writing.
 
-    One that was ended is not; of another machine, of which that cannot be known, it is waited for a minute.
-    ``RagMetricsError`` where a process of this machine writes for more than ten.
+    A process that has ended is ignored. A process on another machine is given one minute. Raises ``RagMetricsError`` if
+    a process on this machine writes for more than ten minutes.
     """
     with _LOCKS[run_id]:
         yield _take(run_id)
@@ -213,22 +213,22 @@ def _take(run_id: str) -> RunInfo:
         is_other = status == WRITING and writer != me and is_being_written(run)
         if not is_other or (not is_here and waited > _WAIT_FOR_ELSEWHERE):
             RunWriter(run_id).tags({STATUS_TAG: WRITING, WRITER_TAG: me})
-            time.sleep(_SETTLING)  # of two that came at once the last one stays
+            time.sleep(_SETTLING)  # if two start at once, the last one continues
         elif waited > _LONGEST_WAIT:
-            raise RagMetricsError(f"another process ({writer}) writes into run {run_id}; log again when it is done")
+            raise RagMetricsError(f"another process ({writer}) is writing to run {run_id}; log again when it is done")
         else:
             time.sleep(_SETTLING)
 
 
 _DAY = 24 * 3600
-_REASON = "failed: the process that wrote it was ended; its figures and tables may not be complete"
+_REASON = "failed: the process that wrote it ended; figures and tables may be incomplete"
 
 
 def abandoned_runs(experiments: Sequence[str], *, live: bool = False) -> list[Run]:
-    """The runs of ``experiments`` whose writing began and is not being done; with ``live`` also a live handler's.
+    """The runs of ``experiments`` that were started but are no longer being written; with ``live`` also live runs.
 
-    A run that a process of this machine writes is abandoned when that process is not there any more; of another
-    machine's, when it was begun more than a day ago.
+    A run is abandoned if its process on this machine has ended. A run from another machine is abandoned if it was
+    started more than a day ago.
     """
     from mlflow import MlflowClient
 
@@ -246,7 +246,7 @@ def abandoned_runs(experiments: Sequence[str], *, live: bool = False) -> list[Ru
 
 
 def mark_abandoned(experiment_id: str) -> Iterator[Run]:
-    """Mark each abandoned run of an experiment as failed, remove the traces written for it, and yield it."""
+    """Mark each abandoned run of an experiment as failed, remove its traces, and yield it."""
     from mlflow import MlflowClient
 
     client = MlflowClient()
@@ -261,7 +261,7 @@ def mark_abandoned(experiment_id: str) -> Iterator[Run]:
 
 
 def is_being_written(run: Run) -> bool:
-    """Whether the process that made the run is there; of another machine's, whether it was made within a day."""
+    """Whether the run's process is alive; on another machine, whether the run is less than a day old."""
     writer = run.data.tags.get(WRITER_TAG, "")
     machine, _, process = writer.partition(" ")
     if machine == platform.node() and os.name == "posix":

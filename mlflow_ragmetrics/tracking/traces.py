@@ -1,7 +1,7 @@
-"""One trace per row with its scores as assessments, as ``mlflow.genai.evaluate`` leaves them, for MLflow's pages.
+"""Writes one trace per row with its scores as assessments, like ``mlflow.genai.evaluate``.
 
-Traces are handed to the store whole, by ``TracingClient``, which is not public API. MLflow's public functions write the
-same traces in eight times the time.
+Traces are written whole by ``TracingClient``, which is not public API: MLflow's public functions take eight times as
+long.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def log_traces(
 ) -> list[str]:
     """Write one trace per row into the experiment of ``run_id``, link it to the run, and return the traces' ids.
 
-    A trace holds question, answer, retrieved chunks as a retriever span, the scores as feedback, the diagnosis (one of
-    ``diagnoses`` for each row) and the reference as expectation. Its client request id is the sample's id, by which
-    MLflow pairs the rows of two runs. Traces that an earlier call wrote for this run are replaced. A store that takes
-    no whole traces (Databricks) gets none and a warning.
+    A trace has the question, the answer, a retriever span with the contexts, the scores and the diagnosis (one of
+    ``diagnoses`` per row) as feedback, and the reference as an expectation. Its client request id is the sample's id,
+    by which MLflow matches the rows of two runs. Traces from an earlier call for this run are replaced. If the store
+    does not accept whole traces (Databricks), none are written and a warning is issued.
     """
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
@@ -82,23 +82,23 @@ def log_traces(
             raise
         remove_traces(client, experiment_id, run_id)
         client.delete_tag(run_id, RUN_TYPE)
-        warnings.warn(f"no traces were written, since this store does not take them: {error}", stacklevel=3)
+        warnings.warn(f"no traces were written, as this store does not accept them: {error}", stacklevel=3)
         return []
     link_traces(ids, run_id)
     return ids
 
 
 def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosed] = ()) -> list[str]:
-    """Write the scores of ``rows`` onto the traces that they come from, in place of those that this run wrote before.
+    """Write the scores of ``rows`` to the traces that the rows come from, and return the traces' ids.
 
-    They are named as in all doors, and the ``diagnoses``, one for each row, ``diagnosis``. Returns the traces' ids.
-    ``InvalidOptionError`` when no row comes from a trace.
+    They replace earlier scores from this run. The ``diagnoses``, one per row, are written as ``diagnosis``. Raises
+    ``InvalidOptionError`` if no row comes from a trace.
     """
     import mlflow
 
     traced = {str(row.sample.metadata["trace_id"]): row for row in rows if "trace_id" in row.sample.metadata}
     if not traced:
-        message = "feedback=True writes scores back onto traces, and no row comes from one; evaluate search_traces(…)"
+        message = "feedback=True writes scores to traces, but no row comes from a trace; evaluate search_traces(…)"
         raise InvalidOptionError(message, param="feedback")
     client = mlflow.MlflowClient()
     found = {str(row.sample.metadata.get("trace_id")): each for row, each in zip(rows, diagnoses, strict=False)}
@@ -130,7 +130,7 @@ _write_insistently = retry(
 
 
 def link_traces(ids: Sequence[str], run_id: str) -> None:
-    """Show these traces with the run."""
+    """Link these traces to the run."""
     from mlflow import MlflowClient
 
     for batch in _batches(ids):
@@ -147,7 +147,7 @@ def written_traces(experiment_id: str, run_id: str) -> list[Trace]:
 
 
 def row_traces(run_id: str | None, table: pd.DataFrame) -> list[str | None]:
-    """The trace of each row: the one it comes from, else the one that was written for it in the run."""
+    """The trace of each row: the one it comes from, else the one written for it in the run."""
     from mlflow import MlflowClient
 
     written = [] if run_id is None else written_traces(MlflowClient().get_run(run_id).info.experiment_id, run_id)
@@ -163,15 +163,15 @@ def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None
 
 
 def trace_of(sample: Sample) -> Trace:
-    """A trace of the sample as it would be written, which is in no store: for what reads traces."""
+    """The sample as a trace that is not in a store, for functions that read traces."""
     return _trace(Row(sample, {}), _Target("0", ""))
 
 
 @dataclass(frozen=True)
 class _Target:
-    """Where traces go: experiment, run and model, with the diagnoses of the rows by id.
+    """The experiment, run and model for the traces, and the rows' diagnoses by id.
 
-    MLflow lists the newest traces first, so rows whose time is not known are dated back from ``began_ns``.
+    MLflow lists the newest traces first, so rows without a time get decreasing times from ``began_ns``.
     """
 
     experiment_id: str
@@ -182,13 +182,13 @@ class _Target:
 
 
 def _write_all(rows: Sequence[Row], target: _Target) -> Iterator[list[str]]:
-    """Write traces and yield their ids, batch by batch; a server gets several batches at a time."""
+    """Write traces in batches and yield their ids; a server receives several batches at a time."""
     import mlflow
 
     uri = mlflow.get_tracking_uri()
     if uri.startswith("databricks"):
         raise NotImplementedError("whole traces need a server or database that is not Databricks")
-    if not uri.startswith("http"):  # a database takes one writer at a time
+    if not uri.startswith("http"):  # a database has one writer at a time
         yield from (_write(batch, target) for batch in _batches(rows))
         return
     pool = ThreadPoolExecutor(_UPLOADS, "ragmetrics-upload")
@@ -199,7 +199,7 @@ def _write_all(rows: Sequence[Row], target: _Target) -> Iterator[list[str]]:
 
 
 def _write(rows: Sequence[Row], target: _Target) -> list[str]:
-    """Write one trace per row and return their ids: each has its id before it is sent, so it is stored once."""
+    """Write one trace per row and return their ids. Ids are set before sending, so each trace is stored once."""
     from mlflow.tracing.client import TracingClient
 
     client = TracingClient()
@@ -212,9 +212,9 @@ def _write(rows: Sequence[Row], target: _Target) -> list[str]:
 
 
 def _write_in_one_transaction(store: Any, experiment_id: str, traces: Sequence[Trace]) -> bool:
-    """Let a database store write all traces in one transaction; ``False`` where it cannot, and nothing is written.
+    """Write all traces to a database in one transaction; ``False``, with nothing written, if that is not possible.
 
-    Without it each trace is a transaction that reads the experiment again: two thirds of what a trace costs.
+    Otherwise each trace would be a transaction that reads the experiment again, which takes three times as long.
     """
     from mlflow.exceptions import MlflowException
 
@@ -226,19 +226,19 @@ def _write_in_one_transaction(store: Any, experiment_id: str, traces: Sequence[T
         with store.ManagedSessionMaker(read_only=False) as session:
             shared.ManagedSessionMaker = lambda **_: nullcontext(session)
             shared.get_experiment = lambda _: experiment
-            session.flush = lambda *_: None  # rows of one table go together
+            session.flush = lambda *_: None  # flush once, so that rows of a table are inserted together
             for trace in traces:
                 shared.start_trace(trace.info)
             del session.flush
             session.flush()
             shared.log_spans(experiment_id, [span for trace in traces for span in trace.data.spans])
-    except (MlflowException, AttributeError, TypeError):  # the store of another version works otherwise
+    except (MlflowException, AttributeError, TypeError):  # the store of another version differs
         return False
     return True
 
 
 def _is_down(error: MlflowException | NotImplementedError) -> bool:
-    """Whether the connection broke or the database could not be reached, which says nothing of what the store takes."""
+    """Whether the store could not be reached, so that it is unknown if it accepts whole traces."""
     unavailable = getattr(error, "error_code", None) == "TEMPORARILY_UNAVAILABLE"
     return unavailable or isinstance(error.__cause__ or error.__context__, OSError)
 
@@ -274,7 +274,7 @@ def _trace(row: Row, target: _Target) -> Trace:
     start = 1_000_000 * began
     whole = (start, start + 1_000_000 * (took or 0))
     spans = [_span("rag_eval", "CHAIN", trace_id, root_id, "", whole, question, sample.answer)]
-    if sample.contexts is not None:  # when it was is not known: a mark at the beginning
+    if sample.contexts is not None:  # the time is unknown: a span without duration at the start
         found = [plain({"page_content": c.text, "metadata": dict(c.metadata), "id": c.id}) for c in sample.contexts]
         own = uuid.uuid4().hex[:16]
         spans.append(_span("contexts", "RETRIEVER", trace_id, own, root_id, (start, start), question, found))
@@ -311,9 +311,9 @@ def _encoded(hexadecimal: str) -> str:
 
 
 def _times(row: Row, target: _Target) -> tuple[int, int | None]:
-    """When the call began, in milliseconds, and how long it took, if the row comes from a trace.
+    """Start time and duration of the call in milliseconds, if the row comes from a trace.
 
-    Otherwise the time is that of writing, one millisecond earlier per row, and there is no duration.
+    Otherwise the time of writing, one millisecond earlier per row, without a duration.
     """
     began, took = (row.sample.metadata.get(name) for name in TRACE_TIMES)
     if "trace_id" in row.sample.metadata and isinstance(began, int):

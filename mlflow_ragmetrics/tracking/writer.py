@@ -1,4 +1,4 @@
-"""The one place that writes into MLflow runs: params, metrics, tags, files and tables, within MLflow's limits."""
+"""Writes params, metrics, tags, files and tables to MLflow runs, within MLflow's limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Content = Union[str, bytes, Callable[[Path], object]]
-"""What is in a file: a text, bytes, or a function that writes the file."""
+"""A file's text or bytes, or a function that writes the file."""
 
 ROWS = "rag_rows.json"
 CLAIMS = "rag_claims.json"
@@ -47,10 +47,10 @@ LONGEST_TAG = 5000
 
 
 class RunWriter:
-    """Writes into the run ``run_id`` of the store ``uri``, by default of the one that MLflow uses.
+    """Writes to the run ``run_id`` in the store ``uri``, by default MLflow's current store.
 
-    Whatever is written a second time, as after a failure, replaces the first: nothing is in the run twice. Errors are
-    those of the store; ``explained`` turns them into one sentence.
+    Writing again, for example after a failure, replaces earlier data; nothing is duplicated. Errors are those of the
+    store; ``explained`` converts them to a ``RagMetricsError``.
     """
 
     def __init__(self, run_id: str, uri: str | None = None) -> None:
@@ -65,7 +65,7 @@ class RunWriter:
 
     @cached_property
     def _local_folder(self) -> Path | None:
-        """Where the run's artifacts are, where that is a folder of this machine."""
+        """The folder with the run's artifacts, if it is on this machine."""
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
         from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 
@@ -74,7 +74,7 @@ class RunWriter:
         return Path(repository.artifact_dir).absolute() if isinstance(repository, LocalArtifactRepository) else None
 
     def check(self) -> None:
-        """Raise what the store raises when it is asked for the run."""
+        """Read the run, to raise an error if the store does not answer."""
         self._client.get_run(self.run_id)
 
     def tags(self, tags: Mapping[str, object]) -> None:
@@ -82,11 +82,11 @@ class RunWriter:
         self._client.log_batch(self.run_id, tags=_tags(tags), synchronous=True)
 
     def present_tags(self) -> dict[str, str]:
-        """The tags of the run as they are in the store."""
+        """The run's tags in the store."""
         return dict(self._client.get_run(self.run_id).data.tags)
 
     def params(self, params: Mapping[str, object]) -> None:
-        """Write params; of those that the run has already, see ``new_params``."""
+        """Write params; for params that exist already, see ``new_params``."""
         from mlflow.entities import Param
 
         present = self._client.get_run(self.run_id).data.params
@@ -95,7 +95,7 @@ class RunWriter:
             self._client.log_batch(self.run_id, params=fresh[start : start + _PARAMS_PER_BATCH], synchronous=True)
 
     def suite(self, description: Mapping[str, Any]) -> None:
-        """Write the suite and the judge as params, and all of the suite's ``description`` as an artifact."""
+        """Write suite and judge as params, and the whole ``description`` as an artifact."""
         self.params({name: description.get(name) for name in ("suite", "judge")})
         self.files({SUITE: redact(as_json({"suite": description}, indent=2))})
 
@@ -105,7 +105,7 @@ class RunWriter:
             self._client.log_inputs(self.run_id, list(datasets), list(models))
 
     def figures(self, figures: Mapping[str, float], step: int = 0, **about: Any) -> None:
-        """Write finite figures as run metrics of a step; ``about`` are further arguments of MLflow's ``Metric``."""
+        """Write finite figures as run metrics; ``about`` has more arguments for MLflow's ``Metric``."""
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
@@ -113,16 +113,16 @@ class RunWriter:
         self.metrics([Metric(name, value, now, step, **about) for name, value in finite.items()])
 
     def metrics(self, metrics: Sequence[Metric]) -> None:
-        """Write points of metrics; a point that the run has already is the same point."""
+        """Write metric points; writing a point twice has no effect."""
         for start in range(0, len(metrics), _METRICS_PER_BATCH):
             batch = metrics[start : start + _METRICS_PER_BATCH]
             self._client.log_batch(self.run_id, metrics=batch, synchronous=True)
 
     def files(self, files: Mapping[str, Content], tables: Collection[str] = ()) -> None:
-        """Write artifacts by name, in place of those that the run has; ``tables`` are the ones that MLflow shows so.
+        """Write artifacts by name, replacing existing ones; MLflow shows those in ``tables`` as tables.
 
-        In a folder of this machine each is there as it was or as it is to be, also where the process is killed amid:
-        MLflow copies into the file that is there.
+        In a local folder, each file is replaced atomically, so a killed process leaves no half-written file. MLflow
+        would copy into the existing file.
         """
         local = self._local_folder
         if local is not None:
@@ -147,7 +147,7 @@ class RunWriter:
             self._mark_tables(tables)
 
     def table(self, name: str) -> dict[str, Any] | None:
-        """The table ``name`` (``columns`` and ``data``) as the run has it; ``None`` where it has none."""
+        """The run's table ``name`` (``columns`` and ``data``), or ``None``."""
         parent = name.rpartition("/")[0] or None
         if not any(artifact.path == name for artifact in self._client.list_artifacts(self.run_id, parent)):
             return None
@@ -157,20 +157,20 @@ class RunWriter:
         return table
 
     def end(self, failure: str | None = None) -> None:
-        """Mark the run as finished; as failed where ``failure`` says what it lacks; a dead store is soon given up."""
+        """Mark the run as finished, or as failed with the reason ``failure``; makes few attempts."""
         if failure is not None:
             self.note_failure(failure)
         with few_attempts():
             self._client.set_terminated(self.run_id, "FINISHED" if failure is None else "FAILED")
 
     def note_failure(self, reason: str) -> None:
-        """Tag the run with what went wrong; where the store does not take that either, the log says so."""
+        """Tag the run with the reason of a failure; if that fails too, log a warning."""
         said = f"failed: {reason}"[:LONGEST_TAG]
         try:
             with few_attempts():
                 self._client.set_tag(self.run_id, STATUS_TAG, said)
         except write_errors() as error:
-            message = "run %s does not say that it %s, as the store does not take it: %s"
+            message = "run %s could not be tagged as %r: %s"
             _logger.warning(message, self.run_id, said, reason_of(error))
 
     def _mark_tables(self, names: Collection[str]) -> None:
@@ -181,13 +181,13 @@ class RunWriter:
 
 
 def this_process(number: int | None = None) -> str:
-    """Which process writes: machine, number, and where that can be known the time at which it began."""
+    """The name of a process, by default this one: machine, number and, if available, start time."""
     return _own_name(os.getpid()) if number is None else _process_name(number)
 
 
 @lru_cache(maxsize=1)
 def _own_name(number: int) -> str:
-    """The same all along: also where ``/proc`` can be read at one time and not at another."""
+    """This process's name, which stays the same even if ``/proc`` becomes unreadable."""
     return _process_name(number)
 
 
@@ -199,7 +199,7 @@ def _process_name(number: int) -> str:
 
 
 def params_of(given: Mapping[str, object]) -> dict[str, str]:
-    """Values as params: lists joined, mappings as JSON, nothing empty, none longer than MLflow takes, no secrets."""
+    """Values as params: lists joined, mappings as JSON, cut to MLflow's limit, without empty values and secrets."""
     texts = {name: redact(_param(value)) for name, value in given.items()}
     return {
         name: text if len(text) <= LONGEST_PARAM else text[: LONGEST_PARAM - 1] + "…"
@@ -217,9 +217,9 @@ def _param(value: object) -> str:
 
 
 def new_params(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
-    """Those of ``wanted`` that the run does not have yet; MLflow's params cannot be changed.
+    """The ``wanted`` params that the run does not have yet; params in MLflow cannot be changed.
 
-    Where the run has another value under a name, ours goes under ``ragmetrics.<name>``.
+    If the run has another value for a name, the param is named ``ragmetrics.<name>``.
     """
     fresh: dict[str, str] = {}
     left_out: list[str] = []
@@ -231,7 +231,7 @@ def new_params(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[st
             fresh[free] = value
     if left_out:
         names = ", ".join(left_out)
-        message = f"the run already has other values of the params {names}, which MLflow does not let change"
+        message = f"the run already has other values for the params {names}, and MLflow cannot change params"
         warnings.warn(message, stacklevel=2)
     return fresh
 
@@ -254,7 +254,7 @@ _FEW_ATTEMPTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TI
 
 
 def write_errors() -> tuple[type[Exception], ...]:
-    """The kinds of exception with which a store says no."""
+    """The exceptions that a store may raise."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -262,7 +262,7 @@ def write_errors() -> tuple[type[Exception], ...]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why, on one line without secrets; of a failed SQL statement not the statement, of an address not the path."""
+    """The reason of an error on one line, without secrets, SQL statements and URL paths."""
     if isinstance(error, MemoryError):
         return "memory ran out"
     text = _STATEMENT.sub("", str(error)).strip()
@@ -274,17 +274,17 @@ def reason_of(error: BaseException) -> str:
 
 @contextmanager
 def explained(run_id: str) -> Iterator[None]:
-    """Errors of the store become a ``RagMetricsError`` of one sentence."""
+    """Convert errors of the store to a ``RagMetricsError``."""
     try:
         yield
     except RagMetricsError:
         raise
     except write_errors() as error:
-        raise RagMetricsError(f"run {run_id} cannot be written: {reason_of(error)}") from error
+        raise RagMetricsError(f"cannot write to run {run_id}: {reason_of(error)}") from error
 
 
 def few_attempts() -> AbstractContextManager[None]:
-    """MLflow tries for minutes to reach a server; what has failed already is not worth that again."""
+    """Reduce MLflow's retries, which may take minutes, for requests after a failure."""
     return _environment(_FEW_ATTEMPTS)
 
 
@@ -316,10 +316,10 @@ def table_json(frame: pd.DataFrame) -> str:
 
 
 def write_tables(writer: RunWriter, frames: Mapping[str, pd.DataFrame]) -> dict[str, int]:
-    """Write frames as tables by their file names; returns how many Parquet parts those have that are too large.
+    """Write frames as tables by file name; returns the number of Parquet parts of each large table.
 
-    Of a table of more than 40 MB, MLflow gets the first 1,000 rows; the whole is in the folder of its name,
-    ``rag_rows/part-00000.parquet`` and so on. At no time is more than a part of it in memory as text.
+    For a table of more than 40 MB, MLflow shows the first 1,000 rows; all rows are in Parquet files
+    (``rag_rows/part-00000.parquet`` etc.). The text of a table is never fully in memory.
     """
     parts: dict[str, int] = {}
     files: dict[str, Content] = {name: partial(_write, frame, parts) for name, frame in frames.items()}
@@ -339,7 +339,7 @@ def _write(frame: pd.DataFrame, parts: dict[str, int], path: Path) -> None:
 
 
 def _write_json(frame: pd.DataFrame, path: Path) -> bool:
-    """Write the table; ``False`` where it grows too large on the way."""
+    """Write the table; ``False`` if it becomes too large."""
     with path.open("w", encoding="utf-8", newline="\n") as target:
         target.write('{"columns": ' + as_json(list(frame.columns)) + ', "data": [')
         between = ""
@@ -358,7 +358,7 @@ def _chunks(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
 
 
 def storable(frame: pd.DataFrame) -> pd.DataFrame:
-    """With one type per column: of mixed ones, as a reference that is a text or a list of texts, all as JSON text."""
+    """The frame with one type per column; a column of mixed types, such as texts and lists, becomes JSON text."""
     import pyarrow as pa
 
     mixed: dict[str, Any] = {}
@@ -377,7 +377,7 @@ def _cells(column: pd.Series[Any]) -> list[Any]:
 
 
 def is_alive(process: str) -> bool:
-    """Whether a process of this machine is there: its number, and when it began, as ``this_process`` gives them."""
+    """Whether a process of this machine is alive; ``process`` has number and start time, as in ``this_process``."""
     number, _, began = process.partition(" ")
     try:
         os.kill(int(number), 0)
@@ -385,5 +385,5 @@ def is_alive(process: str) -> bool:
         return True
     except (OSError, ValueError):
         return False
-    # a number is given to another process after a while
+    # process numbers are reused
     return not began or this_process(int(number)).partition(" ")[2] in (f"{number} {began}", f"{number} ")

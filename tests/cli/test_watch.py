@@ -39,7 +39,7 @@ def test_a_pass_prints_what_it_did_and_the_figures(ragmetrics: Any) -> None:
         (("live", "--since", "yesterday"), "neither a duration"),
         (("live", "--every", "soon"), "not a duration"),
         (("live", "--sample", "2"), "sample=2"),
-        (("live", "--filter", "colour = 'red'"), "not one of MLflow's"),
+        (("live", "--filter", "colour = 'red'"), "not a valid trace filter of MLflow"),
     ],
 )
 @pytest.mark.usefixtures("traces")

@@ -187,15 +187,15 @@ def test_damaged(
     damage(outbox)
     found, said = started(caplog)
     check_no_wrong_figure(found)
-    assert [line for line in said if "is damaged" in line] == said
+    assert [line for line in said if "was damaged" in line] == said
     assert len(said) == (0 if damage is nothing else 1)
     assert len(list(outbox.parent.glob("outbox.db.damaged-*[0-9]"))) == len(said)  # nothing is deleted
     if readable is not None:
-        assert f"{readable} unwritten answers could be read" in said[0]
+        assert f"{readable} unwritten answers were recovered" in said[0]
         assert len(found.answers) == LISTED + readable
     if len(found.answers) > LISTED:
         assert (found.run.info.status, found.lost) == ("FAILED", None)
-        assert found.status == "failed: the outbox was damaged: the number of missing answers is not known"
+        assert found.status == "failed: the outbox was damaged: the number of missing answers is unknown"
 
 
 @pytest.mark.parametrize("seed", range(20))

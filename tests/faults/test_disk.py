@@ -137,7 +137,7 @@ def test_artifacts_and_what_is_logged_again_when_there_is_room(spoil: Callable[[
     mlflow.set_experiment(experiment_id=mlflow.create_experiment("on a small disk", (place / "artifacts").as_uri()))
     report = rm.Suite(["rouge"]).evaluate(ROWS)
     spoil(place)
-    with pytest.raises(rm.RagMetricsError, match=r"^the report could not be written into .*(No space|Read-only)"):
+    with pytest.raises(rm.RagMetricsError, match=r"^the report could not be written to .*(No space|Read-only)"):
         report.log()
     (run,) = mlflow.search_runs(output_format="list")
     assert run.info.status == "FAILED"

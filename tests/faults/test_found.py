@@ -132,7 +132,7 @@ def test_scores_too_large_or_too_close_for_their_squares() -> None:
 
 def test_a_table_whose_columns_are_no_texts(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"columns": [["a", 1]], "data": [[1]]}')
-    with pytest.raises(RagMetricsError, match="holds no scores"):
+    with pytest.raises(RagMetricsError, match="has no scores"):
         rm.compare(tmp_path / "a.json", tmp_path / "a.json")
 
 

@@ -124,5 +124,5 @@ def test_workers_that_are_told_to_end_lose_nothing(service: Service, run_id: str
     assert rows == Counter(f"Who keeps the records of number {number}?" for number in range(ANSWERS))
     metrics = mlflow.get_run(run_id).data.metrics
     assert metrics["faithfulness/mean"] == pytest.approx(table["faithfulness"].mean())
-    assert "it will be tried again" not in service.said
+    assert "will be retried" not in service.said
     assert "ERROR" not in service.said

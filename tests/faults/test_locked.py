@@ -86,7 +86,7 @@ def test_mlflows_store_that_stays_locked_is_one_sentence(mlflow_store: str) -> N
     mlflow.search_experiments()
     with (
         locked(path, 600),
-        pytest.raises(rm.RagMetricsError, match=r"^no run could be begun .*locked") as said,
+        pytest.raises(rm.RagMetricsError, match=r"^no run could be started .*locked") as said,
     ):
         report.log()
     assert "SQL:" not in str(said.value)

@@ -68,7 +68,7 @@ def test_what_cannot_be_used_is_refused() -> None:
     report, labels = lenient(40, 10)
     with pytest.raises(InvalidOptionError, match="there are m"):
         report.true_score("k", labels)
-    with pytest.raises(InvalidDataError, match="no label belongs"):
+    with pytest.raises(InvalidDataError, match="no label matches"):
         report.true_score("m", {"elsewhere": 1})
 
 

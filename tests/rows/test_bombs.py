@@ -45,8 +45,8 @@ def read_apart(path: Path) -> tuple[str, int]:
 @pytest.mark.parametrize(
     ("name", "before", "after", "expected"),
     [
-        ("a.jsonl.gz", '{"question": "', '"}\n', "line 1: the line is longer than 64 MB; RAGMETRICS_MAX_LINE_MB"),
-        ("a.csv.gz", "question\n", "\n", "line 2: the line is longer than 64 MB; RAGMETRICS_MAX_LINE_MB"),
+        ("a.jsonl.gz", '{"question": "', '"}\n', "line 1: the line is longer than 64 MB; set RAGMETRICS_MAX_LINE_MB"),
+        ("a.csv.gz", "question\n", "\n", "line 2: the line is longer than 64 MB; set RAGMETRICS_MAX_LINE_MB"),
     ],
 )
 def test_one_long_line(tmp_path: Path, name: str, before: str, after: str, expected: str) -> None:
@@ -79,7 +79,7 @@ def test_many_wide_columns_of_a_parquet_file(tmp_path: Path) -> None:
         pyarrow.table({f"c{number}": wide for number in range(100)}), tmp_path / "a.parquet", compression="zstd"
     )
     said, grown = read_apart(tmp_path / "a.parquet")
-    assert "its row group 1 is longer than 512 MB; RAGMETRICS_MAX_EXPANDED_MB in the environment" in said
+    assert "its row group 1 is longer than 512 MB; set RAGMETRICS_MAX_EXPANDED_MB in the environment" in said
     assert grown < 300
 
 
@@ -95,7 +95,7 @@ def test_compressed_columns_of_an_arrow_file(tmp_path: Path, kind: str, codec: s
         writer.write_batch(batch.slice(0, 0))
         writer.write_batch(batch)
     said, grown = read_apart(tmp_path / "a.arrow")
-    assert "is longer than 512 MB; RAGMETRICS_MAX_EXPANDED_MB in the environment" in said
+    assert "is longer than 512 MB; set RAGMETRICS_MAX_EXPANDED_MB in the environment" in said
     assert grown < 300
 
 
@@ -174,7 +174,9 @@ def test_the_limits_are_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with gzip.open(tmp_path / "a.json.gz", "wt") as file:
         json.dump([{"question": long}], file)
     for name, option in [("a.jsonl", "LINE"), ("a.csv", "CELL"), ("a.json.gz", "EXPANDED")]:
-        with pytest.raises(InvalidDataError, match=f"is longer than 1 MB; RAGMETRICS_MAX_{option}_MB in the environ"):
+        with pytest.raises(
+            InvalidDataError, match=f"is longer than 1 MB; set RAGMETRICS_MAX_{option}_MB in the environ"
+        ):
             list(read_file(tmp_path / name))
     for variable in ("LINE", "CELL", "EXPANDED"):
         monkeypatch.delenv(f"RAGMETRICS_MAX_{variable}_MB")

@@ -134,7 +134,7 @@ def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path: Path, name: str, co
 def test_a_path_without_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidDataError, match=r"none\.csv does not exist"):
         list(read_rows(tmp_path / "none.csv"))
-    with pytest.raises(InvalidDataError, match="is a folder without a file of rows"):
+    with pytest.raises(InvalidDataError, match="has no file of rows"):
         list(read_rows(tmp_path))
 
 

@@ -27,7 +27,7 @@ def test_a_row_without_a_group_is_one_of_its_own_and_no_slice() -> None:
 
 
 def test_a_name_that_no_row_has_is_refused_with_those_that_are_there() -> None:
-    with pytest.raises(InvalidOptionError, match="no row has 'chat'; there are id, question, topic") as raised:
+    with pytest.raises(InvalidOptionError, match="no row has 'chat'; the rows have id, question, topic") as raised:
         sample_groups([Sample(id="1", question="q", metadata={"topic": "a"})], "chat")
     assert raised.value.param == "groups"
     with pytest.raises(InvalidOptionError, match="by: no row has 'chat'"):

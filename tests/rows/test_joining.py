@@ -63,7 +63,7 @@ def test_the_references_question_and_reference_count() -> None:
         },
     )
     assert joined.warning is not None
-    assert "1 rows have a different question" in joined.warning
+    assert "1 rows differ from their reference in the question" in joined.warning
 
 
 def test_only_some_unmatched_ids_are_listed() -> None:
@@ -75,7 +75,7 @@ def test_only_some_unmatched_ids_are_listed() -> None:
 @pytest.mark.parametrize(
     ("results", "references", "words"),
     [
-        ([{"qid": 1}], [{"qid": 2}], ["No id", "results: 1", "references: 2"]),
+        ([{"qid": 1}], [{"qid": 2}], ["share no id", "results: 1", "references: 2"]),
         ([{"qid": 1}, {"qid": 1}], [{"qid": 1}], ["Rows 1 and 2 of the results", "'1'"]),
         ([{"qid": 1}], [{"qid": 1}, {"qid": 3}, {"qid": "3"}], ["Rows 2 and 3 of the references"]),
         ([{"answer": "a"}], [{"qid": 1}], ["Row 1 of the results has no id", "'qid'", "'answer'"]),

@@ -86,7 +86,7 @@ def test_what_means_nothing_is_refused() -> None:
         as_number("perhaps")
     with pytest.raises(InvalidDataError, match="2 labels for 6 rows"):
         labels_of([True, False], RESULTS, "faithfulness")
-    with pytest.raises(InvalidDataError, match="no label belongs to a row"):
+    with pytest.raises(InvalidDataError, match="no label matches a row"):
         labels_of({"elsewhere": True}, RESULTS, "faithfulness")
     with pytest.raises(InvalidDataError, match="does not exist"):
         labels_of(Path("nowhere.csv"), RESULTS, "faithfulness")

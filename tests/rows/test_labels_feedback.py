@@ -60,5 +60,5 @@ def test_feedback_of_one_other_name_is_meant_and_of_several_not() -> None:
 
 def test_without_peoples_feedback_it_is_refused() -> None:
     given(trace(1), "faithfulness", True, MODEL)
-    with pytest.raises(InvalidDataError, match="no feedback by people"):
+    with pytest.raises(InvalidDataError, match="no human feedback"):
         feedback_labels(mlflow.search_traces(), "faithfulness")

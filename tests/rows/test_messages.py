@@ -44,7 +44,7 @@ def test_what_announces_a_tool_call_is_no_answer(messages: Any) -> None:
 
 @pytest.mark.parametrize("given", ["How tall?", [1, 2], None, {"question": "why"}])
 def test_what_is_no_conversation(given: Any) -> None:
-    with pytest.raises(InvalidDataError, match="no messages"):
+    with pytest.raises(InvalidDataError, match="not messages"):
         rm.sample_from_messages(given)
 
 

@@ -94,7 +94,7 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         results_of("0123456789abcdef" * 2)
     with pytest.raises(InvalidDataError, match="does not exist"):
         results_of("gone.parquet")
-    with pytest.raises(InvalidDataError, match="is a folder without a file of rows"):
+    with pytest.raises(InvalidDataError, match="has no file of rows"):
         results_of(tmp_path)
     with pytest.raises(InvalidDataError, match="dict is not an evaluation"):
         results_of({})  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def test_a_name_that_several_runs_have_is_refused() -> None:
 def test_a_run_that_was_not_evaluated_here_is_refused() -> None:
     with mlflow.start_run(run_name="plain") as run:
         mlflow.log_metric("loss", 1.0)
-    with pytest.raises(InvalidDataError, match=r"plain .* has no rag_rows\.json"):
+    with pytest.raises(InvalidDataError, match=r"plain .* has neither rag_rows\.json"):
         results_of(run.info.run_id)
 
 

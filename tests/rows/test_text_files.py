@@ -35,7 +35,7 @@ def test_another_delimiter_is_found_and_said(tmp_path: Path, delimiter: str, nam
     path.write_text(f'question{delimiter}answer\n"How; high, really | ?"{delimiter}330 m\n', encoding="utf-8")
     rows, said = read(path)
     assert rows == [{"question": "How; high, really | ?", "answer": "330 m"}]
-    assert said == [f"the cells of {path} are separated by {name}, not commas, and were read so"]
+    assert said == [f"the cells of {path} were read as separated by {name}, not commas"]
 
 
 def test_a_table_of_one_column_stays_one(tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def test_an_address_is_data_for_a_suite(experiment: str) -> None:
         ("traces:/live?sample=2", InvalidOptionError, "sample=2"),
         ("traces:/live?limit=0.5", InvalidOptionError, "limit=0.5"),
         ("traces:/live?limit=many", InvalidOptionError, "not a number"),
-        ("traces:/live?filter=colour = 'red'", InvalidOptionError, "not one of MLflow's"),
-        ("traces:/live?since=1h", InvalidDataError, "no trace that was answered"),
+        ("traces:/live?filter=colour = 'red'", InvalidOptionError, "not a valid trace filter of MLflow"),
+        ("traces:/live?since=1h", InvalidDataError, "no answered trace"),
     ],
 )
 def test_an_address_that_cannot_be_read_is_named(

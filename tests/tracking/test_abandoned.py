@@ -87,7 +87,7 @@ def test_a_store_that_takes_no_run_is_a_sentence(monkeypatch: pytest.MonkeyPatch
         raise OSError("no")
 
     monkeypatch.setattr(mlflow, "start_run", refuse)
-    with pytest.raises(rm.RagMetricsError, match="no run could be begun in MLflow: no"), target_run(None, None):
+    with pytest.raises(rm.RagMetricsError, match="no run could be started in MLflow: no"), target_run(None, None):
         pass
 
 

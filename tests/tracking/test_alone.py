@@ -48,7 +48,9 @@ def test_a_process_that_writes_is_waited_for_until_it_is_gone(other: subprocess.
 def test_one_that_writes_for_longer_is_named(other: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     run_id = written_by(this_process(other.pid))
     monkeypatch.setattr(run_module, "_LONGEST_WAIT", 0)
-    named = pytest.raises(rm.RagMetricsError, match=rf"another process \(.* {other.pid} .*\) writes into run {run_id}")
+    named = pytest.raises(
+        rm.RagMetricsError, match=rf"another process \(.* {other.pid} .*\) is writing to run {run_id}"
+    )
     with named, alone_in(run_id):
         pass
 

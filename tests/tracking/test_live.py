@@ -263,7 +263,7 @@ def test_a_store_is_the_same_by_its_relative_path(tmp_path: Path, monkeypatch: p
 
 
 def test_errors_are_one_sentence() -> None:
-    with pytest.raises(RagMetricsError, match=r"run 0+ cannot be written"), explained("0" * 32):
+    with pytest.raises(RagMetricsError, match=r"cannot write to run 0+"), explained("0" * 32):
         RunWriter("0" * 32).end()
     with pytest.raises(RagMetricsError):
         add_feedback("tr-0", "a", Score(value=1.0))

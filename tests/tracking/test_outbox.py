@@ -127,7 +127,7 @@ def test_a_damaged_file_is_set_aside(content: bytes | None, outbox: Outbox, capl
     again = open_outbox()
     assert again.path == path
     assert again.join(HOME, "run", None) == 1
-    assert caplog.text.count("is damaged") == 1
+    assert caplog.text.count("was damaged") == 1
     assert len(list(path.parent.glob("outbox.db.damaged-*[0-9]"))) == 1
 
 

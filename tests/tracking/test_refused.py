@@ -48,7 +48,7 @@ def report() -> rm.Report:
 def test_a_dataset_that_is_refused_is_a_warning_and_the_questions_are_named_all_the_same(mlflow_store: str) -> None:
     evaluated = report()
     refuse(mlflow_store, "INSERT ON evaluation_dataset_records")
-    with pytest.warns(UserWarning, match="no evaluation dataset was made of the questions: .*no room"):
+    with pytest.warns(UserWarning, match="no evaluation dataset was created: .*no room"):
         run = mlflow.get_run(evaluated.log())
     (known,) = (each.dataset for each in run.inputs.dataset_inputs)
     assert (known.name, known.digest, known.source_type) == ("2 questions", questions_digest(evaluated.rows), "code")

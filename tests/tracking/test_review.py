@@ -97,7 +97,7 @@ def test_words_of_ones_own_are_named_and_can_be_explained(run_id: str) -> None:
     cli("label", run_id, "--to", "mlflow", "--budget", "100")
     answered(run_id, "Not faithful", "Kind of", "Supported", "Partially supported")
     said = cli("calibrate", run_id, "--feedback", "--key", KEY)
-    assert "3 labels are left out, as their words are not known: 'Kind of' (3)" in said.replace("\n", " ")
+    assert "3 labels with unknown words are left out: 'Kind of' (3)" in said.replace("\n", " ")
     explained = cli("calibrate", run_id, "--feedback", "--key", KEY, "--words", "kind of=0")
     assert "12 rows" in explained
     assert "left out" not in explained

@@ -230,7 +230,7 @@ def test_what_cannot_be_written_fails_the_run_and_says_why(report: rm.Report, mo
         raise OSError("disk full\nat https://me:hunter2hunter2@host/")
 
     monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(rm.RagMetricsError, match=r"could not be written into run \w+: disk full at") as raised:
+    with pytest.raises(rm.RagMetricsError, match=r"could not be written to run \w+: disk full at") as raised:
         report.log()
     (run,) = MlflowClient().search_runs(["0"])
     assert run.info.status == "FAILED"
@@ -266,7 +266,7 @@ def test_a_failure_that_cannot_be_noted_is_logged(
 
     monkeypatch.setattr(MlflowClient, "set_tag", refuse)
     RunWriter(run_id).note_failure("interrupted")
-    assert f"run {run_id} does not say that it failed: interrupted" in caplog.text
+    assert f"run {run_id} could not be tagged as 'failed: interrupted'" in caplog.text
     caplog.clear()
     RunWriter(run_id).note_failure("interrupted")
     assert not caplog.records
