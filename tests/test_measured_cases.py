@@ -50,6 +50,10 @@ def last_run() -> Any:
     return run
 
 
+def figures_of(run: Any) -> dict[str, float]:
+    return json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/rag_figures.json"))
+
+
 def refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-refused")
     monkeypatch.setenv("OPENAI_API_BASE", url)
@@ -73,7 +77,8 @@ def test_a_judge_that_refuses_every_call_passes_no_gate(monkeypatch: pytest.Monk
     run = last_run()
     assert run.info.status == "FAILED"
     assert run.data.tags["ragmetrics.status"].startswith("incomplete: ")
-    assert (run.data.metrics["faithfulness/n_error"], run.data.metrics["faithfulness/n_scored"]) == (59, 1)
+    assert (run.data.metrics["faithfulness/n_error"], run.data.metrics["faithfulness/n_measured"]) == (59, 0)
+    assert figures_of(run)["faithfulness/n_scored"] == 1
     assert run.data.metrics["faithfulness/n_no_context"] == 1
     assert "rag_score/mean" not in run.data.metrics
     page = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/ragmetrics_report.html")
@@ -125,7 +130,8 @@ def test_a_spent_budget_ends_with_3_and_keeps_what_was_done(monkeypatch: pytest.
         result = evaluate(rows_of(8), *options, "--fail-under", "answer_relevance=0.99")
     assert result.exit_code == 3, result.output
     run = last_run()
-    assert run.data.metrics["answer_relevance/n_scored"] == 5
+    figures = figures_of(run)
+    assert figures["answer_relevance/n_scored"] == figures["answer_relevance/n_measured"] == 5
     assert (run.info.status, run.data.tags["ragmetrics.status"][:12]) == ("FAILED", "incomplete: ")
 
 

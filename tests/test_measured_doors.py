@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.rows import read_samples
-from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.describe import mlflow_name, run_metrics_of
 from tests.judges.fake_models import FakeChatModel
 from tests.test_measured import COUNT, ROWS, STARVED_REPLIES, STARVED_ROWS, Reply, Rows, before, evaluated, truthful
 
@@ -127,9 +127,8 @@ def suite_of(preset: str, reply: Reply = truthful) -> rm.Suite:
 
 def is_marked(metrics: Mapping[str, float], key: str) -> bool:
     """Whether something beside the figures of ``key`` says that rows are missing or were not measured."""
-    marks = [f"{key}/{mark}" for mark in MARKS] + ["calls/skipped", "calls/failed"]
-    fewer = metrics.get(f"{key}/n_scored", COUNT) < COUNT or metrics.get(f"{key}/coverage", 1) < 1
-    return fewer or any(name in metrics for name in marks)
+    marks = [f"{mlflow_name(key)}/{mark}" for mark in MARKS] + ["calls/skipped", "calls/failed"]
+    return metrics.get(f"{key}/coverage", 1) < 1 or any(name in metrics for name in marks)
 
 
 def check_door(preset: str, found: Found) -> None:
@@ -137,7 +136,7 @@ def check_door(preset: str, found: Found) -> None:
     metrics, _ = found
     whole = before(preset).metrics
     for key in before(preset).keys:
-        mean = metrics.get(f"{key}/mean")
+        mean = metrics.get(f"{mlflow_name(key)}/mean")
         if mean is None:
             continue
         better = mean > whole[f"{key}/mean"] + 1e-9
@@ -152,10 +151,10 @@ def check_against(preset: str, found: Found, expected: rm.Report | None) -> None
         assert not any(name.endswith("/mean") for name in metrics)
         return
     for key in expected.keys:
-        if f"{key}/mean" in metrics and expected.metrics[f"{key}/n_measured"] < COUNT:
+        if f"{mlflow_name(key)}/mean" in metrics and expected.metrics[f"{key}/n_measured"] < COUNT:
             assert is_marked(metrics, key), f"{key}: rows that were not measured"
     if expected.incomplete is not None and metrics:
-        said = any(f"{key}/n_error" in metrics for key in expected.keys)
+        said = any(f"{mlflow_name(key)}/n_error" in metrics for key in expected.keys)
         assert said or status not in (None, "complete"), "no judge answered, and nothing says so"
 
 
