@@ -1,7 +1,7 @@
 """RAG evaluation in MLflow: what is wrong with each answer, and whether one version is better than another.
 
-``import mlflow_ragmetrics as rm`` loads nothing heavy; each public name is imported when it is first used. Metrics are
-public by their own names as well: ``rm.faithfulness``, ``rm.rouge``, …. The types are in ``__init__.pyi``.
+``import mlflow_ragmetrics as rm`` is fast: each public name is imported on first use. Metrics are also public by their
+own names: ``rm.faithfulness``, ``rm.rouge``, …. The types are in ``__init__.pyi``.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ def __getattr__(name: str) -> object:
 
     metrics = all_metrics()
     if name not in metrics:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}, nor is there a metric of that name")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}, and there is no metric of that name")
     return metrics[name]
 
 
 def _public(function: FunctionType) -> FunctionType:
-    """``function`` with errors of one line of traceback, and the nearest name for an argument that it does not have."""
+    """Wrap ``function``: one-line tracebacks for our errors, and suggestions for unknown arguments."""
     from inspect import Parameter, iscoroutinefunction, signature
 
     from mlflow_ragmetrics.core.options import meant
@@ -89,7 +89,7 @@ def _public(function: FunctionType) -> FunctionType:
 
     @wraps(function)
     def call(*arguments: object, **options: object) -> object:
-        __tracebackhide__ = True  # pytest and IPython show the line of the caller
+        __tracebackhide__ = True  # pytest and IPython then show the caller's line
         unknown = [each for each in options if each not in parameters and not takes_all]
         if unknown:
             said = f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}"
@@ -99,7 +99,7 @@ def _public(function: FunctionType) -> FunctionType:
         except RagMetricsError as error:
             raise error.with_traceback(None) from None
 
-    call.__module__ = __name__  # under which it is found again
+    call.__module__ = __name__  # so that pickle finds it
     return function if iscoroutinefunction(function) else call
 
 

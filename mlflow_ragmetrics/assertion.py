@@ -1,4 +1,4 @@
-"""Assertions on scores, for tests: they fail with the claim, the passage and the reason."""
+"""Assertions on scores, for tests; a failure shows the claim, the passage and the reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mlflow_ragmetrics.rows.record import content_id
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords
 
 Limit = Union[str, MetricLike]
-"""A condition such as ``"faithfulness >= 0.8"``, or a metric that has a threshold."""
+"""A condition such as ``"faithfulness >= 0.8"``, or a metric with a threshold."""
 
 _BAD = ("CONTRADICTED", "NEUTRAL", "UNRELATED", "NOT_FOUND")
 _MOST_ITEMS = 5
@@ -34,17 +34,16 @@ def assert_score(
     sample: Union[Row, Sample, Mapping[str, Any]],
     **options: Unpack[SuiteKeywords],
 ) -> dict[str, Score]:
-    """Score ``sample`` and fail, with what is wrong in it, unless all ``limits`` hold; returns the scores by key.
+    """Score ``sample`` and fail with an explanation unless all ``limits`` hold; return the scores by key.
 
-    ``limits``: one, or a list. A limit is a condition, ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"`` (``>=``,
-    ``>``, ``<=``, ``<``; the value is the raw one, not 1–5), or a metric that has a threshold, which must be reached.
-    ``sample``: what ``rm.score`` takes, or a row that is scored already (one of ``report.rows``, the fixture
-    ``rag_row``). ``options`` are those of ``Suite``: ``judge``, ``embeddings``, ``cache``, …; what several limits ask
-    of a judge is asked once.
+    ``limits``: one or a list. A limit is a condition, such as ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"``
+    (``>=``, ``>``, ``<=``, ``<``; on the raw score, not 1–5), or a metric that must reach its threshold. ``sample``:
+    as in ``rm.score``, or a scored row (one of ``report.rows``, the fixture ``rag_row``). ``options``: those of
+    ``Suite``, such as ``judge``, ``embeddings`` and ``cache``. Questions shared by several limits are asked once.
 
-    ``GateError``, an ``AssertionError``, where a limit does not hold, and also where it was not measured: the score was
-    skipped or failed, or comes from the rule for rows without contexts or claims, unless ``no_context=`` was given to
-    the metric. ``InvalidOptionError`` for a limit that cannot be read.
+    Raises ``GateError``, an ``AssertionError``, if a limit does not hold or its score was not measured: skipped,
+    failed, or set by the rule for rows without contexts or claims (unless you give the metric ``no_context=``).
+    Raises ``InvalidOptionError`` for an invalid limit.
 
     >>> import mlflow_ragmetrics as rm
     >>> tower = {"answer": "It was built in 1925.", "contexts": ["It was built in 1889."]}
@@ -57,14 +56,14 @@ def assert_score(
         why: Lexical: only 1 of 2 content words is in the passages (built); not there: 1925. Support 0.04.
         passage 1: “It was built in 1889.”
     """
-    __tracebackhide__ = True  # pytest shows the line of the test
+    __tracebackhide__ = True  # pytest then shows the line of the test
     listed = limits if isinstance(limits, (list, tuple)) else [cast(Limit, limits)]
     if not listed:
         raise InvalidOptionError('give a limit, as in assert_score("faithfulness >= 0.8", sample)', param="limits")
     given = [_condition(each) or metric_of(each) for each in listed]
     if isinstance(sample, Row):
         if options:
-            message = f"{next(iter(options))}: this row is scored already; give its sample to score it anew"
+            message = f"{next(iter(options))}: this row is already scored; give its sample to score it again"
             raise InvalidOptionError(message, param=next(iter(options)))
         row, prefix = sample, ""
     else:
@@ -77,7 +76,7 @@ def assert_score(
 
 
 def _condition(limit: Limit) -> Condition | None:
-    """What the limit says where it is written as a condition; a sign within a metric's options is none."""
+    """Return the limit as a condition if it is written as one; signs inside a metric's options do not count."""
     outside = limit.partition("(")[0] + limit.rpartition(")")[2] if isinstance(limit, str) else ""
     return condition_of(str(limit), "limits") if {"<", ">"} & {*outside} else None
 
@@ -115,7 +114,7 @@ def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
 
 def _headline(key: str, score: Score, limit: Condition, sample: Sample) -> str:
     derived = content_id(sample.question, sample.references)
-    about = [] if sample.id.startswith(derived) else [f"sample {sample.id}"]  # a digest tells a reader nothing
+    about = [] if sample.id.startswith(derived) else [f"sample {sample.id}"]  # skip ids that are only a digest
     about += [f"judge {score.judge}"] if score.judge else []
     named = f" ({', '.join(about)})" if about else ""
     must = f"must be {limit.sign} {limit.limit:g}"
@@ -126,7 +125,7 @@ def _headline(key: str, score: Score, limit: Condition, sample: Sample) -> str:
 
 
 def _explained(row: Row, key: str, score: Score) -> Iterator[str]:
-    """What counted against the score: its own items, those of a composite's components, else its reason."""
+    """Yield the reasons for the score: its items, those of a composite's components, else its reason."""
     bad = [item for item in _items(row, score) if item.verdict in _BAD]
     if not bad and score.reason and score.measured:
         yield f"  {_short(score.reason)}"
@@ -146,7 +145,7 @@ def _explained(row: Row, key: str, score: Score) -> Iterator[str]:
 
 def _nearest(item: Item, sample: Sample) -> list[Evidence]:
     if item.against:
-        return []  # a passage says nothing of what the reference lacks
+        return []  # the passages do not show what is missing from the reference
     found = nearest_sentence(item.text, sample.contexts or ()) if item.kind in ("claim", "sentence") else None
     return [found] if found is not None else []
 

@@ -1,4 +1,4 @@
-"""Judges' answers between runs: an SQLite file that many threads and processes share."""
+"""Stores judges' answers between runs in an SQLite file shared by threads and processes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ CREATE TABLE IF NOT EXISTS answers (
 
 
 class CacheWarning(RuntimeWarning, UserWarning):
-    """Answers are not stored, or not found again."""
+    """The cache cannot be read or written."""
 
 
 class SQLiteStore:
-    """Keeps every answer at once, by judge and question; neither the key nor the file holds a secret of the judge.
+    """Stores every answer immediately, by judge and question; neither key nor file contains a secret of the judge.
 
-    A file that cannot be read or written (locked, read-only, damaged, of another version) is a warning, given once;
-    evaluation goes on without it. Answers outlive the end of the process, however it ends.
+    If the file cannot be read or written (locked, read-only, damaged, another version), it warns once, and evaluation
+    continues without it. Answers survive however the process ends.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -46,7 +46,7 @@ class SQLiteStore:
         self._readable = self._writable = True
 
     def get(self, fingerprint: str, question: Question[A]) -> A | None:
-        """The stored answer, or ``None``."""
+        """Return the stored answer, or ``None``."""
         try:
             with self._lock:
                 if not self._readable:
@@ -59,7 +59,7 @@ class SQLiteStore:
         return None if row is None else decode(question, row[0])
 
     def put(self, fingerprint: str, question: Question[A], answer: A) -> None:
-        """Keep an answer; it is on disk when this returns."""
+        """Store an answer; it is on disk when this returns."""
         text = encode(question, answer)
         if text is None:
             return
@@ -69,26 +69,26 @@ class SQLiteStore:
                     values = (*_key(fingerprint, question), question.kind, text)
                     self._open().execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", values)
         except (sqlite3.Error, OSError) as error:
-            takes_nothing_more = "readonly" in str(error) or "is full" in str(error)  # it can be read nevertheless
+            takes_nothing_more = "readonly" in str(error) or "is full" in str(error)  # it can still be read
             self._give_up(error, reading=not takes_nothing_more)
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
+        """Close the file; the next use reopens it."""
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
             self._connection = None
 
     def _open(self) -> sqlite3.Connection:
-        if self._connection is None or self._process != os.getpid():  # a connection must not cross a fork
+        if self._connection is None or self._process != os.getpid():  # SQLite connections must not survive a fork
             self._process = os.getpid()
             self._connection = _connect(self.path)
             closing = weakref.finalize(self, self._connection.close)
-            closing.atexit = False  # threads of a run that was interrupted may still have answers to keep
+            closing.atexit = False  # threads of an interrupted run may still store answers
         return self._connection
 
     def _give_up(self, error: Exception, *, reading: bool = True) -> None:
-        """Stop writing, and ``reading`` too; warn the first time."""
+        """Stop writing, and with ``reading`` also reading; warn the first time."""
         with self._lock:
             first = self._writable
             self._writable = False
@@ -105,7 +105,7 @@ def _adapter(answer_type: Any) -> TypeAdapter[Any]:
 
 
 def encode(question: Question[A], answer: A) -> str | None:
-    """The answer as JSON, or ``None`` for a kind that is not stored or an answer that is not of its type."""
+    """Return the answer as JSON; ``None`` for a kind that is not stored or an answer of the wrong type."""
     if not question.stored:
         return None
     adapter = _adapter(question.answer_type())
@@ -116,7 +116,7 @@ def encode(question: Question[A], answer: A) -> str | None:
 
 
 def decode(question: Question[A], text: str) -> A | None:
-    """The answer that ``encode`` wrote, or ``None`` where it does not fit the question."""
+    """Return the answer that ``encode`` wrote; ``None`` if it does not fit the question."""
     try:
         answer: A = _adapter(question.answer_type()).validate_json(text)
     except ValidationError:
@@ -131,8 +131,8 @@ def _key(fingerprint: str, question: Question[Any]) -> tuple[str, str]:
 def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # answers quote the texts: for the owner alone
-    # beside a file in write-ahead mode SQLite makes others, unless it is told that nobody writes
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # answers quote the texts, so only the owner may read
+    # in write-ahead mode SQLite creates more files next to this one, unless the file is declared immutable
     frozen = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
     address = f"{path.absolute().as_uri()}?{'immutable=1' if frozen else 'mode=rw'}"
     connection = sqlite3.connect(
@@ -150,7 +150,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
     if _version(connection) == _VERSION:
         return
-    connection.execute("BEGIN IMMEDIATE")  # another process may be making the same file
+    connection.execute("BEGIN IMMEDIATE")  # another process may be creating the same file
     version = _version(connection)
     if version != _VERSION:
         if version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -166,7 +166,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Readers and a writer side by side; the file keeps the mode. Where others are at work one of them sets it."""
+    """Allow reading during writing; the file keeps the mode. If it is locked, another process sets the mode."""
     try:
         connection.execute("PRAGMA journal_mode = WAL")
     except sqlite3.OperationalError as error:

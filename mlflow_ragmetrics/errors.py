@@ -1,11 +1,11 @@
-"""Every error the package raises on purpose.
+"""The errors that the package raises on purpose.
 
 ::
 
     RagMetricsError
     ├── MissingFieldError     (also ValueError)   a metric needs a field that the sample does not have
-    ├── InvalidFieldError     (also ValueError)   a field is there, but cannot be read
-    ├── InvalidOptionError    (also ValueError)   an option, a name or a spelling is not accepted
+    ├── InvalidFieldError     (also ValueError)   a field cannot be read
+    ├── InvalidOptionError    (also ValueError)   an option or a name is not accepted
     │   └── MissingKeyError                       a model's key is not in the environment
     ├── InvalidDataError      (also ValueError)   a file or a data set as a whole cannot be read
     ├── JudgeError                                a judge or an embedding model did not answer
@@ -13,10 +13,10 @@
     │   ├── AllJudgesFailedError                  none of the judges answered
     │   ├── NoConsensusError                      the judges differ by more than the tolerance
     │   └── BudgetExceededError                   the limit on calls or cost is reached
-    ├── GateError             (also AssertionError)   a report is below a limit that was set for it
+    ├── GateError             (also AssertionError)   a score or report misses a limit
     └── MissingExtraError                         an optional dependency is not installed
 
-Each message is one sentence that names the metric, the field or option, and the way out.
+Each message is one sentence that names the metric, the field or option, and the solution.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ __all__ = [
 
 
 class RagMetricsError(Exception):
-    """The root of the tree: ``except RagMetricsError`` catches all that the package raises on purpose.
+    """The base class: ``except RagMetricsError`` catches every error that the package raises on purpose.
 
-    ``report``: the ``Report`` of what was done, where the error ends an evaluation.
+    ``report``: the ``Report`` of the rows scored so far, if the error ends an evaluation.
     """
 
     def __init__(self, message: str, *, metric: str | None = None) -> None:
@@ -54,9 +54,9 @@ class RagMetricsError(Exception):
 
 
 class MissingFieldError(RagMetricsError, ValueError):
-    """A metric needs ``field`` and the sample has no value for it.
+    """A metric needs ``field``, but the sample has no value for it.
 
-    ``report``: the ``Report`` of what was done, where the error ends an evaluation of which the chain has been run.
+    ``report``: the ``Report`` of the rows scored so far, if the error comes after a chain has run.
     """
 
     def __init__(self, message: str, *, field: str, metric: str | None = None) -> None:
@@ -65,7 +65,7 @@ class MissingFieldError(RagMetricsError, ValueError):
 
 
 class InvalidFieldError(RagMetricsError, ValueError):
-    """The value of ``field`` has a type or a form that cannot be read."""
+    """The value of ``field`` has a type or form that cannot be read."""
 
     def __init__(self, message: str, *, field: str, metric: str | None = None) -> None:
         super().__init__(message, metric=metric)
@@ -73,7 +73,7 @@ class InvalidFieldError(RagMetricsError, ValueError):
 
 
 class InvalidOptionError(RagMetricsError, ValueError):
-    """The option ``param`` has a value that is not accepted, or a name is unknown."""
+    """The value of the option ``param`` is not accepted, or a name is unknown."""
 
     def __init__(self, message: str, *, param: str, metric: str | None = None) -> None:
         super().__init__(message, metric=metric)
@@ -81,7 +81,7 @@ class InvalidOptionError(RagMetricsError, ValueError):
 
 
 class MissingKeyError(InvalidOptionError):
-    """A model cannot be made for want of its key; ``variable`` is the environment variable that would hold it."""
+    """A model's key is missing; ``variable`` is the environment variable to set."""
 
     def __init__(self, message: str, *, param: str, variable: str) -> None:
         super().__init__(message, param=param)
@@ -95,8 +95,8 @@ class InvalidDataError(RagMetricsError, ValueError):
 class JudgeError(RagMetricsError):
     """A judge or an embedding model did not answer a question.
 
-    ``fatal``: it will not answer any other either (a refused key, a spent budget), so it is not asked again.
-    ``code`` names the kind of failure where there is one: ``"refused"``, ``"cut_short"``, ``"timeout"``, ….
+    ``fatal``: it cannot answer other questions either (a refused key, a spent budget), so no more are sent. ``code``:
+    the kind of failure, if there is one: ``"refused"``, ``"cut_short"``, ``"timeout"``, ….
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class JudgeError(RagMetricsError):
 
 
 class JudgeReplyError(JudgeError):
-    """A judge answered, but its reply cannot be used; it is never guessed at."""
+    """A judge answered, but its reply cannot be used; replies are never guessed."""
 
 
 class AllJudgesFailedError(JudgeError):
@@ -116,15 +116,15 @@ class AllJudgesFailedError(JudgeError):
 
 
 class NoConsensusError(JudgeError):
-    """``aggregate="consensus"``: the judges' scores lie further apart than ``tolerance``."""
+    """``aggregate="consensus"``: the judges' scores differ by more than ``tolerance``."""
 
 
 class BudgetExceededError(JudgeError):
-    """``max_calls`` or ``max_cost`` is reached; what was answered before is kept."""
+    """``max_calls`` or ``max_cost`` is reached; earlier answers are kept."""
 
 
 class GateError(RagMetricsError, AssertionError):
-    """A check failed; pytest shows the reasons as those of a failed assertion. ``checks`` are those that failed."""
+    """A check failed; pytest shows the reasons like those of an assertion. ``checks``: the failed ones."""
 
     def __init__(self, message: str, checks: Sequence[Any] = ()) -> None:
         super().__init__(message)
@@ -132,4 +132,4 @@ class GateError(RagMetricsError, AssertionError):
 
 
 class MissingExtraError(RagMetricsError, ImportError):
-    """An optional dependency is missing; the message holds the pip command that installs it."""
+    """An optional dependency is missing; the message contains the pip command that installs it."""

@@ -1,4 +1,4 @@
-"""MLflow's scorers as metrics: judges of ``make_judge``, built-in and third-party ones, as members of a suite."""
+"""Uses MLflow's scorers as metrics of a suite: judges of ``make_judge``, built-in and third-party ones."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 def metric_of_scorer(scorer: Scorer) -> Metric:
-    """The metric that asks ``scorer``, by the scorer's name.
+    """Return a metric that runs ``scorer`` and has its name.
 
-    It is given the question as inputs, the answer as outputs, the reference as the expectation ``expected_response``,
-    and a trace with the passages as what a retriever found. Yes and no, true and false are 1 and 0; a number stands as
-    it is, from 0 to 1 unless the scorer says that it gives whole numbers. ``InvalidOptionError`` for a scorer of whole
-    conversations.
+    The scorer gets the question as inputs, the answer as outputs, the reference as the expectation
+    ``expected_response``, and the passages in a retriever span of a trace. Yes and true become 1, no and false 0. A
+    number stays as it is, from 0 to 1 unless the scorer returns whole numbers. ``InvalidOptionError`` for a scorer of
+    whole conversations.
     """
     if getattr(scorer, "is_session_level_scorer", False):
-        message = f"the scorer {scorer.name} is one of whole conversations; a suite scores answers"
+        message = f"the scorer {scorer.name} scores whole conversations; a suite scores answers"
         raise InvalidOptionError(message, param="metrics")
     judge = _ScorerJudge(scorer)
 
@@ -47,7 +47,7 @@ def metric_of_scorer(scorer: Scorer) -> Metric:
         )
         return (yield from ask(_AskScorer(judge, _Given(sample))))
 
-    program.__doc__ = f"What MLflow's scorer {scorer.name} says. {scorer.description or ''}".strip()
+    program.__doc__ = f"The value of MLflow's scorer {scorer.name}. {scorer.description or ''}".strip()
     program.__name__ = re.sub(r"\W", "_", scorer.name)
     is_whole = getattr(scorer, "feedback_value_type", None) is int
     made: Metric = metric(asks=(), range=(-LARGEST, LARGEST) if is_whole else (0.0, 1.0), source="MLflow")(program)
@@ -55,7 +55,7 @@ def metric_of_scorer(scorer: Scorer) -> Metric:
 
 
 class _Given:
-    """What a scorer is asked about: equal to itself only."""
+    """The input of a scorer; equal only to itself."""
 
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
@@ -74,14 +74,14 @@ class _AskScorer(Question[Score]):
 
 
 class _ScorerJudge(Judge):
-    """Asks a scorer, one row at a time."""
+    """Runs a scorer, one row at a time."""
 
     def __init__(self, scorer: Scorer) -> None:
         self.name = f"MLflow's {scorer.name}"
         self._scorer = scorer
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
-        """One score per question."""
+        """Return one score per question."""
         return [self._outcome(each.given.sample) for each in questions if isinstance(each, _AskScorer)]
 
     def _outcome(self, sample: Sample) -> Outcome:
@@ -94,14 +94,14 @@ class _ScorerJudge(Judge):
                 trace=trace_of(sample) if sample.contexts is not None else None,
             )
             return self._score(given)
-        except Exception as error:  # whatever a scorer raises is the failure of this one score
+        except Exception as error:  # an error of a scorer fails only this score
             return error if isinstance(error, JudgeError) else JudgeError(f"{self.name}: {redact(str(error))}")
 
     def _score(self, given: Any) -> Score:
         if isinstance(given, list):
             named = [each for each in given if getattr(each, "name", None) == self._scorer.name] or given
             if len(named) != 1:
-                raise JudgeError(f"{self.name} gave {len(given)} feedbacks; a metric has one score")
+                raise JudgeError(f"{self.name} returned {len(given)} feedbacks; a metric has one score")
             (given,) = named
         if getattr(given, "error", None) is not None:
             raise JudgeError(f"{self.name}: {redact(str(given.error.error_message or given.error.error_code))}")
@@ -109,9 +109,9 @@ class _ScorerJudge(Judge):
         value = getattr(given, "value", given) if hasattr(given, "rationale") else given
         reason = str(getattr(given, "rationale", None) or "")
         if value is None:
-            return Score(status="skipped", reason=reason or f"{self.name} gave no value", judge=source or self.name)
+            return Score(status="skipped", reason=reason or f"{self.name} returned no value", judge=source or self.name)
         try:
             number = as_number(getattr(value, "value", value))
         except InvalidDataError:
-            raise JudgeError(f"{self.name} gave {value!r}, which is neither a number nor yes or no") from None
+            raise JudgeError(f"{self.name} returned {value!r}, which is neither a number nor yes or no") from None
         return Score(value=number, reason=reason, judge=source or self.name)

@@ -1,4 +1,4 @@
-"""From what a user writes to metrics: names, aliases, keys, spellings, dotted paths (and what they import), plugins."""
+"""Resolves metrics from names, aliases, keys, spellings, dotted paths and plugins."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _FOLDER: ContextVar[str | None] = ContextVar("ragmetrics_import_folder", default
 
 @contextmanager
 def importing_from(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """While this lasts, ``import_named`` also looks in ``folder``, after all other places.
+    """In this block, ``import_named`` also searches ``folder``, after all other places.
 
-    Not where Python was told to keep such folders out (``-P``, ``-I``, ``PYTHONSAFEPATH``).
+    This does not apply if Python must not import from such folders (``-P``, ``-I``, ``PYTHONSAFEPATH``).
     """
-    safe = getattr(sys.flags, "safe_path", False) or sys.flags.isolated  # safe_path is there from Python 3.11
+    safe = getattr(sys.flags, "safe_path", False) or sys.flags.isolated  # safe_path exists from Python 3.11
     token = _FOLDER.set(None if safe or os.environ.get("PYTHONSAFEPATH") else os.fspath(folder))
     try:
         yield
@@ -43,7 +43,7 @@ def importing_from(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def import_named(module: str) -> ModuleType:
-    """The module of that name; what it raises when it is imported goes on."""
+    """Import the module of that name; errors from the import are passed on."""
     folder = _FOLDER.get()
     if folder is None or folder in sys.path:
         return import_module(module)
@@ -69,20 +69,20 @@ _AMBIGUOUS = {
     "f1": "context_f1, factual_correctness, rouge1_f1",
 }
 _RECALLS_OF_FACTS = ("llmcontextrecall", "contextualrecall", "retrievalsufficiency")
-"""What ragas, deepeval and MLflow call ``fact_recall(target="reference")``; other names are aliases of one metric."""
+"""Names of ``fact_recall(target="reference")`` in ragas, deepeval and MLflow; others are aliases of one metric."""
 _PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<spelling>[A-Za-z_]\w*.*)", re.DOTALL)
 
 
 def all_metrics() -> dict[str, Measure]:
-    """Every built-in and installed metric by name."""
+    """Return every built-in and installed metric by name."""
     return {**builtin_metrics(), **_plugins()}
 
 
 def metric_of(spelled: MetricLike) -> Measure:
-    """The metric that ``spelled`` stands for.
+    """Return the metric that ``spelled`` names.
 
-    Takes a metric, a function, a name or alias (``"faithfulness"``, ``"contextual_recall"``), a key (``"ndcg_5"``), a
-    spelling with options (``"rouge(rouge_type='rougeL')"``), a path (``"package.module:metric"``), or a mapping of
+    Accepts a metric, a function, a name or alias (``"faithfulness"``, ``"contextual_recall"``), a key (``"ndcg_5"``),
+    a spelling with options (``"rouge(rouge_type='rougeL')"``), a path (``"package.module:metric"``), or a mapping from
     one of these to its options (``{"rouge": {"measure": "recall"}}``). ``InvalidOptionError`` for anything else.
     """
     if isinstance(spelled, (Metric, Composite)):
@@ -102,7 +102,7 @@ def metric_of(spelled: MetricLike) -> Measure:
 
 def _with_options(found: Measure, options: object) -> Measure:
     if options is not None and not (isinstance(options, Mapping) and all(isinstance(name, str) for name in options)):
-        message = f"{found.name}: options are a mapping from their names to values, not {type(options).__name__}"
+        message = f"{found.name}: options must map names to values, but are a {type(options).__name__}"
         raise InvalidOptionError(message, param="metrics", metric=found.name)
     return found(**options) if options else found
 
@@ -153,9 +153,9 @@ def _named(name: str) -> Measure:
     if plain in _RECALLS_OF_FACTS:
         return _named("fact_recall_reference")
     if plain in _AMBIGUOUS:
-        message = f"the metric name {name!r} is ambiguous; say which one: {_AMBIGUOUS[plain]}"
+        message = f"the metric name {name!r} is ambiguous; use one of these: {_AMBIGUOUS[plain]}"
         raise InvalidOptionError(message, param="metrics")
-    if name in _modules() and name in (own := _measures_in(name)):  # the other modules need not be imported
+    if name in _modules() and name in (own := _measures_in(name)):  # avoids importing the other modules
         return own[name]
     for known in (builtin_metrics, _plugins):
         metrics = known()
@@ -167,7 +167,7 @@ def _named(name: str) -> Measure:
             if isinstance(found, Metric) and (options := _from_key(found, name)) is not None:
                 return found(**options)
     close = difflib.get_close_matches(name, all_metrics(), 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(all_metrics()))}"
+    hint = f"did you mean {close[0]!r}?" if close else f"the metrics are {', '.join(sorted(all_metrics()))}"
     raise InvalidOptionError(f"unknown metric {name!r}; {hint} (`ragmetrics list` shows all)", param="metrics")
 
 
@@ -185,7 +185,7 @@ def _plain(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def builtin_metrics() -> dict[str, Measure]:
-    """The metrics of this package by name."""
+    """Return the metrics of this package by name."""
     found: dict[str, Measure] = {}
     for module in _modules():
         found |= _measures_in(module)

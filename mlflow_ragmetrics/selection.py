@@ -1,4 +1,4 @@
-"""The metrics of a suite: presets, thresholds and weights applied, no two with one key, fields that no row has."""
+"""Resolves the metrics of a suite: presets, thresholds, weights, unique keys and missing fields."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mlflow_ragmetrics.rows.values import are_texts, is_missing
 from mlflow_ragmetrics.text.messages import Text, say
 
 LOOKED_AT = 100
-"""How many rows say what columns there are."""
+"""The number of rows that are searched for columns."""
 _MOST_NAMED = 12
 _OURS = frozenset({*MLFLOW_COLUMNS, "trace_id", "chain_run", "seconds"})
 _WORDS = ("context", "passage", "chunk", "retriev", "document", "doc", "evidence", "snippet", "source", "search", "hit")
 
 
 def likely_contexts(samples: Iterable[Sample]) -> str | None:
-    """The unused column that most likely holds what was retrieved: lists of texts, or texts under a telling name."""
+    """Return the unused column most likely to hold contexts: lists of texts, or texts with a typical name."""
     best, found = 1, None
     for name, values in _unused_columns(samples).items():
         if not values or not all(map(are_texts, values)):
@@ -42,7 +42,7 @@ def likely_contexts(samples: Iterable[Sample]) -> str | None:
 
 
 def way_out(field: str, samples: Sequence[Sample]) -> Text:
-    """What to do where no row has ``field``, as the end of a sentence: the likely column, and those that are unused."""
+    """Return advice for a field that no row has, as the end of a sentence: the likely column and the unused ones."""
     unused = list(_unused_columns(samples))
     shown, more = ", ".join(unused[:_MOST_NAMED]), len(unused) - _MOST_NAMED
     there = say("way.many_unused" if more > 0 else "way.unused", names=shown, n=more) if unused else ""
@@ -55,7 +55,7 @@ def way_out(field: str, samples: Sequence[Sample]) -> Text:
 
 
 def _unused_columns(samples: Iterable[Sample]) -> dict[str, list[Any]]:
-    """The columns that no field was read from, in order, with their values in the first rows."""
+    """Return the columns that no field was read from, in order, with their values in the first rows."""
     columns: dict[str, list[Any]] = {}
     for sample in islice(samples, LOOKED_AT):
         for name, value in sample.metadata.items():
@@ -105,16 +105,16 @@ PRESETS: dict[str, tuple[str, ...]] = {
 
 
 def preset_named(name: object) -> str | None:
-    """The preset of this name, in any case, with ``-`` or spaces for ``_``; ``None`` where there is none."""
+    """Return the preset of this name in any case, with ``-`` or spaces for ``_``; ``None`` if there is none."""
     plain = re.sub(r"[\s-]+", "_", name.strip().lower()) if isinstance(name, str) else ""
     return plain if plain in PRESETS else None
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A preset's name, and metrics that are scored beside it, or in place of those with the same key.
+    """A preset's name, and metrics to add to it or to replace those with the same key.
 
-    ``InvalidOptionError`` for a name that no preset has.
+    ``InvalidOptionError`` for an unknown name.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Preset:
         object.__setattr__(self, "name", name)
 
     def measures(self) -> list[Measure]:
-        """Its metrics and composites."""
+        """Return its metrics and composites."""
         keys = {each.key for each in self.also}
         return [*(each for each in map(metric_of, PRESETS[self.name]) if each.key not in keys), *self.also]
 
@@ -139,9 +139,9 @@ _LEVELS = ("conservative", "balanced", "lenient")
 
 @dataclass(frozen=True)
 class Selection:
-    """Metrics and composites; ``name`` is the preset's.
+    """Metrics and composites; ``name``: the preset's.
 
-    ``optional`` are the keys of metrics that may be left out when no row has their fields, such as a preset's.
+    ``optional``: the keys of metrics that may be left out if no row has their fields, such as a preset's.
     """
 
     metrics: tuple[Metric, ...]
@@ -151,16 +151,16 @@ class Selection:
 
     @property
     def better(self) -> dict[str, Better]:
-        """Of the keys of which higher is not better: ``False`` where lower is, ``None`` where neither is."""
+        """The keys for which higher is not better: ``False`` if lower is better, ``None`` if neither is."""
         sides = {metric.key: metric.definition.higher_is_better for metric in self.metrics}
         return {key: side for key, side in sides.items() if side is not True}
 
     def without(self, keys: Sequence[str]) -> Selection:
-        """The same without the metrics of these keys."""
+        """Return this selection without the metrics of these keys."""
         return replace(self, metrics=tuple(metric for metric in self.metrics if metric.key not in keys))
 
     def check_models(self, names: Sequence[str]) -> None:
-        """``InvalidOptionError`` for a metric whose ``models`` names none of the configured ones."""
+        """Raise ``InvalidOptionError`` if ``models`` of a metric names a model that is not configured."""
         for metric in self.metrics:
             own = getattr(metric.options, "models", None)
             wanted = own if own is not None else metric.settings.models
@@ -170,7 +170,7 @@ class Selection:
                 raise InvalidOptionError(message, param="models", metric=metric.name)
 
     def describe(self) -> dict[str, Any]:
-        """Name, spellings, weights and thresholds."""
+        """Return name, spellings, weights and thresholds."""
         thresholds = {metric.key: metric.threshold for metric in self.metrics if metric.threshold is not None}
         return {
             "suite": self.name or "custom",
@@ -186,7 +186,7 @@ def select(
     thresholds: Thresholds | None = None,
     prefix: str = "",
 ) -> Selection:
-    """Resolve ``metrics``; the metrics that a composite weighs are added when they are not there."""
+    """Resolve ``metrics``, and add metrics that a composite weights if they are missing."""
     measures = metrics.measures() if isinstance(metrics, Preset) else _measures(metrics)
     if not measures:
         raise InvalidOptionError("the suite has no metric; name at least one", param="metrics")
@@ -237,7 +237,7 @@ def _with_components(metrics: list[Metric], composites: Sequence[Composite]) -> 
             keys.add(key)
         neither = [m.key for m in metrics if m.definition.higher_is_better is None and each.weights.get(m.key)]
         if neither:
-            message = f"{each.name}: neither a high nor a low value of {neither[0]} is better: it cannot be weighed"
+            message = f"{each.name}: neither a high nor a low value of {neither[0]} is better: it cannot have a weight"
             raise InvalidOptionError(message, param="weights", metric=each.name)
     return metrics
 
@@ -248,7 +248,7 @@ def _check_keys(measures: Sequence[Measure]) -> None:
         if measure.key in seen:
             message = (
                 f"{seen[measure.key].spelling} and {measure.spelling} have the same key {measure.key!r}; "
-                'give one of them another with key="…"'
+                'set a different key="…" for one of them'
             )
             raise InvalidOptionError(message, param="key")
         seen[measure.key] = measure
@@ -280,14 +280,14 @@ def _at_level(metric: Metric, level: str) -> Metric:
 
 
 Checked = tuple[Selection, tuple[Text, ...]]
-"""What can be scored of a selection, and warnings."""
+"""The part of a selection that can be scored, and warnings."""
 
 
 def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
-    """The selection without what cannot be scored at all, and the warnings that say so, one for each absent field.
+    """Return the selection without metrics that no row can have, and one warning per absent field.
 
-    The samples are seen once, and few of them kept. ``MissingFieldError`` for a named metric whose field is absent from
-    every row, or when nothing is left; ``InvalidDataError`` when there are no rows.
+    The samples are read once, and only the first few are kept. Raises ``MissingFieldError`` if no row has a field that
+    a named metric needs, or if no metric is left, and ``InvalidDataError`` if there are no rows.
     """
     lacking = {field for metric in selection.metrics for field in metric.required}
     used = lacking.union(*(metric.definition.optional for metric in selection.metrics))
@@ -316,7 +316,7 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
     left = selection.without(list(absent))
     refused = [key for key in absent if key not in selection.optional] or (list(absent) if not left.metrics else [])
     if refused:
-        asking = {absent[key]: key for key in reversed(refused)}  # the first metric that needs each
+        asking = {absent[key]: key for key in reversed(refused)}  # the first metric that needs each field
         sentences = [
             f"{key} needs the field {field!r} and no row has it; {way_out(field, first)}"
             for field, key in reversed(asking.items())

@@ -1,4 +1,4 @@
-"""Short forms: one metric on one sample, and metrics on data."""
+"""Short forms: ``score`` for one metric on one sample, ``evaluate`` for metrics on data."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def score(
     language: str = "en",
     **options: Any,
 ) -> Score:
-    """The ``Score`` of one sample by one metric.
+    """Score one sample by one metric.
 
-    ``sample`` is any record that ``to_sample`` reads; ``options`` are the metric's own. Contexts that are missing count
-    as nothing retrieved here; over data they are unknown. With ``on_missing="raise"`` a missing field is a
-    ``MissingFieldError`` and a judge's failure its ``JudgeError``; with ``"skip"`` both are in the score's ``status``.
-    For a composite the sample may hold the component scores themselves, as
-    ``{"scores": {key: value}, "scale": "0-1" | "1-5"}``. ``InvalidOptionError`` names an option that cannot be used.
+    ``sample``: any record that ``to_sample`` reads. ``options``: the metric's own. Missing contexts count as an empty
+    retrieval here; in data they are unknown. With ``on_missing="raise"``, a missing field raises ``MissingFieldError``
+    and a judge's failure its ``JudgeError``; with ``"skip"``, the score's ``status`` reports both. For a composite, the
+    sample may contain the component scores, as ``{"scores": {key: value}, "scale": "0-1" | "1-5"}``.
+    ``InvalidOptionError`` names an option that cannot be used.
 
     >>> import mlflow_ragmetrics as rm
     >>> rm.score("rouge", {"answer": "the cat sat", "reference": "the cat"}, measure="recall").value
@@ -68,10 +68,10 @@ def evaluate(
     columns: Mapping[str, str] | None = None,
     **options: Unpack[SuiteOverrides],
 ) -> Report:
-    """The report on ``data`` by ``metrics``: the short form of ``Suite.of(metrics, **options).evaluate(data)``.
+    """Evaluate ``data`` by ``metrics``: the short form of ``Suite.of(metrics, **options).evaluate(data)``.
 
-    ``metrics``: a list of metrics, a preset's name, a suite's YAML file, or a ``Suite``. ``columns`` maps sample fields
-    to column names. ``options`` are those of ``Suite``, such as ``judge``.
+    ``metrics``: a list of metrics, a preset's name, a suite's YAML file, or a ``Suite``. ``columns``: maps sample
+    fields to column names. ``options``: those of ``Suite``, such as ``judge``.
 
     >>> import mlflow_ragmetrics as rm
     >>> rm.evaluate([{"answer": "the cat sat", "reference": "the cat"}], ["rouge"]).metrics["rouge1_f1/mean"]

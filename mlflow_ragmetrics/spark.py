@@ -1,24 +1,24 @@
 """Suites on Spark: scores as columns, the figures of a report, and a UDF.
 
-**Rows.** ``score_spark`` is one narrow step (``MapInArrow``) on the partitions as they are; each Python process makes
-the suite once and keeps it, its judges and their meters for all its tasks. It is not ``mapInPandas``, which changes
-columns that only pass through: there (PySpark 4.3, pandas 3.1) a double NaN comes back as null, and a timestamp of the
-year 9999, the usual "never", fails the job; Arrow leaves both as they are. What no metric reads is not even converted.
+**Rows.** ``score_spark`` is one narrow step (``MapInArrow``) that keeps the partitions. Each Python process creates the
+suite once and keeps it, with its judges and their counts, for all its tasks. ``mapInPandas`` would change columns that
+only pass through: with PySpark 4.3 and pandas 3.1, a double NaN becomes null, and a timestamp of the year 9999, the
+usual "never", fails the job. Arrow leaves both as they are. Columns that no metric reads are not converted at all.
 
-**A judge over the network** is one for the whole cluster: ``concurrency``, ``requests_per_minute``,
-``tokens_per_minute``, ``max_calls`` and ``max_cost`` are divided among the tasks, rounded down, so that no number of
-executors exceeds them. There are never more tasks than the smallest limit has whole shares, and rows are dealt out
-evenly to exactly so many. With ``concurrency=64`` and 600 requests a minute, a hundred executors of four cores run 64
-tasks, each with one call in flight and 9 requests a minute; the other 336 cores are free, and stay so: a rate-limited
-judge sets the pace, not the cluster (600 calls a minute are about 100 rows a minute of six calls each). A worker that
-is turned away with 429 waits as long as it is told, alone; after its last attempt the row has an error. What one task
-leaves of its share is not passed on. A share counts for the life of a Python process: a task that Spark runs again, or
-speculatively, may begin with a new one, so leave ``spark.speculation`` off, and set ``spark.task.maxFailures=1`` where
-``max_calls`` or ``max_cost`` must hold even then.
+**A judge over the network** has one set of limits for the whole cluster: ``concurrency``, ``requests_per_minute``,
+``tokens_per_minute``, ``max_calls`` and ``max_cost`` are divided among the tasks and rounded down, so that no number of
+executors exceeds them. The number of tasks is at most the number of whole shares of the smallest limit, and the tasks
+get equal numbers of rows. With ``concurrency=64`` and 600 requests per minute, a hundred executors of four cores run 64
+tasks, each with one call at a time and 9 requests per minute. The other 336 cores stay free, because the judge sets the
+pace (600 calls per minute are about 100 rows per minute of six calls each). After a 429, only that worker waits, for
+the requested time; after its last attempt the row has an error. A task does not pass on the unused part of its share.
+A share lasts for the life of a Python process, and a task that Spark repeats, or runs speculatively, may start with a
+new one. Leave ``spark.speculation`` off, and set ``spark.task.maxFailures=1`` if ``max_calls`` or ``max_cost`` must
+hold even then.
 
-**Answers** are remembered for the length of a partition, and kept in an SQLite file on each worker's disk where
-``cache`` is given: with it, a task that is run again pays nothing for what its machine has asked before. **Keys** come
-from the environment of driver and executors (``spark.executorEnv.OPENAI_API_KEY``).
+**Answers** are shared within a partition. With ``cache``, they are also stored in an SQLite file on each worker's disk,
+and a repeated task pays nothing for the questions that its machine has asked before. **Keys** come from the environment
+of driver and executors (``spark.executorEnv.OPENAI_API_KEY``).
 
 **Judges that compute in the process** (``lexical``, local models) have no limits: every partition is a task.
 """

@@ -1,4 +1,4 @@
-"""``stress``: which edits of supported claims a suite's judge notices."""
+"""``stress``: measures which edits of supported claims a suite's judge notices."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _SHARED = 0.5
 
 @dataclass(frozen=True)
 class Stress:
-    """Which kinds of edits the judge notices: the ``report`` on the edited answers, one metric for each kind.
+    """The kinds of edits that the judge notices: the ``report`` on the edited answers has one metric per kind.
 
     ``negation``, ``number``, ``name``, ``date``, ``unit``, ``order`` (two names or numbers exchanged, "before" for
-    "after"), ``condition`` (an "if", "only" or "may" dropped) and ``foreign`` (a sentence of another row) change the
-    meaning: the score of a row is 1 where the judge no longer supports the claim. ``control`` keeps the meaning: 1 is a
-    false alarm, and a judge that notices everything raises many.
+    "after"), ``condition`` (an "if", "only" or "may" removed) and ``foreign`` (a sentence of another row) change the
+    meaning. A row scores 1 if the judge no longer supports the claim. ``control`` keeps the meaning: 1 is a false
+    alarm, and an oversensitive judge raises many.
     """
 
     report: Report
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per kind: ``edits`` that were judged, ``noticed`` ones, their ``share`` with its 95 % interval."""
+        """One row per kind: the judged ``edits``, the ``noticed`` ones, and their ``share`` with its 95 % interval."""
         import pandas as pd
 
         return pd.DataFrame([self._record(key) for key in self.report.keys])
@@ -62,7 +62,7 @@ class Stress:
         return {"kind": _kind(key), "edits": edits, "noticed": noticed, "share": share, **limits, "failed": failed}
 
     def to_text(self, width: int | None = None) -> str:
-        """The table, ``width`` columns wide (default: the terminal), and what it means."""
+        """Return the table with an explanation, ``width`` columns wide (default: the terminal)."""
         records = [self._record(key) for key in self.report.keys]
         intervals = [
             "–" if r["ci_low"] is None or r["ci_high"] is None else f"{r['ci_low']:.2f}–{r['ci_high']:.2f}"
@@ -75,8 +75,8 @@ class Stress:
             "failed": [str(record["failed"]) for record in records],
         }
         judge = ", ".join(self.report.description.get("judge", []))
-        heading = f"What the judge {judge} notices in edited answers of {counted(len(self.report), 'row')}"
-        note = "control keeps the meaning: what is noticed there is a false alarm."
+        heading = f"Edits that the judge {judge} notices in the answers of {counted(len(self.report), 'row')}"
+        note = "control keeps the meaning: a noticed edit is a false alarm."
         table = Table(columns, left=["kind"], droppable=["failed"])
         incomplete = self.report.banner[:1] if self.report.incomplete else []
         return to_text([Heading(heading), table, *map(Line, [note, *incomplete])], width)
@@ -85,7 +85,7 @@ class Stress:
         return self.to_text()
 
     def plot(self) -> Figure | None:
-        """The share noticed of each kind, with its interval; ``None`` where nothing was judged."""
+        """Plot the share noticed by kind, with its interval; ``None`` if nothing was judged."""
         from mlflow_ragmetrics.report.plots import Drawn, intervals_plot
 
         found = [record for record in map(self._record, self.report.keys) if record["share"] is not None]
@@ -96,7 +96,7 @@ class Stress:
         return intervals_plot(shares, "Edits that the judge notices", "share with 95 % interval")
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write report, table (``rag_stress.json``) and plot into ``run_id``, else the active run, else a new one."""
+        """Write report, table (``rag_stress.json``) and plot to ``run_id``, else the active run, else a new one."""
         from mlflow_ragmetrics.tracking.log_report import log_findings
 
         target = self.report.log(run_id=run_id, run_name=run_name or "stress", traces=False)
@@ -112,12 +112,12 @@ def stress(
     columns: Mapping[str, str] | None = None,
     progress: Union[bool, None] = None,
 ) -> Stress:
-    """Which kinds of edits the judge of ``suite`` notices in the supported answers of ``data``; no labels are needed.
+    """Measure which kinds of edits the judge of ``suite`` notices in the supported answers of ``data``, without labels.
 
-    Of each answer one claim that the judge supports by the row's ``contexts`` is edited, for each of ``kinds``
-    (default: all) that applies to one, and judged again among the answer's other claims: one question a row for its
-    claims, one for their verdicts, and one for each kind. Which claim and place is edited depends on the row alone.
-    ``columns`` as in ``Suite.evaluate``. ``InvalidOptionError`` for an unknown kind; ``MissingFieldError`` where no row
+    In each answer, one claim that the ``contexts`` support is edited, for each of ``kinds`` (default: all) that
+    applies. The judge then verifies it again among the answer's other claims. Each row takes one question for its
+    claims, one for their verdicts, and one per kind. Only the row determines which claim and place is edited.
+    ``columns``: as in ``Suite.evaluate``. ``InvalidOptionError`` for an unknown kind; ``MissingFieldError`` if no row
     has contexts.
 
     >>> rows = [
@@ -156,7 +156,7 @@ def _metric(kind: str, foreign: Sequence[str]) -> Metric:
         question: str | None = None,
         history: Sequence[Message] | None = None,
     ) -> Steps[Score]:
-        """Whether the judge no longer supports a claim once it is edited."""
+        """Whether the judge stops supporting a claim after an edit."""
         if not has_context(contexts):
             return Score(reason=say("stress.no_context"))
         verified = yield from verified_claims(answer, contexts, question=question, history=history)
@@ -180,7 +180,7 @@ def _metric(kind: str, foreign: Sequence[str]) -> Metric:
 def _edited(
     items: Sequence[Item], contexts: Sequence[str], edits: Sequence[Edit], foreign: Sequence[str]
 ) -> tuple[int | None, str]:
-    """The number of the claim to edit, and what it becomes: nothing that is there already, or in the passages."""
+    """Return the number of the claim to edit and its new text, which neither the answer nor the passages contain."""
     taken = {item.text for item in items}
     supported = [number for number, item in enumerate(items) if item.verdict == "SUPPORTED"]
     digest = blake2b("\n".join(sorted(taken)).encode("utf-8", "replace"), digest_size=4).digest()
@@ -195,7 +195,7 @@ def _edited(
 
 
 def _foreign_sentences(samples: Sequence[Sample]) -> tuple[str, ...]:
-    """A sentence of each answer that asserts something in at least five words."""
+    """Return from each answer a sentence of at least five words that asserts something."""
     answers = (sample.answer or "" for sample in samples)
     asserted = (filter(asserts, sentences(text)) for text in answers)
     long = ([each for each in found if len(each.split()) >= _FEWEST_WORDS] for found in asserted)
@@ -203,7 +203,7 @@ def _foreign_sentences(samples: Sequence[Sample]) -> tuple[str, ...]:
 
 
 def _foreign(contexts: Sequence[str], foreign: Sequence[str], seed: int) -> str | None:
-    """A sentence of another row of whose words the passages hold less than half."""
+    """Return a sentence of another row if the passages contain less than half of its words."""
     held = {term for text in contexts for term in terms(text)}
     start = seed % len(foreign) if foreign else 0
     for each in (*foreign[start:], *foreign[:start]):

@@ -1,4 +1,4 @@
-"""A suite: metrics with judges, embeddings and weights, applied to samples."""
+"""A suite: metrics with judges, embeddings and weights, which you apply to samples."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.judges.chat.plan import Plan, Plans
 
 SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, Any]]
-"""What ``Suite.of`` takes."""
+"""The types that ``Suite.of`` accepts."""
 
 _EMBEDDINGS = "char-ngram"
 _SCORER = "mlflow.genai.scorers.base.Scorer"
@@ -81,34 +81,34 @@ class SuiteKeywords(JudgeKeywords, total=False):
 
 
 class SuiteOverrides(SuiteKeywords, total=False):
-    """What can take the place of what a suite's file says."""
+    """Overrides for a suite file."""
 
     metrics: Iterable[MetricLike]
 
 
 class SuiteReplacements(SuiteKeywords, total=False):
-    """What ``Suite.replace`` takes."""
+    """The arguments of ``Suite.replace``."""
 
     metrics: Iterable[MetricLike] | Preset | Selection
 
 
 class Suite:
-    """Metrics that are scored together, so that what several of them ask is asked once.
+    """Metrics that are scored together; questions shared by several metrics are asked once.
 
-    ``metrics``: what ``registry.metric_of`` takes, and MLflow's scorers (``make_judge(…)``, built-in and third-party
-    ones). ``judge``: ``"lexical"`` (offline), a model URI, a LangChain chat
-    model, a ``Judge``, or a list of these. ``embeddings``: ``"char-ngram"``, ``"wordllama"``, a model URI, LangChain
-    ``Embeddings``, or a list. ``weights``: those of ``rag_score``, or of a composite named ``composite`` when
-    ``rag_score`` is not in the suite. ``thresholds``: conservative, balanced, lenient, or a mapping from key to
-    threshold. ``language``: of reasons, ``"en"`` or ``"ru"``. ``name_prefix`` goes before every key. ``cache``: a
-    path for judges' answers; ``None`` stores nothing. ``concurrency``: judges' calls in flight at most, over all
-    threads that use this suite. ``aggregate`` and ``tolerance``: how several judges' scores become one, unless a metric
-    or a ``Panel`` says it. ``groups``: a column or metadata field that rows which belong together share, such as the
-    turns of a conversation, for the intervals of reports. Further options (``calls="compact"``, ``prompts=folder``,
-    ``max_calls``, …) are those of ``ChatJudge``, for judges made here from a URI or a chat model.
+    ``metrics``: as ``registry.metric_of`` takes them, and MLflow's scorers (``make_judge(…)``, built-in and third-party
+    ones). ``judge``: ``"lexical"`` (offline), a model URI, a LangChain chat model, a ``Judge``, or a list of these.
+    ``embeddings``: ``"char-ngram"``, ``"wordllama"``, a model URI, LangChain ``Embeddings``, or a list. ``weights``:
+    for ``rag_score``, or for a composite named ``composite`` if ``rag_score`` is not in the suite. ``thresholds``:
+    conservative, balanced, lenient, or a mapping from key to threshold. ``language``: of reasons, ``"en"`` or ``"ru"``.
+    ``name_prefix``: a prefix for every key. ``cache``: a path for judges' answers; ``None`` stores nothing.
+    ``concurrency``: the most judge calls at a time, over all threads that use this suite. ``aggregate`` and
+    ``tolerance``: how to combine several judges' scores, unless a metric or a ``Panel`` sets this. ``groups``: a column
+    or metadata field shared by rows that belong together, such as the turns of a conversation, for the intervals of
+    reports. The other options (``calls="compact"``, ``prompts=folder``, ``max_calls``, …) are those of ``ChatJudge``,
+    for judges created here from a URI or a chat model.
 
-    A suite never changes; ``replace`` makes another one. ``InvalidOptionError`` names what cannot be used, when the
-    suite is made.
+    A suite is immutable; ``replace`` returns another one. The constructor raises ``InvalidOptionError`` for an argument
+    that cannot be used.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Suite:
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in self.__dict__:
-            raise AttributeError(f"a suite never changes; suite.replace({name}=…) makes another one")
+            raise AttributeError(f"a suite is immutable; suite.replace({name}=…) returns another one")
         super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
@@ -178,10 +178,10 @@ class Suite:
 
     @classmethod
     def of(cls, what: SuiteLike, /, **overrides: Unpack[SuiteOverrides]) -> Suite:
-        """The suite that ``what`` stands for; ``overrides`` are arguments of ``Suite`` that beat what it says.
+        """Return the suite for ``what``; ``overrides`` are arguments of ``Suite`` that override its own.
 
-        ``what`` is a suite, a preset's name, the path of a YAML file, the content of one, or metrics: one or several,
-        as names, spellings, mappings, functions or ``Metric``. ``InvalidOptionError`` where it is none of these.
+        ``what``: a suite, a preset's name, the path or the content of a YAML file, or one or several metrics, as names,
+        spellings, mappings, functions or ``Metric``. ``InvalidOptionError`` if it is none of these.
 
         >>> Suite.of("rouge(measure='recall')").keys
         ['rouge1_recall']
@@ -203,18 +203,18 @@ class Suite:
 
     @classmethod
     def preset(cls, name: str, /, *, also: Iterable[MetricLike] = (), **options: Unpack[SuiteKeywords]) -> Suite:
-        """The suite ``white_paper``, ``lexical``, ``response``, ``retrieval``, ``diagnose`` or ``full``.
+        """Return the suite ``white_paper``, ``lexical``, ``response``, ``retrieval``, ``diagnose`` or ``full``.
 
-        ``also``: further metrics; one with the key of a metric of the preset takes its place. Metrics of the preset
-        whose fields no row has are skipped with a warning, not refused.
+        ``also``: further metrics; one with the key of a preset's metric replaces it. A preset's metrics are skipped
+        with a warning, not refused, if no row has their fields.
         """
         return cls(Preset(name, tuple(map(metric_of, also))), **options)
 
     @classmethod
     def from_yaml(cls, path: str | Path, **overrides: Unpack[SuiteOverrides]) -> Suite:
-        """The suite that a YAML file describes (``ragmetrics init`` writes one); ``overrides`` beat what it says.
+        """Return the suite of a YAML file (``ragmetrics init`` writes one); ``overrides`` override its settings.
 
-        ``InvalidOptionError`` names an unknown key, a value that is not accepted, or a variable that is not set.
+        ``InvalidOptionError`` names an unknown key, an invalid value, or a variable that is not set.
         """
         from mlflow_ragmetrics.suite_file import load_suite
 
@@ -225,10 +225,10 @@ class Suite:
         return cls.preset(arguments.pop("preset"), **arguments) if "preset" in arguments else cls(**arguments)
 
     def replace(self, **changes: Unpack[SuiteReplacements]) -> Suite:
-        """A suite like this one but for ``changes``, which are arguments of ``Suite``.
+        """Return this suite with ``changes``, which are arguments of ``Suite``.
 
-        Judges keep what they have counted, unless a change concerns them; a limit on calls in flight stays a common
-        one, unless ``concurrency`` is given.
+        Judges keep their counts unless a change affects them. Both suites share the limit on calls at a time, unless
+        you give ``concurrency``.
 
         >>> Suite(["rouge"]).replace(name_prefix="v2_").keys
         ['v2_rouge1_f1']
@@ -246,7 +246,7 @@ class Suite:
         return f"<Suite {self.selection.name or 'custom'}: {', '.join(self.keys)}; judge {judges}>"
 
     def _repr_html_(self) -> str:
-        columns = ("key", "what it says", "judge", "passes from", "range")
+        columns = ("key", "description", "judge", "threshold", "range")
         rows = [
             (
                 self.name_prefix + each.key,
@@ -264,7 +264,7 @@ class Suite:
         table = Table(dict(zip(columns, zip(*rows, strict=True), strict=True)), left=columns)
         notes = [f"Judge: {', '.join(judge.name for judge in self.judges)}"]
         notes += [f"Embeddings: {', '.join(each.name for each in self.embeddings)}"] if self.embeddings else []
-        notes += [] if self.cache is None else [f"Answers are kept in {redact(str(self.cache))}"]
+        notes += [] if self.cache is None else [f"Answers are stored in {redact(str(self.cache))}"]
         title = (
             f"Suite {self.selection.name or 'custom'}: {counted(len(self.keys), 'metric')}, language {self.language}"
         )
@@ -298,7 +298,7 @@ class Suite:
 
     @property
     def better(self) -> dict[str, Better]:
-        """Of the keys of which higher is not better: ``False`` where lower is, ``None`` where neither is."""
+        """The keys for which higher is not better: ``False`` if lower is better, ``None`` if neither is."""
         return {self.name_prefix + key: side for key, side in self.selection.better.items()}
 
     def evaluate(
@@ -312,14 +312,16 @@ class Suite:
     ) -> Report:
         """Score every row of ``data`` (a DataFrame, records, a path, traces) and return the report.
 
-        ``columns`` maps sample fields to column names. ``progress``: show a bar (default: on a terminal). ``repeat``:
-        ask the judge so many times, without the cache; the report is that of the first time, and its metrics say how
-        far the others differ (``<key>/repeat_sd``, ``<key>/flip_rate``, …). ``groups``: a column or metadata field that
-        rows which belong together share, such as the turns of a conversation (default: the suite's, else the sessions
-        of MLflow's traces): the intervals are those over groups. ``MissingFieldError``: no row has a field of
-        a metric that was named; ``InvalidDataError``: data that cannot be read. When no judge is left to ask (a refused
-        key, a spent budget), the ``JudgeError`` has what was done as its ``report``, and so has a ``KeyboardInterrupt``
-        (Ctrl-C) or a ``MemoryError`` where a row was done. All else is in the report's rows.
+        ``columns``: maps sample fields to column names. ``progress``: show a bar (default: on a terminal). ``repeat``:
+        ask the judge this many times, without the cache. The report is that of the first time, and its metrics show how
+        much the others differ (``<key>/repeat_sd``, ``<key>/flip_rate``, …). ``groups``: a column or metadata field
+        shared by rows that belong together, such as the turns of a conversation (default: the suite's, else the
+        sessions of MLflow's traces); intervals are then over groups.
+
+        Raises ``MissingFieldError`` if no row has a field that a named metric needs, and ``InvalidDataError`` if the
+        data cannot be read. If every judge has failed for good (a refused key, a spent budget), the ``JudgeError`` has
+        a ``report`` of the rows so far. So does a ``KeyboardInterrupt`` (Ctrl-C) or a ``MemoryError`` after the first
+        row. All other failures are in the report's rows.
         """
         samples = list(read_samples(data, columns))
         source = data if isinstance(data, (str, Path)) else None
@@ -328,9 +330,9 @@ class Suite:
         return suite.evaluate_samples(samples, progress=progress, repeat=repeat, groups=groups, source=source)
 
     def settled(self, samples: Collection[Sample]) -> Suite:
-        """This suite, its judges with ``calls="auto"`` in the form that costs least for ``samples``, or some of them.
+        """Return this suite, with ``calls="auto"`` judges in the cheapest form for ``samples`` (a part of many).
 
-        Nothing is sent. What other packages' metrics ask is not counted.
+        Nothing is sent. Questions of metrics from other packages are not counted.
         """
         judges: list[Any] = self.judges
         automatic = [each for each in judges if getattr(getattr(each, "options", None), "calls", "") == "auto"]
@@ -362,23 +364,23 @@ class Suite:
         keep: int | None = None,
         each: Callable[[Row], object] | None = None,
     ) -> Report:
-        """``evaluate`` for samples that can be read again, such as a list; ``source`` is where they come from.
+        """Evaluate samples that can be read again, such as a list; ``source`` is their origin.
 
-        ``checked``: what ``check_presence`` found, where it was called already. ``keep``: how many rows stay in the
-        report, the worst; its figures are those of all rows (default: all stay). ``each`` is called with every row
-        once it is scored, where that is repeated the first time.
+        ``checked``: the result of ``check_presence``, if you have it. ``keep``: the number of rows to keep in the
+        report, the worst ones; its figures cover all rows (default: keep all). ``each``: called with every scored row,
+        in the first repeat only.
         """
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-            raise InvalidOptionError(f"repeat={repeat!r} must be a whole number from 1", param="repeat")
+            raise InvalidOptionError(f"repeat={repeat!r} must be a whole number, at least 1", param="repeat")
         selection, warnings = checked or check_presence(self.selection, samples)
         if groups is not None:
-            sample_groups(samples, groups)  # says what is wrong before anything is scored
+            sample_groups(samples, groups)  # reports errors before anything is scored
 
         def evaluated(each: Callable[[Row], object] | None, *, stored: bool) -> Report:
             began = time.perf_counter()
             kept = _Kept(keep, each)
             interruption: _Interruption | None = None
-            reserve = bytearray(_RESERVE)  # until it is written to it is an address and no memory
+            reserve = bytearray(_RESERVE)  # takes no memory until it is written to
             with charged_to(Expenses()) as expenses, progress_of(progress, len(samples)) as bar:
                 engine = self._engine(selection, stored=stored)
                 try:
@@ -386,7 +388,7 @@ class Suite:
                         kept.add(row)
                         bar.advance(row)
                 except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:
-                    del reserve  # what is done can be handed over with it
+                    del reserve  # frees memory to hand over the scored rows
                     for row in engine.ahead:
                         kept.add(row)
                     if not kept.totals.rows:
@@ -407,7 +409,7 @@ class Suite:
                 interruption.report = replace(report, stopped=done)  # type: ignore[union-attr]
                 raise interruption.with_traceback(None)
             if engine.stopped is not None:
-                stopped = engine.stopped.with_traceback(None)  # a refused key needs no tour through threads and clients
+                stopped = engine.stopped.with_traceback(None)  # the traceback through threads and clients helps nobody
                 stopped.report = replace(report, stopped=str(stopped))
                 raise stopped from None
             return report
@@ -427,11 +429,10 @@ class Suite:
         groups: str | None = None,
         totals: Totals | None = None,
     ) -> Report:
-        """The report on ``rows`` that this suite has scored in ``seconds`` at these ``expenses``.
+        """Return the report on ``rows``, which this suite has scored in ``seconds`` at these ``expenses``.
 
-        ``warnings`` and ``source`` stand in it as they are.
-        ``groups`` as in ``evaluate``; where no row has such a field, a warning says so. ``totals``: those of all rows,
-        when ``rows`` are the worst of more.
+        ``warnings`` and ``source`` are copied into it. ``groups``: as in ``evaluate``; a warning says if no row has
+        this field. ``totals``: those of all rows, if ``rows`` are only the worst.
         """
         totals = totals or Totals(rows)
         grouped, more = grouping_of(rows, totals, groups or self.groups) if totals.rows == len(rows) else (None, ())
@@ -452,10 +453,10 @@ class Suite:
         repeat: int = 1,
         groups: str | None = None,
     ) -> Report:
-        """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled.
+        """Run ``evaluate`` in a worker thread, for callers in an event loop; it ends if the task is cancelled.
 
-        Then the ``CancelledError`` has what was done as its ``report``, or ``None``; with Python 3.10, who awaits the
-        task finds it in the error's ``__context__``.
+        The ``CancelledError`` then has the ``report`` of the rows so far, or ``None``; on Python 3.10 it is on the
+        exception's ``__context__`` instead.
         """
         evaluate = partial(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
         return await run_beside(evaluate, patience=TO_HAND_OVER)
@@ -463,33 +464,33 @@ class Suite:
     def stream(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
         """Yield each row of ``data`` once it is scored, in order, with bounded memory.
 
-        A repeated id is noticed within 20,000 rows.
+        Repeated ids are detected within 20,000 rows.
         """
         return self.score_samples(read_samples(data, columns, remembered=20_000))
 
     def score_samples(self, samples: Iterable[Sample], *, strict: bool = False) -> Iterator[Row]:
-        """Score samples; ``strict`` raises what would leave a score missing or in error."""
+        """Score samples; ``strict`` raises an error instead of returning a skipped or failed score."""
         return self._engine(self.selection, strict=strict).rows(samples)
 
     def plan(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Plans:
-        """What an evaluation of ``data`` would cost each language-model judge, by its name; nothing is sent.
+        """Estimate the cost of an evaluation of ``data`` for each language-model judge, by name; nothing is sent.
 
-        Each ``Plan`` is a range, from one claim a sentence to three (``most``). Calls are exact where nothing is asked
-        again or found in a cache; a judge that costs nothing is left out. ``InvalidOptionError`` for a decision model.
+        Each ``Plan`` is a range, from one claim per sentence to three (``most``). The number of calls is exact without
+        repeated requests and cached answers. Free judges are left out. ``InvalidOptionError`` for a decision model.
         """
         from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
         from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge, Plans
         from mlflow_ragmetrics.judges.decision import DecisionJudge
 
         for name in [judge.name for judge in self.judges if isinstance(judge, DecisionJudge)]:
-            raise InvalidOptionError(f"a plan has no estimate for a decision model; leave {name} out", param="judge")
+            raise InvalidOptionError(f"a plan cannot estimate a decision model; leave {name} out", param="judge")
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)
         judges = self.settled(samples).judges
 
         def plans(claims: int) -> dict[str, Plan]:
             planned = [PlanJudge(judge, claims) if isinstance(judge, ChatJudge) else judge for judge in judges]
-            # one at a time: how replies that would be cut are divided does not hang on what is in flight then
+            # one call at a time: otherwise the division of long replies would depend on the calls in flight
             deque(self._engine(selection, judges=planned, stored=False, slots=Slots(1)).rows(samples), maxlen=0)
             return {judge.name: judge.plan for judge in planned if isinstance(judge, PlanJudge)}
 
@@ -498,7 +499,7 @@ class Suite:
         return Plans({name: replace(plan, most=most[name]) for name, plan in least.items()})
 
     def describe(self) -> dict[str, Any]:
-        """What explains a difference between two runs: suite, judges, weights, thresholds, language."""
+        """Return everything that can explain a difference between two runs: suite, judges, weights, thresholds, …."""
         return {
             **self.selection.describe(),
             "judge": [judge.name for judge in self.judges],
@@ -546,7 +547,7 @@ _Interruption = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError]
 
 
 class _Kept:
-    """The rows that a report keeps, all of them or the ``most`` worst, and the totals of all."""
+    """The rows that a report keeps, all or the ``most`` worst, and the totals of all rows."""
 
     def __init__(self, most: int | None, each: Callable[[Row], object] | None) -> None:
         self.rows: list[Row] = []
@@ -571,14 +572,14 @@ class _Kept:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Whether the first rows ask the same questions, where not all rows are kept."""
+        """A warning if the first rows ask the same questions and not all rows are kept."""
         count = len(self._questions)
         said = repeated_questions(self._questions, self.totals.keys, self.totals.matrix[:count]) if count else None
         return () if said is None else (f"of the first {count} rows: {said}",)
 
 
 def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
-    """The first of several reports, with how far they differ."""
+    """Return the first of several reports, with figures on how much they differ."""
     from mlflow_ragmetrics.report.repeats import repeatability
 
     reports: list[Report] = []
@@ -592,7 +593,7 @@ def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
         raise
     usage = sum((Counter(report.usage) for report in reports), Counter())
     repeats = repeatability(reports)
-    for key in reports[0].keys:  # of a row that was not measured each time, nothing is known of the repeats
+    for key in reports[0].keys:  # count the rows measured every time; the others have no repeats
         each = zip(*([row.scores[key] for row in report.rows] for report in reports), strict=True)
         repeats[f"{key}/repeat_n_measured"] = float(sum(all(s.measured for s in scores) for scores in each))
     stopped = next((report.incomplete for report in reports if report.incomplete is not None), None)
@@ -606,17 +607,17 @@ def _checked_groups(groups: object) -> str | None:
 
 
 def _is_scorer(given: object) -> TypeGuard[Any]:
-    """Whether it is one of MLflow's scorers, without importing MLflow."""
+    """Whether it is an MLflow scorer, without importing MLflow."""
     return any(f"{each.__module__}.{each.__name__}" == _SCORER for each in type(given).__mro__)
 
 
 def mapped_field(name: str | None, columns: Mapping[str, str] | None) -> str | None:
-    """The sample's field that ``columns`` fills from the column ``name``; else ``name`` itself."""
+    """Return the sample field that ``columns`` fills from the column ``name``; else ``name`` itself."""
     return next((field for field, column in (columns or {}).items() if column == name), name)
 
 
 def is_suite_file(what: object) -> bool:
-    """Whether ``what`` is the path of a YAML file: a ``Path``, a name with that ending, or a file that is there."""
+    """Whether ``what`` is the path of a YAML file: a ``Path``, a name with that ending, or an existing file."""
     if isinstance(what, str) and preset_named(what) is None:
         return what.lower().endswith((".yaml", ".yml")) or os.path.isfile(what)
     return isinstance(what, Path)

@@ -1,4 +1,4 @@
-"""A suite as a YAML file or a mapping: its keys, read, checked, and turned into the arguments of ``Suite``."""
+"""Reads and checks a suite from a YAML file or a mapping, and returns the arguments of ``Suite``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
 
 def _from_environment(key: SecretStr) -> SecretStr:
     if not _VARIABLE.fullmatch(key.get_secret_value()):
-        raise ValueError("a key is not written into the file; name the environment's variable, as in ${OPENAI_API_KEY}")
+        raise ValueError("a key must not be in the file; name an environment variable instead, as in ${OPENAI_API_KEY}")
     return key
 
 
@@ -57,14 +57,14 @@ class _Settings(BaseModel):
 
 
 class RateLimit(_Settings):
-    """What a provider allows."""
+    """A provider's rate limits."""
 
     requests_per_minute: Annotated[float, Field(ge=1)] | None = None
     tokens_per_minute: Annotated[float, Field(ge=1)] | None = None
 
 
 class JudgeSettings(JudgeOptions):
-    """One judge: ``lexical``, or a model URI with its options."""
+    """One judge: ``lexical``, or a model URI with options."""
 
     model: str
     rate_limit: RateLimit | None = None
@@ -90,7 +90,7 @@ Embeddings = Annotated[
 
 
 class RunSettings(_Settings):
-    """Settings for ``ragmetrics evaluate`` alone: slices, repeats, and how files are read."""
+    """Settings only for ``ragmetrics evaluate``: slices, repeats, and how to read files."""
 
     by: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     repeat: Annotated[int, Field(ge=1)] = 1
@@ -99,7 +99,7 @@ class RunSettings(_Settings):
 
 
 class SuiteSettings(RunSettings):
-    """A whole suite: ``preset`` or ``metrics``, and what they are scored with."""
+    """A whole suite: ``preset`` or ``metrics``, and the settings for scoring."""
 
     preset: str | None = None
     metrics: Annotated[tuple[Union[str, dict[str, dict[str, Any] | None]], ...], Field(min_length=1)] | None = None
@@ -127,7 +127,7 @@ class SuiteSettings(RunSettings):
         return self
 
     def call_options(self, folder: Path) -> dict[str, Any]:
-        """The options for every language-model judge; ``prompts`` is taken from ``folder``."""
+        """Return the options for every language-model judge; ``prompts`` is relative to ``folder``."""
         options = {name: getattr(self, name) for name in _FOR_CALLS if getattr(self, name) is not None}
         if self.prompts is not None:
             options["prompts"] = folder / self.prompts
@@ -139,17 +139,17 @@ class SuiteSettings(RunSettings):
 
 
 def read_settings(path: Union[str, Path]) -> SuiteSettings:
-    """The checked content of the YAML file ``path``.
+    """Read and check the YAML file ``path``.
 
-    ``InvalidDataError`` where it cannot be read as YAML, ``InvalidOptionError`` for a key or value not accepted.
+    ``InvalidDataError`` if it is not readable YAML, ``InvalidOptionError`` for an unknown key or an invalid value.
     """
     return _checked(read_yaml(Path(path)), f"the suite {path}")
 
 
 def load_suite(path: Union[str, Path], overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The arguments for ``Suite`` that the YAML file ``path`` stands for; see ``suite_arguments``.
+    """Return the arguments for ``Suite`` from the YAML file ``path``; see ``suite_arguments``.
 
-    Relative paths in the file start at its folder. ``InvalidDataError`` where it cannot be read as YAML.
+    Relative paths in the file start at its folder. ``InvalidDataError`` if it is not readable YAML.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidDataError(f"a suite's file is a path, not {kind_of(path)}")
@@ -157,10 +157,10 @@ def load_suite(path: Union[str, Path], overrides: Mapping[str, Any] | None = Non
 
 
 def suite_arguments(content: object, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The arguments for ``Suite``, and ``preset`` where ``content`` names one; ``overrides`` take the place of its own.
+    """Return the arguments for ``Suite``, and ``preset`` if ``content`` names one; ``overrides`` win.
 
-    ``${NAME}`` is read from the environment only for models that are used. ``InvalidOptionError`` names an unknown key,
-    or a value that is not accepted.
+    Reads ``${NAME}`` from the environment only for models that are used. ``InvalidOptionError`` names an unknown key or
+    an invalid value.
     """
     return _arguments(_checked(content, "the suite"), overrides or {}, Path())
 
@@ -192,19 +192,19 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(file: Path) -> Any:
-    """The content of a suite's file; ``InvalidDataError`` if it cannot be read, is not YAML or repeats a key."""
+    """Parse a suite's file; ``InvalidDataError`` if it cannot be read, is not YAML or repeats a key."""
     try:
         return yaml.load(file.read_bytes().decode("utf-8"), _Loader)
     except OSError as error:
         raise InvalidDataError(f"the suite {str(file)!r} cannot be read: {error}") from None
-    # beside its own errors, PyYAML lets out those of what it calls, for 2024-13-45, !!bool x and the like
+    # PyYAML also passes on errors of the functions it calls, for 2024-13-45, !!bool x and the like
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
         raise InvalidDataError(f"the suite {file.name!r} is not YAML: {' '.join(str(error).split())}") from None
 
 
 def _checked(content: object, name: str) -> SuiteSettings:
     if not isinstance(content, Mapping) or not all(isinstance(key, str) for key in content):
-        raise InvalidDataError(f"{name} must be a mapping with preset or metrics, such as `ragmetrics init` writes")
+        raise InvalidDataError(f"{name} must be a mapping with preset or metrics, like the file of `ragmetrics init`")
     try:
         return SuiteSettings(**content)
     except ValidationError as error:
@@ -212,9 +212,9 @@ def _checked(content: object, name: str) -> SuiteSettings:
 
 
 def _refusal(name: str, error: ValidationError) -> InvalidOptionError:
-    """The first fault that a person can act on: an unknown key before the alternatives that do not fit."""
+    """Return the most useful error: an unknown key, if there is one, else the first."""
     cause = error.errors()[0].get("ctx", {}).get("error")
-    if isinstance(cause, InvalidOptionError):  # a check over several options names the one that is wrong
+    if isinstance(cause, InvalidOptionError):  # a check over several options names the wrong one
         return InvalidOptionError(f"{name}: {cause}", param=cause.param)
     first = min(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
     place = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).islower()]
@@ -231,7 +231,7 @@ def _one_or_all(models: list[Any]) -> Any:
 
 
 def _judge(settings: JudgeSettings, shared: Mapping[str, Any], folder: Path) -> str | Judge:
-    """The judge; ``shared`` are the options of all language-model judges, which its own beat."""
+    """Return the judge; its own options override ``shared``, those of all language-model judges."""
     own = _given(settings, "judge")
     if not own:
         return settings.model
@@ -251,7 +251,7 @@ def _embedding(settings: EmbeddingSettings) -> str | Embedding:
 
 
 def _given(settings: JudgeSettings | EmbeddingSettings, kind: str) -> dict[str, Any]:
-    """The model's own options, with keys and other ``${NAME}`` from the environment."""
+    """Return the model's own options, with ``${NAME}`` replaced from the environment."""
     given = settings.model_dump(exclude_unset=True, exclude={"model"})
     if given and ":/" not in settings.model:
         option = next(iter(given))
@@ -261,7 +261,7 @@ def _given(settings: JudgeSettings | EmbeddingSettings, kind: str) -> dict[str, 
 
 
 def _filled(value: Any, option: str) -> Any:
-    """``value`` with each ``${NAME}`` from the environment; ``InvalidOptionError`` names a variable that is not set."""
+    """Replace each ``${NAME}`` in ``value`` from the environment; ``InvalidOptionError`` names a missing variable."""
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
     if not isinstance(value, str):
@@ -270,7 +270,7 @@ def _filled(value: Any, option: str) -> Any:
     def variable(match: re.Match[str]) -> str:
         found = os.environ.get(match["name"])
         if not found:
-            message = f"{option} is to come from the environment's {match['name']}, which is not set; export it first"
+            message = f"{option} needs the environment variable {match['name']}, which is not set; export it first"
             raise InvalidOptionError(message, param=option)
         return found
 
@@ -278,10 +278,10 @@ def _filled(value: Any, option: str) -> Any:
 
 
 def suite_schema() -> dict[str, Any]:
-    """The JSON Schema of a suite's file, with which editors complete and check its keys.
+    """Return the JSON Schema of a suite's file, for completion and checks in editors.
 
-    It is that of the pydantic model, with the short forms that the model reads before it checks: a judge or an
-    embedding model may be one name, and ``retry`` has names for YAML beside those for Python.
+    It extends the schema of the pydantic model with the short forms: a judge or an embedding model may be one name, and
+    ``retry`` accepts names for YAML and for Python.
     """
     schema: dict[str, Any] = SuiteSettings.model_json_schema()
     keys = schema["properties"]
@@ -306,5 +306,5 @@ def suite_schema() -> dict[str, Any]:
 
 
 def suite_schema_text() -> str:
-    """The schema as a file."""
+    """Return the schema as the text of a file."""
     return json.dumps(suite_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -76,7 +76,7 @@ def test_a_composite_fails_with_the_claims_of_its_components() -> None:
 def test_rows_of_a_report_are_not_scored_again() -> None:
     report = rm.Suite(["faithfulness"], name_prefix="v2_", judge=rm.LexicalJudge()).evaluate([TOWER])
     rm.assert_score("v2_faithfulness > 0.4", report.rows[0])
-    with pytest.raises(InvalidOptionError, match="scored already"):
+    with pytest.raises(InvalidOptionError, match="already scored"):
         rm.assert_score("v2_faithfulness > 0.4", report.rows[0], judge="lexical")
     with pytest.raises(InvalidOptionError, match="coherence was not scored in this row; there are v2_faithfulness"):
         rm.assert_score("coherence > 0.4", report.rows[0])

@@ -22,9 +22,9 @@ MIGRATING = Path(__file__).parents[1] / "docs" / "metrics" / "migrating.md"
 
 @pytest.mark.parametrize("name", ["hallucination", "Groundedness", "HallucinationMetric", "relevance", "f1"])
 def test_words_that_mean_several_metrics_are_refused_with_the_candidates(name: str) -> None:
-    with pytest.raises(InvalidOptionError, match="is ambiguous; say which one: ") as caught:
+    with pytest.raises(InvalidOptionError, match="is ambiguous; use one of these: ") as caught:
         metric_of(name)
-    for candidate in str(caught.value).partition("which one: ")[2].split(", "):
+    for candidate in str(caught.value).partition("use one of these: ")[2].split(", "):
         assert metric_of(candidate).key == candidate
 
 

@@ -1,4 +1,4 @@
-"""How far a metric can be trusted: its scores against people's labels."""
+"""Compares a metric's scores with people's labels, to show how far you can trust it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``calibrate``: from a metric's scores and people's labels to a ``Calibration``."""
+"""``calibrate``: compares a metric's scores with people's labels."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Values = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class _LabelledRows:
-    """Scores and labels of the rows that have both; ``known`` says which of all rows these are.
+    """Scores and labels of the rows that have both; ``known`` marks these among all rows.
 
-    ``groups`` names the group of each, ``None`` where nothing says which rows belong together.
-    Where lower is ``better``, ``values`` are 1 − score, so that bad rows lie below a threshold.
+    ``groups``: the group of each row, ``None`` if rows are not grouped. If lower is better, ``values`` are 1 − score,
+    so that bad rows are below a threshold.
     """
 
     key: str
@@ -42,7 +42,7 @@ class _LabelledRows:
     lower_is_better: bool = False
 
     def turned(self, values: Any) -> Any:
-        """Scores so that more is better, or such values as scores again."""
+        """Flip scores so that higher is better, or flip them back."""
         return 1.0 - values if self.lower_is_better else values
 
 
@@ -54,7 +54,7 @@ def _labelled_rows(
     groups: Groups | None,
     words: Mapping[str, float | None] | None,
 ) -> _LabelledRows:
-    """``InvalidDataError`` when there is no such row."""
+    """Collect scores and labels; raise ``InvalidDataError`` if no row has both."""
     import pandas as pd
 
     given = labels_of(labels, results, key, column, words)
@@ -86,20 +86,20 @@ def calibrate(
     groups: Groups | None = None,
     words: Mapping[str, float | None] | None = None,
 ) -> Calibration:
-    """How well the metric ``key`` of ``report`` agrees with people, and the threshold that agrees best.
+    """Measure how well the metric ``key`` of ``report`` agrees with people, and find the threshold that agrees best.
 
-    ``report``: an evaluation, or several of the same rows by different judges: those after the first stand beside it,
-    each with its agreement and, where it is known, its cost, so that one can be chosen. So do the judges of a panel.
+    ``report``: an evaluation, or several of the same rows by different judges. The result compares the others with the
+    first, each with its agreement and, if known, its cost, so that you can choose a judge. The judges of a panel are
+    compared too.
 
     ``labels``: a mapping from id to label, one label per row, the name of a column of the data, a file or frame with
-    ``id`` and ``column``, or traces with people's feedback. True, 1 and words like "supported" are good, 0.5 and
-    "partially supported" are not; ``words`` says what others mean (``{"Kind of": 0.5, "Skip": None}``), and a warning
-    names those that nobody has explained. Where labels are grades, those from ``good_from`` on are good. ``default``:
-    the threshold in use (the suite's, else 0.5); it is kept unless cross-validation finds one that beats it beyond
-    noise. ``groups``: a column, or one name per row, that rows which belong together share, such as answers to one
-    question (default: the groups that the report was evaluated with, else the conversations of traces). Where lower is
-    better, rows above the threshold are the bad ones. ``InvalidDataError`` when no scored row is labelled,
-    ``InvalidOptionError`` for an unknown key or column.
+    ``id`` and ``column``, or traces with people's feedback. True, 1 and words like "supported" are good; 0.5 and
+    "partially supported" are not. ``words`` defines other words (``{"Kind of": 0.5, "Skip": None}``), and a warning
+    names those without a definition. If labels are grades, those of ``good_from`` or higher are good. ``default``: the
+    threshold in use (the suite's, else 0.5). It is kept unless cross-validation finds a significantly better one.
+    ``groups``: a column, or one name per row, shared by rows that belong together, such as answers to one question
+    (default: the groups of the report, else the conversations of traces). If lower is better, rows above the threshold
+    are bad. ``InvalidDataError`` if no scored row is labelled, ``InvalidOptionError`` for an unknown key or column.
     """
     for name, value in (("default", default), ("good_from", good_from)):
         if value is not None and not (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max):
@@ -111,7 +111,7 @@ def calibrate(
     results = results_of(first)
     chosen = named_key(results, key)
     if key is not None and results.better(chosen) is None:
-        message = f"key: neither a high nor a low value of {key} is better, so that labels cannot agree with it"
+        message = f"key: neither a high nor a low value of {key} is better, so labels cannot agree with it"
         raise InvalidOptionError(message, param="key")
     rows = _labelled_rows(results, chosen, labels, column, groups, words)
     usual = _default(results, rows.key, default)
@@ -155,14 +155,14 @@ def _default(results: Results, key: str, default: float | None) -> float:
 
 
 def _good(grades: Any, good_from: float | None) -> Any:
-    """Which rows are good, half of it not being so; ``None`` for grades without ``good_from``."""
+    """Return which rows are good (0.5 is not); ``None`` for grades without ``good_from``."""
     if good_from is not None:
         return grades >= good_from
     return grades > 0.5 if np.isin(grades, (0.0, 0.5, 1.0)).all() else None
 
 
 def _other_judge(other: Source, results: Results, default: float, rows: _LabelledRows, good: Any) -> OtherVerdicts:
-    """Another evaluation of the same rows, matched by id, at its own threshold."""
+    """Compare another evaluation of the same rows, matched by id, at its own threshold."""
     found = results_of(other)
     if rows.key not in found.keys:
         raise InvalidDataError(f"{found.name} has no metric {rows.key}; there are {', '.join(found.keys) or 'none'}")
@@ -177,7 +177,7 @@ def _other_judge(other: Source, results: Results, default: float, rows: _Labelle
 def _verdicts(
     name: str, given: Sequence[float | None], cost: float | None, cut: float, rows: _LabelledRows, good: Any
 ) -> OtherVerdicts:
-    """Scores of another judge, one per row of the evaluation, against the labels; bad beyond ``cut``."""
+    """Compare the scores of another judge, one per row, with the labels; ``cut`` is its threshold."""
     both = np.array([value is not None for value in given]) & rows.known
     scores = rows.turned(np.array([value for value, here in zip(given, both, strict=True) if here], dtype=float))
     bad = ~good[both[rows.known]]
@@ -187,13 +187,13 @@ def _verdicts(
 
 
 def _judge_of(results: Results) -> str:
-    """The names of the judges; empty if they are not known."""
+    """Return the names of the judges; empty if unknown."""
     names = results.description.get("judge") or ()
     return ", ".join([names] if isinstance(names, str) else map(str, names))
 
 
 def _cost_of(source: Any, results: Results) -> float | None:
-    """Dollars for a thousand rows, from a report's usage or a run's; ``None`` if the prices are not known."""
+    """Return dollars per thousand rows, from a report's usage or a run's; ``None`` without prices."""
     cost = source.usage.get("cost") if isinstance(source, Report) else None
     if cost is None and results.run_id is not None:
         from mlflow import artifacts
@@ -205,7 +205,7 @@ def _cost_of(source: Any, results: Results) -> float | None:
 
 
 def _panel_scores(source: Any, key: str) -> dict[str, list[float | None]]:
-    """The scores of each judge of a panel, row by row; empty if one judge scored, or only tables are left."""
+    """Return each panel judge's scores by row; empty for a single judge, or if only tables exist."""
     if not isinstance(source, Report):
         return {}
     given = [row.scores[key].model_scores if key in row.scores else {} for row in source.rows]
@@ -214,7 +214,7 @@ def _panel_scores(source: Any, key: str) -> dict[str, list[float | None]]:
 
 
 def _reliability_bins(values: Values, good: Values, bins: int = 10) -> tuple[Bin, ...]:
-    """At most ``bins`` bins of equal width over the range of the scores (0 to 1 if they lie in it), none empty."""
+    """Return at most ``bins`` non-empty bins of equal width over the range of scores (at least 0 to 1)."""
     low, high = min(0.0, float(values.min())), max(1.0, float(values.max()))
     place = np.minimum(((values - low) / (high - low) * bins).astype(int), bins - 1)
     return tuple(

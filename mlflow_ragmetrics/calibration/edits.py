@@ -1,6 +1,6 @@
-"""Edits of claims, English and Russian, by what they change in the meaning.
+"""Edits of English and Russian claims, by the change of meaning.
 
-An edit takes a claim and a seed, which picks one of several places, and gives the edited claim, or ``None`` where it
+An edit takes a claim and a seed, which chooses one of several places. It returns the edited claim, or ``None`` if it
 does not apply. The text around the edit stays as it is.
 """
 
@@ -51,7 +51,7 @@ _LABEL = re.compile(
 
 
 def negate(claim: str, seed: int) -> str | None:
-    """ "is" to "is not", or "did not" in front of a past tense with one form."""
+    """Replace "is" by "is not", and similar auxiliaries by their negation."""
     pattern = r"\b(is|are|was|were|can|could|will|would|should|has been|have been|had been|may|must)\b(?! not|n't)"
     for match in re.finditer(pattern, claim):
         if re.match(r"\s*(?:[^\w\s]|$)", claim[match.end() :]):
@@ -63,7 +63,7 @@ def negate(claim: str, seed: int) -> str | None:
 
 
 def do_not(claim: str, seed: int) -> str | None:
-    """ "founded" to "did not found", "includes" to "does not include", where the verb follows a name or pronoun."""
+    """Replace "founded" by "did not found", "includes" by "does not include", after a name or pronoun."""
     subject = r"(?P<subject>\b(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[A-Z]\w+) )"
     past = re.search(
         subject + r"(?P<verb>(?:start|work|play|join|open|serv|receiv|own|form|found|mov|appear)ed)\b", claim
@@ -80,7 +80,7 @@ def do_not(claim: str, seed: int) -> str | None:
 
 
 def affirm(claim: str, seed: int) -> str | None:
-    """A negation taken out."""
+    """Remove a negation."""
     if re.search(r"\bnot (?:only|just|necessarily)\b", claim):
         return None
     edited = re.sub(
@@ -91,7 +91,7 @@ def affirm(claim: str, seed: int) -> str | None:
 
 
 def number(claim: str, seed: int) -> str | None:
-    """Another number: half as much again."""
+    """Replace a number by about one and a half times its value."""
     match = _one_of(_counts(claim), seed)
     if match is None:
         return None
@@ -106,12 +106,12 @@ def _one_of(matches: Sequence[re.Match[str]], seed: int) -> re.Match[str] | None
 
 
 def _with(claim: str, match: re.Match[str], text: str) -> str:
-    """The claim with ``text`` in place of the match."""
+    """Return the claim with ``text`` instead of the match."""
     return claim[: match.start()] + text + claim[match.end() :]
 
 
 def _counts(claim: str) -> list[re.Match[str]]:
-    """Numbers that are no years and do not only name a passage or a step."""
+    """Return numbers that are neither years nor labels of passages or steps."""
     return [
         match
         for match in _COUNT.finditer(claim)
@@ -120,38 +120,38 @@ def _counts(claim: str) -> list[re.Match[str]]:
 
 
 def _next_of(words: Sequence[str], pattern: str, claim: str, step: int) -> str | None:
-    """The first of ``words`` that ``pattern`` finds (``{}`` is any of them) becomes the word ``step`` further."""
+    """Replace the first of ``words`` that ``pattern`` finds (``{}`` is any of them) by the one ``step`` further on."""
     match = re.search(pattern.format("|".join(words)), claim)
     return match and _with(claim, match, words[(words.index(match.group()) + step) % len(words)])
 
 
 def number_word(claim: str, seed: int) -> str | None:
-    """Another number word."""
+    """Replace a number word."""
     edited = _next_of(WORDS[2:], r"\b(?:{})\b", claim, 5)
     return edited or _next_of(_RUSSIAN_NUMBERS, r"\b(?:{})\b", claim, 3)
 
 
 def year(claim: str, seed: int) -> str | None:
-    """Another year, 2 to 8 later."""
+    """Replace a year by one 2 to 8 years later."""
     found = list(re.finditer(r"(?<![\w.,-])(?:1[5-9]\d\d|20[0-2]\d)(?![\w-]|[.,]\d)", claim))
     match = _one_of(found, seed)
     return match and _with(claim, match, str(int(match.group()) + 2 + seed % 7))
 
 
 def month(claim: str, seed: int) -> str | None:
-    """Another month, beside a day or a year."""
+    """Replace a month next to a day or a year."""
     edited = _next_of(MONTHS, r"\b(?:{})\b(?= \d|,? \d| of)", claim, 1 + seed % 11)
     return edited or _next_of(_RUSSIAN_MONTHS, r"(?<=\d )(?:{})\b", claim, 1 + seed % 11)
 
 
 def unit(claim: str, seed: int) -> str | None:
-    """Another unit after a number."""
+    """Replace a unit after a number."""
     match = re.search(rf"(?<=\d )(?:{'|'.join(_UNITS)})\b", claim)
     return match and _with(claim, match, _UNITS[match.group()])
 
 
 def name(claim: str, seed: int) -> str | None:
-    """Another name, inside the sentence."""
+    """Replace a name inside the sentence."""
     for pattern, names in (
         (r"(?<=[a-z,] )[A-Z][a-z]{3,}\b(?! \d)", _NAMES),
         (r"(?<=[а-яё,] )[А-ЯЁ][а-яё]{3,}\b", _RUSSIAN_NAMES),
@@ -163,7 +163,7 @@ def name(claim: str, seed: int) -> str | None:
 
 
 def shorten(claim: str, seed: int) -> str | None:
-    """ "is not" to "isn't", "do not" to "don't", "it is" to "it's"."""
+    """Replace "is not" by "isn't", "do not" by "don't", "it is" by "it's"."""
     return replaced(claim, {
         r"\b(is|are|was|were|do|does|did|could|should|would|has|have) not\b": r"\1n't", r"\bcannot\b": "can't",
         r"\b(it|that|he|she|It|That|He|She) is\b": r"\1's", r"\b(they|you|They|You) are\b": r"\1're",
@@ -172,7 +172,7 @@ def shorten(claim: str, seed: int) -> str | None:
 
 
 def lengthen(claim: str, seed: int) -> str | None:
-    """The reverse: "isn't" to "is not", "it's" to "it is"."""
+    """Replace "isn't" by "is not", "it's" by "it is"."""
     return replaced(claim, {
         r"\b(is|are|was|were|do|does|did|could|should|would|has|have)n['’]t\b": r"\1 not", r"\bcan['’]t\b": "cannot",
         r"\b(it|that|It|That)['’]s\b": r"\1 is", r"\b(they|you|They|You)['’]re\b": r"\1 are",
@@ -180,7 +180,7 @@ def lengthen(claim: str, seed: int) -> str | None:
 
 
 def replaced(claim: str, replacements: Mapping[str, Union[str, Callable[[re.Match[str]], str]]]) -> str | None:
-    """The first of the ``replacements``, patterns with what takes their place, that changes the claim."""
+    """Apply the first of the ``replacements`` (pattern to text) that changes the claim."""
     for pattern, replacement in replacements.items():
         edited = re.sub(pattern, replacement, claim)
         if edited != claim:
@@ -198,13 +198,13 @@ _RUSSIAN_VERBS = (
 
 
 def negate_russian(claim: str, seed: int) -> str | None:
-    """ "является" to "не является"; "есть" to "нет"."""
+    """Replace "является" by "не является"."""
     edited = re.sub(rf"(?<!не )(?<!Не )\b(?=(?:{_RUSSIAN_VERBS})\b)", "не ", claim, count=1)
     return edited if edited != claim else None
 
 
 def affirm_russian(claim: str, seed: int) -> str | None:
-    """ "не" taken out."""
+    """Remove "не"."""
     edited = re.sub(r"\bне (?!только\b|менее\b|более\b)(?=\w)", "", claim, count=1)
     return edited if edited != claim else None
 
@@ -219,10 +219,10 @@ _THING = r"(?<=[^\W\d_] )(?:[A-Z][a-z]{3,}|[А-ЯЁ][а-яё]{3,}|\d{2,})\b(?![.
 
 
 def swap(claim: str, seed: int) -> str | None:
-    """Two names, or two numbers, in each other's place; else "before" to "after", "more than" to "less than"."""
+    """Exchange two names or two numbers; else replace "before" by "after", "more than" by "less than"."""
     for first, second in pairwise(re.finditer(_THING, claim)):
         between = claim[first.end() : second.start()]
-        is_apart = re.search(r"(?<!\w)[a-zа-яё]+(?!\w)", between) is not None  # else they are one name, or one range
+        is_apart = re.search(r"(?<!\w)[a-zа-яё]+(?!\w)", between) is not None  # else they are one name or one range
         if first.group() != second.group() and first.group().isdigit() == second.group().isdigit() and is_apart:
             return f"{claim[: first.start()]}{second.group()}{between}{first.group()}{claim[second.end() :]}"
     match = re.search(rf"\b(?:{'|'.join(_OPPOSITES)})\b", claim)
@@ -230,7 +230,7 @@ def swap(claim: str, seed: int) -> str | None:
 
 
 def drop_condition(claim: str, seed: int) -> str | None:
-    """Without its "if …", "except …" or "only"; "may" to "will", "some" to "all"."""
+    """Remove "if …", "except …" or "only"; replace "may" by "will", "some" by "all"."""
     return replaced(claim, {
         r"^(?:If|When|Unless|Если|Когда) [^,.;]+, (?:то )?(\w)": lambda found: found[1].upper(),
         r",? (?:if|unless|except|only if|provided that|as long as) [^,.;]+": "",
@@ -242,7 +242,7 @@ def drop_condition(claim: str, seed: int) -> str | None:
 
 
 def keep(claim: str, seed: int) -> str | None:
-    """Nothing that matters: another form of a contraction, no full stop, or an exclamation mark."""
+    """Keep the meaning: change a contraction, drop the full stop or add an exclamation mark."""
     edited = shorten(claim, seed) or lengthen(claim, seed)
     return edited or (claim[:-1] if claim.endswith(".") and seed % 2 else f"{claim.rstrip('.')}!")
 
@@ -256,6 +256,6 @@ KINDS: Mapping[str, tuple[Edit, ...]] = {
     "order": (swap,),
     "condition": (drop_condition,),
 }
-"""What each kind tries, in order; the sentence of another row (``foreign``) needs more than the claim."""
+"""The edits of each kind, in the order in which they are tried; ``foreign`` needs other rows and is not here."""
 
 CONTROL: tuple[Edit, ...] = (keep,)

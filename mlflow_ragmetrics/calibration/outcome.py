@@ -1,4 +1,4 @@
-"""``Calibration``: how well a metric agrees with people, and which threshold to use."""
+"""``Calibration``: a metric's agreement with people, and the threshold to use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
 
 @dataclass(frozen=True)
 class Bin:
-    """Rows of neighbouring scores: their mean score, the share that is good, and how many they are."""
+    """Rows with similar scores: their mean score, the share that is good, and their number."""
 
     score: float
     good: float
@@ -30,7 +30,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class OtherVerdicts:
-    """Verdicts of another judge or method on the same rows; ``cost``: of a thousand rows, in dollars, where known."""
+    """Verdicts of another judge or method on the same rows; ``cost``: dollars per thousand rows, if known."""
 
     name: str
     agreement: Agreement
@@ -40,16 +40,16 @@ class OtherVerdicts:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The metric ``key`` against labels. Precision, recall and F1 are those of finding bad ("unsupported") rows.
+    """The metric ``key`` compared with labels. Precision, recall and F1 are for finding bad ("unsupported") rows.
 
-    ``rows`` are scored and labelled; ``unlabelled`` and ``unscored`` ones are left out. ``default`` is the threshold in
-    use. ``pearson``, ``spearman`` and ``auroc`` compare the scores themselves with the labels, ``bins`` are the
-    reliability plot's, ``beside`` the verdicts of others on the same rows.
+    ``rows`` counts rows with score and label; ``unlabelled`` and ``unscored`` ones are left out. ``default``: the
+    threshold in use. ``pearson``, ``spearman`` and ``auroc`` compare scores and labels directly. ``bins``: for the
+    reliability plot. ``beside``: other judges' verdicts on the same rows.
 
-    ``at_default`` is the agreement at the threshold in use, ``at_chosen`` at the best one on the same rows, which
-    flatters it: ``gain`` is what it gains on rows that it was not chosen on. What needs labels of two kinds is ``None``
-    for grades, ``gain`` also with fewer than ten rows of a kind. ``judge`` and ``cost`` (dollars per thousand rows) are
-    there where they are known. All intervals are those over groups where rows have them.
+    ``at_default``: the agreement at the threshold in use. ``at_chosen``: at the best threshold for these rows, which is
+    optimistic; ``gain`` estimates the improvement on other rows. Figures that need good and bad labels are ``None`` for
+    grades; ``gain`` is also ``None`` with fewer than ten rows of either. ``judge`` and ``cost`` (dollars per thousand
+    rows) are set if known. If rows have groups, all intervals are over groups.
     """
 
     key: str
@@ -70,12 +70,12 @@ class Calibration:
 
     @property
     def beats_default(self) -> bool:
-        """Whether cross-validation found a threshold better than the default beyond noise."""
+        """Whether cross-validation found a significantly better threshold than the default."""
         return self.gain is not None and self.gain.beats_default
 
     @property
     def threshold(self) -> float:
-        """The threshold to use: the best one where it beats the default, else the default."""
+        """The threshold to use: the best one if it beats the default, else the default."""
         return self.gain.chosen if self.gain is not None and self.beats_default else self.default
 
     @property
@@ -85,7 +85,7 @@ class Calibration:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What is logged as run metrics: ``calibration/<key>/kappa``, ``/auroc``, ``/threshold``, …."""
+        """The run metrics to log: ``calibration/<key>/kappa``, ``/auroc``, ``/threshold``, …."""
         figures: dict[str, float | None] = {"n_labelled": self.rows, "threshold": self.threshold}
         estimates: dict[str, Estimate | None] = {name: getattr(self, name) for name in ("auroc", "pearson", "spearman")}
         if self.agreement is not None:
@@ -100,7 +100,7 @@ class Calibration:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per set of verdicts (the metric at each threshold, then others'): counts and figures."""
+        """One row per set of verdicts (the metric at each threshold, then the others): counts and figures."""
         import pandas as pd
 
         judge = f" by {self.judge}" if self.judge and any(other.cost is not None for other in self.beside) else ""
@@ -116,14 +116,14 @@ class Calibration:
         gain, default = self.gain, f"Threshold: {self.default:g} is kept"
         if gain is None:
             if self.at_default is None:
-                return "Labels are grades: no threshold is chosen; say which grades are good with good_from."
-            return f"{default}; fewer than ten rows, or groups, of a kind are labelled, too few to choose another."
+                return "Labels are grades: no threshold is chosen; set good_from to say which grades are good."
+            return f"{default}; another needs ten good and ten bad rows, or groups, with labels."
         interval = f"gain {gain.gain:+.3f}, 95 % interval {gain.low:+.3f} to {gain.high:+.3f}"
         if gain.beats_default:
             held_out = f"balanced accuracy {gain.held_out:.3f} instead of {gain.default:.3f}"
-            why = f"{held_out} on rows that it was not chosen on ({interval})"
+            why = f"{held_out} on held-out rows ({interval})"
             return f"Threshold: {gain.chosen:g} beats {self.default:g}: {why}."
-        return f"{default}; the best, {gain.chosen:g}, does not beat it beyond noise ({interval})."
+        return f"{default}; the best, {gain.chosen:g}, is not significantly better ({interval})."
 
     def _blocks(self) -> list[Block]:
         """Counts, the table of the agreement, correlations, the confusion, and the decision on the threshold."""
@@ -134,7 +134,7 @@ class Calibration:
         blocks: list[Block] = [Heading(heading)]
         if self.at_default is not None:
             bad = self.at_default.found + self.at_default.missed
-            said = f"{bad} bad. Precision, recall and F1 are those of finding bad rows."
+            said = f"{bad} bad. Precision, recall and F1 are for finding bad rows."
             blocks = [Heading(f"{heading}; {said}"), self._figures_table()]
         estimates = {"AUROC": self.auroc, "Spearman": self.spearman, "Pearson": self.pearson}
         blocks += [Line(f"{name}: {_with_interval(each)}") for name, each in estimates.items() if each is not None]
@@ -160,15 +160,15 @@ class Calibration:
         return cell(self._blocks())
 
     def to_text(self, width: int | None = None) -> str:
-        """A table of the agreement, then correlations and the decision on the threshold.
+        """The agreement as a table, then correlations and the decision on the threshold.
 
-        Where the table is wider than ``width`` columns, it goes without the figures that the others imply.
+        If the table is wider than ``width`` columns, it omits figures that follow from the others.
         """
         return to_text(self._blocks(), width)
 
     @property
     def confusion(self) -> dict[str, dict[str, int]]:
-        """How many rows people call good and bad, by what the metric says at ``threshold``; empty for grades."""
+        """Counts of rows by people's verdict and by the metric's at ``threshold``; empty for grades."""
         found = self.agreement
         if found is None:
             return {}
@@ -199,16 +199,16 @@ class Calibration:
             self.threshold, color="#b3261e", linestyle="--", linewidth=1, label=f"threshold {self.threshold:g}"
         )
         axes.set_xlabel(self.key, fontsize=9)
-        axes.set_ylabel("share that people call good", fontsize=9)
+        axes.set_ylabel("share labelled good", fontsize=9)
         axes.set_ylim(-0.03, 1.03)
         axes.legend(fontsize=8)
         axes.set_title(f"{self.key}: {self.rows} labelled rows", fontsize=10)
         return figure
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write figures, table and reliability plot into a run of its own, or the run ``run_id``; returns its id.
+        """Write figures, table and reliability plot to a new run, or to the run ``run_id``; return its id.
 
-        The artifacts are ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``, the metrics
+        The artifacts are ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``; the metrics are
         ``calibration/<key>/…``.
         """
         from mlflow_ragmetrics.tracking.log_report import log_findings, safe_name
@@ -235,7 +235,7 @@ def _with_interval(estimate: Estimate | None) -> str:
 
 
 def _cell(value: str | float | None) -> str:
-    if value is None or value != value:  # unknown, which pandas turns into NaN
+    if value is None or value != value:  # pandas stores unknown values as NaN
         return "–"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 

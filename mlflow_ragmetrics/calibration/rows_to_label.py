@@ -1,4 +1,4 @@
-"""``rows_to_label``: the rows to have labelled by people."""
+"""``rows_to_label``: chooses rows for people to label."""
 
 from __future__ import annotations
 
@@ -20,30 +20,29 @@ _SHOWN = ("id", "trace_id", "question", "answer", "contexts", "reference")
 def rows_to_label(
     report: Source, *, key: str | None = None, budget: int = 60, labels: Labels | None = None, seed: int = 0
 ) -> pd.DataFrame:
-    """``budget`` rows of ``report`` to have labelled: what people need to see, and an empty column ``label``.
+    """Choose ``budget`` rows of ``report`` for people to label, with the fields they need and an empty ``label``.
 
-    The rows are drawn over the whole range of the scores of ``key``: sorted by score, at equal steps from a random
-    start. All rows are equally likely, so ``Report.true_score`` stays unbiased. Rows that have one of ``labels``
-    already are left out. The score itself is left out too, as it would sway those who label. The same ``seed`` gives
-    the same rows. ``InvalidOptionError`` for an unknown key or a budget below 1, ``InvalidDataError`` if no row is
-    left.
+    The rows cover the whole range of the scores of ``key``: sorted by score, at equal steps from a random start. All
+    rows are equally likely, so ``Report.true_score`` stays unbiased. Rows with one of ``labels`` are left out, and so
+    is the score, because it would influence people. The same ``seed`` gives the same rows. ``InvalidOptionError`` for
+    an unknown key or a budget below 1, ``InvalidDataError`` if no row is left.
     """
     import pandas as pd
 
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise InvalidOptionError(f"budget={shown(budget)} must be a whole number from 1", param="budget")
+        raise InvalidOptionError(f"budget={shown(budget)} must be a whole number, at least 1", param="budget")
     results = results_of(report)
     key = named_key(results, key)
     table = results.table
     if "id" not in table.columns:
-        raise InvalidDataError(f"{results.name} has no ids, by which labels could be read back")
+        raise InvalidDataError(f"{results.name} has no ids, which are needed to read labels back")
     scores = pd.to_numeric(table[key], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     is_open = ~np.isnan(scores)
     if labels is not None:
         is_open &= np.array([label is None for label in labels_of(labels, results, key)])
     left = np.flatnonzero(is_open)
     if not left.size:
-        raise InvalidDataError(f"no row that has a score of {key} is without a label")
+        raise InvalidDataError(f"no row with a score of {key} is without a label")
     ordered = left[np.lexsort((table["id"].astype(str).to_numpy()[left], scores[left]))]
     number = min(budget, left.size)
     drawn = (np.arange(number) + np.random.default_rng(seed).random()) * left.size / number
@@ -52,7 +51,7 @@ def rows_to_label(
 
 
 def named_key(results: Results, key: object) -> str:
-    """The metric ``key``, by default the only one; ``InvalidOptionError`` if there is no such metric."""
+    """Return ``key``, or the only metric; ``InvalidOptionError`` if there is no such metric."""
     if key is None and len(results.keys) == 1:
         return results.keys[0]
     if isinstance(key, str) and key in results.keys:

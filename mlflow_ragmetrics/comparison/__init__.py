@@ -1,4 +1,4 @@
-"""Is one version better than another: two evaluations of the same rows, paired."""
+"""Compares two evaluations of the same rows, pair by pair."""
 
 from __future__ import annotations
 

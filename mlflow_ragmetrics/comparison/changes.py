@@ -1,4 +1,4 @@
-"""The rows that changed most, with the claims, chunks and documents whose verdicts changed."""
+"""The most changed rows, with the claims, chunks and documents whose verdicts changed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _GOOD = ("SUPPORTED", "RELATED", "FOUND")
 
 @dataclass(frozen=True)
 class ChangedItem:
-    """A claim, chunk or document, the metrics that judge it, and its verdicts; ``None`` on the side that lacks it.
+    """A claim, chunk or document with its metrics and both verdicts; ``None`` on the side that lacks it.
 
-    ``against``: the text that it was held against, where no metric holds it against the passages.
+    ``against``: the text it was checked against; ``None`` if a metric checks it against the passages.
     """
 
     metric: str
@@ -32,7 +32,7 @@ class ChangedItem:
 
     @property
     def verdicts(self) -> str:
-        """Both verdicts as people read them, before and after."""
+        """Both verdicts in words: before → after."""
         return " → ".join((self._named(self.verdict_a, "A"), self._named(self.verdict_b, "B")))
 
     def _named(self, verdict: str | None, side: str) -> str:
@@ -41,10 +41,10 @@ class ChangedItem:
 
 @dataclass(frozen=True)
 class ChangedRow:
-    """One row of both evaluations; ``change``: the mean over the metrics of how far its score moved, B minus A.
+    """One row of both evaluations; ``change``: its mean score change (B minus A) over the metrics.
 
-    A fall of what is better the lower counts as a rise, and what is neither counts as nothing. ``causes``: which part
-    failed in A and in B, where both sides say it.
+    The sign is reversed for metrics where lower is better; metrics without a better direction count as 0. ``causes``:
+    the diagnoses of A and of B, if both have one.
     """
 
     id: str
@@ -60,7 +60,7 @@ class ChangedRow:
 def changed_rows(
     a: Results, b: Results, pairing: Pairing, scores: Mapping[str, tuple[Values, Values]], count: int
 ) -> tuple[ChangedRow, ...]:
-    """The ``count`` rows whose scores moved farthest, summed over the metrics; rows that did not move are left out."""
+    """The ``count`` rows with the largest absolute score changes, summed over the metrics, without unchanged rows."""
     moved = np.nan_to_num(np.column_stack([y - x for x, y in scores.values()]), nan=0.0)
     distance = np.abs(moved).sum(axis=1)
     signs = np.array([{True: 1.0, False: -1.0, None: 0.0}[b.better(key)] for key in scores])
@@ -87,7 +87,7 @@ def changed_rows(
 
 
 ItemKey = tuple[str, str, str, Union[str, None]]
-"""Metric, kind, text, and what it was held against."""
+"""Metric, kind, text, and the text it was checked against."""
 Verdicts = dict[ItemKey, str | None]
 
 
@@ -104,7 +104,7 @@ def _items(results: Results, ids: set[str]) -> dict[str, Verdicts]:
 
 
 def _changed_items(a: Verdicts, b: Verdicts) -> tuple[ChangedItem, ...]:
-    """Items whose verdict changed first, then those of one side only; what was judged bad before what was good."""
+    """Items whose verdict changed, then items of one side only; within each, bad verdicts first."""
     metrics: dict[tuple[str, str, str | None, str | None], dict[str, str | None]] = {}
     for metric, kind, text, against in {**a, **b}:
         before, after = (side.get((metric, kind, text, against)) for side in (a, b))

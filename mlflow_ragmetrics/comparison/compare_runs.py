@@ -1,4 +1,4 @@
-"""``compare``: from two evaluations to a ``Comparison``."""
+"""``compare``: builds a ``Comparison`` from two evaluations."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def compare(
     preference: JudgeLike | Sequence[JudgeLike] | Suite | None = None,
     rubric: str | None = None,
 ) -> Comparison:
-    """Whether B is better than A: paired differences (B minus A) with intervals, tests and a verdict for each metric.
+    """Compare B with A: a paired difference (B minus A) with interval, test and verdict for each metric.
 
-    ``run_a`` and ``run_b``: reports, MLflow runs by id or name, or files of ``ragmetrics evaluate --output``.
-    ``tolerance``: the largest difference of a mean that does not matter (0.05 is a fifth of a grade on 1 to 5).
-    ``resamples`` of the bootstrap and of the permutation test are drawn from ``seed``. ``rows``: how many of the rows
-    that changed most to keep. ``groups``: a column of A's data, or a name for each of its rows, that rows which belong
-    together share; by default the groups that A was evaluated with, else the conversations of its traces. Scores that
-    were not measured (the rule for rows without context or claims gave them) are left out; ``Difference`` counts them.
-    ``preference``: a judge to ask which answer of each row is better, in both orders (``Preference``), two calls a row;
-    several, whose majority decides; or a suite, whose judges, cache and limits are used. ``rubric``: a text that says
-    what is better (default: correct, supported, complete, to the point).
-    ``InvalidOptionError`` when judge, prompts, suite, or the references that a metric reads differ, unless
-    ``allow_different``; ``InvalidDataError`` when the two have no row or no metric in common.
+    ``run_a`` and ``run_b``: reports, MLflow runs by id or name, or files written by ``ragmetrics evaluate --output``.
+    ``tolerance``: the largest difference of means that does not matter (0.05 is a fifth of a grade on a 1–5 scale).
+    ``resamples`` and ``seed`` control the bootstrap and the permutation test. ``rows``: number of most changed rows to
+    keep. ``groups``: a column of A's data, or one name per row; related rows share a name. Default: the groups that A
+    was evaluated with, else the conversations of its traces. Scores that were not measured (set by the rule for rows
+    without context or claims) are left out; ``Difference`` counts them.
+    ``preference``: a judge that chooses the better answer of each row, in both orders, with two calls per row
+    (``Preference``). Several judges decide by majority; a suite supplies its judges, cache and limits. ``rubric``: a
+    text that defines "better" (default: correct, supported, complete, to the point).
+    Raises ``InvalidOptionError`` if judge, prompts, suite or the references of a metric differ, unless
+    ``allow_different``; ``InvalidDataError`` if the runs have no row or no metric in common.
     """
     _check_options(tolerance, resamples, preference, rubric)
     suite = None if preference is None else preference_suite(preference, rubric)
@@ -105,11 +105,11 @@ def _questions(a: Results, pairing: Pairing) -> list[str | None]:
 
 def _check_options(tolerance: float, resamples: int, preference: object, rubric: object) -> None:
     if rubric is not None and preference is None:
-        raise InvalidOptionError("rubric= is for preference=, the judge that reads it", param="rubric")
+        raise InvalidOptionError("rubric= needs preference=, the judge that reads it", param="rubric")
     if not (isinstance(tolerance, (int, float)) and 0 <= tolerance <= sys.float_info.max):
-        raise InvalidOptionError(f"tolerance={shown(tolerance)} must be a number that is at least 0", param="tolerance")
+        raise InvalidOptionError(f"tolerance={shown(tolerance)} must be a number ≥ 0", param="tolerance")
     if resamples < 100:
-        raise InvalidOptionError(f"resamples={resamples!r} must be at least 100", param="resamples")
+        raise InvalidOptionError(f"resamples={resamples!r} must be 100 or more", param="resamples")
 
 
 def _passes(key: str, a: Results, b: Results, pairing: Pairing) -> Passes | None:

@@ -1,4 +1,4 @@
-"""The difference of one metric between two versions, and whether it is more than noise."""
+"""The difference between two versions on one metric, and whether it is more than noise."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _TIE = 1e-9
 
 @dataclass(frozen=True)
 class Passes:
-    """Of so many ``rows`` (or conversations) known on both sides, how many pass, and how many changed sides.
+    """Counts of ``rows`` (or conversations) measured on both sides: how many pass in A and B, and how many changed.
 
-    ``p_value`` is McNemar's, exact.
+    ``p_value``: McNemar's exact test.
     """
 
     rows: int
@@ -41,7 +41,7 @@ class Passes:
 
     @classmethod
     def of(cls, before: Values, after: Values) -> Passes:
-        """From who passes before and after."""
+        """Counts from two boolean arrays: passed in A, passed in B."""
         won, lost = int((after & ~before).sum()), int((before & ~after).sum())
         return cls(len(before), int(before.sum()), int(after.sum()), won, lost, mcnemar(lost, won))
 
@@ -52,19 +52,20 @@ class Passes:
 
 @dataclass(frozen=True)
 class Difference:
-    """One metric, B minus A over the ``rows`` that both sides measured; ``None`` where too few rows say nothing.
+    """B minus A for one metric over the ``rows`` that both sides measured; figures that need more rows are ``None``.
 
-    ``paired_mean_a`` and ``paired_mean_b`` are the means of these rows, not of the runs. Every other row is counted:
-    ``unscored_a``, ``unscored_b``, ``unscored_both``: pairs that only A, only B, or neither measured. ``only_a`` and
-    ``only_b``: rows that one run lacks. ``lost_b`` of ``unscored_b`` have no answer, no context or a failed judge in B.
-    ``low`` and ``high`` are the 95 % interval of ``difference``, ``p_value`` is that of ``paired_tests`` and ``p_holm``
-    the same adjusted for the number of metrics, but for one that is ``same_as`` another in every row. ``unseen``: how
-    far rows of another kind, which so small a sample can miss, may move the mean. ``needed``: rows with which a
-    difference of ``tolerance`` would be seen in four of five comparisons, where it cannot be told. Where rows are
-    grouped, ``groups`` is their number, ``design_effect`` how many times larger the variance is for it, and
-    ``few_groups`` marks fewer than ten effective ones, whose interval may cover less than it says; interval and test
-    are then those over groups. ``higher_is_better`` is ``False`` where lower is better: a negative difference is then
-    an improvement, and ``wins`` are the rows that fell; ``None``: neither is.
+    ``paired_mean_a``, ``paired_mean_b``: means of these rows, not of the whole runs. The other rows are counted:
+    ``unscored_a``, ``unscored_b`` and ``unscored_both`` are pairs not measured in A only, in B only, or in both;
+    ``only_a`` and ``only_b`` are rows without a partner. ``lost_b`` of ``unscored_b`` have no answer, no context or a
+    failed judge in B; ``lost_a`` likewise.
+    ``low``, ``high``: the 95 % interval of ``difference``. ``p_value``: see ``paired_tests``. ``p_holm``: adjusted for
+    the number of metrics; a metric that is ``same_as`` another in every row adds no test. ``unseen``: the largest shift
+    of the mean by a kind of row that the sample may have missed. ``needed``: rows that would show a difference of
+    ``tolerance`` in four of five comparisons, if the verdict is "cannot be told".
+    With groups, interval and test are over groups; ``groups`` is their number, ``design_effect`` the factor by which
+    they increase the variance, and ``few_groups`` marks fewer than ten effective groups, whose interval may be too
+    narrow. ``higher_is_better``: ``False`` if lower is better (a negative difference is an improvement, and ``wins``
+    are the rows that fell), ``None`` if the metric has no better direction.
     """
 
     key: str
@@ -99,17 +100,20 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
-        """What the paired rows say (``paired_verdict``), unless lost rows could say otherwise: a side that lost rows is
-        never better, and then nothing is unchanged."""
+        """``paired_verdict``, or "cannot be told" if lost rows could change it: a side that lost rows is never better,
+        and with lost rows no metric is unchanged."""
         found = self.paired_verdict
         unsure = {"improved": self.lost_b, "regressed": self.lost_a, "unchanged": self.lost_a + self.lost_b}
         return "cannot be told" if unsure.get(found) else found
 
     @property
     def paired_verdict(self) -> Verdict:
-        """Unchanged: the whole interval lies within the tolerance, though it may exclude 0. Improved or regressed, or
-        changed where neither side is better: Holm's p-value is below 5 %. Neither holds if ``unseen`` rows could change
-        it. Else it cannot be told, and never with fewer than six rows, or groups."""
+        """The verdict from the paired rows alone.
+
+        Unchanged: the whole interval is within the tolerance (it may exclude 0). Improved, regressed, or changed (for a
+        metric without a better direction): ``p_holm`` is below 5 %. Otherwise, with fewer than six rows or groups, or
+        if ``unseen`` rows could change the verdict: cannot be told.
+        """
         independent = self.rows if self.groups is None else self.groups
         if independent < _FEWEST or self.low is None or self.high is None or self.p_holm is None:
             return "cannot be told"
@@ -123,15 +127,15 @@ class Difference:
         return "cannot be told"
 
     def reaches(self, verdicts: Collection[str]) -> bool:
-        """Whether the verdict is one of ``verdicts``. With "regressed" among them also if the paired rows say it,
-        whatever A lost, and if B lost more than 5 % of the rows that A measured."""
+        """Whether the verdict is one of ``verdicts``. "regressed" also matches ``paired_verdict``, and a B that lost
+        more than 5 % of the rows that A measured."""
         lost = self.lost_b > _MOST_LOST * (self.rows + self.unscored_b)
         is_worse = "regressed" in verdicts and (lost or self.paired_verdict == "regressed")
         return is_worse or self.verdict in verdicts
 
     @property
     def accounted(self) -> str:
-        """Where each row of both runs is: ``55 paired, 5 unscored in B only (3 lost by B), 2 in A's run only``."""
+        """Counts of the rows of both runs: ``55 paired, 5 unscored in B only (3 lost by B), 2 in A's run only``."""
         counts = {
             "paired": self.rows,
             f"unscored in A only{f' ({self.lost_a} lost by A)' if self.lost_a else ''}": self.unscored_a,
@@ -161,15 +165,15 @@ class Difference:
         return f"{said}; {tolerance} cannot be ruled out with {rows}"
 
     def counted(self, unit: str = "rows") -> str:
-        """How many rows there are and in how many groups, with the mark: ``60 rows in 4 groups (few groups)``."""
+        """Number of rows and groups, with the mark: ``60 rows in 4 groups (few groups)``."""
         rows = counted(self.rows, unit.removesuffix("s"))
         if self.groups is None:
             return rows
         return f"{rows} in {counted(self.groups, 'group')}{' (few groups)' if self.few_groups else ''}"
 
     def plain(self, unit: str = "rows") -> str:
-        """The figures in a few words: ``faithfulness (+0.19 [0.13, 0.27], 60 questions)``; where there are too few
-        rows, how many would do: ``on faithfulness 60 rows cannot tell, about 370 would``."""
+        """The figures in brief: ``faithfulness (+0.19 [0.13, 0.27], 60 questions)``; with too few rows, the number
+        needed: ``on faithfulness 60 rows cannot tell, about 370 would``."""
         if self.verdict != "cannot be told":
             limits = f"[{number(self.low, 2)}, {number(self.high, 2)}]"
             return f"{self.key} ({self.difference:+.2f} {limits}, {self.counted(unit)})"
@@ -177,14 +181,14 @@ class Difference:
             return f"on {self.key} no row is measured on both sides"
         if self.verdict != self.paired_verdict:
             lost = " and ".join(f"{side} lost {n}" for side, n in (("A", self.lost_a), ("B", self.lost_b)) if n)
-            return f"on {self.key} nothing can be told, as {lost} of the rows that the other measured"
+            return f"on {self.key} no verdict is possible: {lost} of the rows that the other measured"
         cannot = f"on {self.key} {self.counted()} cannot tell"
         if self.needed is not None and self.needed > self.rows:
             return f"{cannot}, about {about(self.needed)} {'rows ' if self.groups else ''}would"
         return f"{cannot} whether it is more than {self.tolerance:g}"
 
     def figures(self, reach: float) -> dict[str, Cell]:
-        """The figures by the heading that tables have above them; intervals are drawn from ``-reach`` to ``reach``."""
+        """The figures by table heading; intervals are drawn from ``-reach`` to ``reach``."""
         interval: Cell = "–"
         if self.low is not None and self.high is not None:
             text = f"{signed(self.low)} … {signed(self.high)}"
@@ -230,11 +234,11 @@ def differences_of(
     spans: Mapping[str, float] | None = None,
     failed: tuple[Values, Values] | None = None,
 ) -> list[Difference]:
-    """The difference of each key from its paired columns (A, B), NaN where unmeasured; tests are adjusted together.
+    """The difference of each key from its paired columns (A, B; NaN: not measured), with tests adjusted together.
 
-    ``better`` says of which keys higher is not better, ``spans`` how large a difference can be (1 if not given),
-    ``failed`` which rows of A and of B have no answer, no context or a failed judge. ``groups`` names that of each row.
-    With more than one of ``slices``, ``adjust`` is to be called for the differences of all of them.
+    ``better``: the better direction of each key (default: higher). ``spans``: the largest possible difference (default
+    1). ``failed``: rows of A and of B without answer or context, or with a failed judge. ``groups``: the group of each
+    row. With more than one slice, call ``adjust`` on the differences of all slices.
     """
     if not scores:
         return []
@@ -271,9 +275,9 @@ def differences_of(
 
 
 def adjust(differences: Sequence[Difference]) -> list[Difference]:
-    """With p-values adjusted by Holm for their number, and ``needed`` only where the verdict cannot be told.
+    """Adjust the p-values by Holm, and clear ``needed`` unless the verdict is "cannot be told".
 
-    A metric that is the same as another in every row has the p-value of that one, and counts as no further test.
+    A metric that equals another in every row gets that metric's p-value and adds no test.
     """
     tested = [place for place, each in enumerate(differences) if each.p_value is not None and each.same_as is None]
     corrected = dict(zip(tested, holm([float(differences[place].p_value or 0.0) for place in tested]), strict=True))
@@ -289,7 +293,7 @@ def _difference(
     key: str, a: Values, b: Values, failed: tuple[Values, Values], better: Better, **found: Any
 ) -> Difference:
     both, alone_a, alone_b = ~np.isnan(a) & ~np.isnan(b), ~np.isnan(a) & np.isnan(b), np.isnan(a) & ~np.isnan(b)
-    changes = np.sort(b[both] - a[both])  # so that the order of rows changes not even the last digit
+    changes = np.sort(b[both] - a[both])  # makes the result independent of the row order
     gains = -changes if better is False else changes
     return Difference(
         key,

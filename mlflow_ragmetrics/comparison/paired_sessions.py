@@ -1,4 +1,4 @@
-"""Conversations on both sides of a comparison: which have no failing turn, before and after."""
+"""Conversations without a failing turn, on both sides of a comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mlflow_ragmetrics.rows.row_groups import table_session_field, table_slices
 
 @dataclass(frozen=True)
 class SessionPasses(Passes):
-    """Conversations without a turn that fails ``key``; ``unknown`` ones had unmeasured turns on one side at least."""
+    """Conversations without a turn that fails ``key``; ``unknown`` ones have unmeasured turns on at least one side."""
 
     key: str
     column: str
@@ -25,13 +25,13 @@ class SessionPasses(Passes):
     def __str__(self) -> str:
         text = f"Sessions ({self.column}) without a turn that fails {self.key}: "
         if not self.rows:
-            return f"{text}not known of any of {self.unknown}, as turns were not measured"
-        unknown = f"; {self.unknown} not known, as turns were not measured" if self.unknown else ""
+            return f"{text}unknown for all {self.unknown} (unmeasured turns)"
+        unknown = f"; {self.unknown} unknown (unmeasured turns)" if self.unknown else ""
         return f"{text}{super().__str__()}{unknown}"
 
 
 def session_passes(a: Results, b: Results, pairing: Pairing) -> tuple[SessionPasses, ...]:
-    """For each metric with a threshold, and for faithfulness, where the rows of A belong to conversations."""
+    """One result per metric with a threshold and for faithfulness; empty if A's rows belong to no conversations."""
     column = a.description.get("groups") or table_session_field(a.table)
     if column is None:
         return ()
@@ -69,7 +69,7 @@ def _outcomes(
 
 
 def _claims_nothing(results: Results, key: str) -> list[bool]:
-    """Whether a rule scored the row although it has contexts: its answer claims nothing."""
+    """For each row, whether a rule scored it although it has contexts: its answer makes no claim."""
     table = results.table
     if f"{key}_measured" not in table.columns or "contexts" not in table.columns:
         return [False] * len(table)

@@ -1,4 +1,4 @@
-"""``power``: how small a difference these data can show, and what a smaller one would take."""
+"""``power``: the smallest difference that the data can show, and the rows that a smaller one needs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _CORRELATION = 0.5
 
 @dataclass(frozen=True)
 class MetricPower:
-    """What one metric's data can show in four of five comparisons at 5 %, after Holm over all metrics.
+    """What the data of one metric can show with 80 % power at 5 %, after Holm over all metrics.
 
-    ``smallest`` is the smallest difference between two versions over these ``rows`` (in ``groups``, where they are
-    grouped), ``None`` for fewer than six, and where no score differs from another. ``rows_needed`` and
-    ``groups_needed`` would show a difference of ``detect``.
+    ``smallest``: the smallest detectable difference between two versions over these ``rows`` (and ``groups``, if any);
+    ``None`` with fewer than six rows or if all scores are equal. ``rows_needed`` and ``groups_needed``: numbers that
+    would show a difference of ``detect``.
     """
 
     key: str
@@ -45,10 +45,10 @@ class MetricPower:
     groups_needed: int | None
 
     def sentence(self, detect: float) -> str:
-        """The figures in plain words."""
+        """The figures in words."""
         rows = f"{self.rows} rows" + (f" in {self.groups} groups" if self.groups is not None else "")
         if self.rows_needed is None:
-            return f"{self.key}: no score differs from another in {rows}, so nothing says what they can show"
+            return f"{self.key}: all scores of {rows} are equal, so the power cannot be computed"
         shows = (
             "are too few to show any" if self.smallest is None else f"can show a difference of {number(self.smallest)}"
         )
@@ -61,10 +61,10 @@ class MetricPower:
 
 @dataclass(frozen=True)
 class PowerReport:
-    """What the data of one evaluation, or of a comparison, can show: ``metrics`` by key, for a difference ``detect``.
+    """The power of one evaluation or comparison: ``metrics`` by key, for a difference of ``detect``.
 
-    ``tests``: the number of metrics that differ from each other, as Holm counts them; the others are taken to have no
-    difference. ``assumed``: the correlation between the scores of two versions that was assumed, as only one was given.
+    ``tests``: the number of distinct metrics in Holm's correction; all but the tested one are assumed to have no
+    difference. ``assumed``: the correlation assumed between two versions, if only one was given.
     """
 
     detect: float
@@ -94,11 +94,11 @@ class PowerReport:
             f"rows for {self.detect:g}": ["–" if e.rows_needed is None else str(e.rows_needed) for e in found],
         }
         tests = counted(self.tests, "different metric")
-        notes = [f"In four of five comparisons, at 5 % after Holm over {tests}, of two versions over the same rows."]
+        notes = [f"For two versions over the same rows, in four of five comparisons, at 5 % after Holm over {tests}."]
         if self.assumed is not None:
             notes.append(
-                f"Only one version is known: its scores and another's are assumed to correlate by {self.assumed:g}; "
-                "give a comparison (two runs) in its place where there is one."
+                f"Only one version was given: a correlation of {self.assumed:g} with the other version's scores is "
+                "assumed. Give a comparison (two runs) if you have one."
             )
         return [
             Heading("What the data can show"),
@@ -111,7 +111,7 @@ class PowerReport:
         return cell(self._blocks())
 
     def to_text(self, width: int | None = None) -> str:
-        """A table of the metrics, then each in plain words."""
+        """A table of the metrics, then a sentence for each."""
         return to_text(self._blocks(), width)
 
     def __str__(self) -> str:
@@ -125,16 +125,16 @@ def power(
     groups: Groups | None = None,
     correlation: float = _CORRELATION,
 ) -> PowerReport:
-    """The smallest difference that these data can show, and what it takes to show one of ``detect``, for each metric.
+    """For each metric, the smallest difference that the data can show, and the rows needed to show ``detect``.
 
-    ``data``: a comparison, whose differences are then what varies, or one evaluation (a report, a run, a file), where
-    the scores of two versions are assumed to have this ``correlation``. ``groups`` as in ``compare``.
-    ``InvalidOptionError`` for figures that cannot be used, ``InvalidDataError`` where nothing was scored.
+    ``data``: a comparison, or one evaluation (a report, a run, a file). A comparison supplies the spread of its
+    differences; for one evaluation, ``correlation`` is assumed between the scores of two versions. ``groups`` as in
+    ``compare``. Raises ``InvalidOptionError`` for invalid numbers, ``InvalidDataError`` if nothing was scored.
     """
     if not (isinstance(detect, (int, float)) and 0 < detect < math.inf):
         raise InvalidOptionError(f"detect={shown(detect)} must be a number above 0", param="detect")
     if not (isinstance(correlation, (int, float)) and -1 <= correlation < 1):
-        raise InvalidOptionError(f"correlation={shown(correlation)} must lie from -1 to below 1", param="correlation")
+        raise InvalidOptionError(f"correlation={shown(correlation)} must be ≥ -1 and < 1", param="correlation")
     if isinstance(data, Comparison):
         scores = {each.key: data.pairs(each.key) for each in data.differences}
         names = None if data.groups is None else list(data.groups)
@@ -146,7 +146,7 @@ def power(
         scores = {key: (np.zeros(column.size), column) for key, column in columns.items()}
         scale, assumed = math.sqrt(2 * (1 - correlation)), correlation
     if not scores:
-        raise InvalidDataError("there is no metric of which anything could be said")
+        raise InvalidDataError("there is no metric")
     spans = list(metric_spans(scores).values())
     sides = [np.column_stack(side) for side in zip(*scores.values(), strict=True)]
     tests = len(set(equal_columns(*(side.T for side in sides))))
@@ -167,5 +167,5 @@ def power(
             own.groups_needed(detect) if varies and names is not None else None,
         )
     if not found:
-        raise InvalidDataError("no metric has scores of two rows, or groups, from which anything could be said")
+        raise InvalidDataError("no metric has scores on two rows (or groups)")
     return PowerReport(float(detect), found, tests, assumed)

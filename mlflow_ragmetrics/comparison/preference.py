@@ -1,4 +1,4 @@
-"""Which answer is better: a judge reads both answers of a row, in both orders."""
+"""Pairwise preference: a judge reads both answers of a row, in both orders, and chooses the better one."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def preferred(
     *,
     rubric: str | None = None,
 ) -> Steps[Score]:
-    """1.0 where B's ``answer`` is preferred to A's in both orders, 0.0 where A's is, else 0.5: a tie.
+    """1.0 if B's ``answer`` is preferred in both orders, 0.0 if A's is, otherwise 0.5 (a tie).
 
-    ``metadata`` holds A's answer and the references. The items are what the judge chose in each order.
+    ``metadata`` holds A's answer and the references. The items are the judge's choices in each order.
     """
     other, references = metadata["answer_a"], metadata["references"]
     ruled = _by_rule(other, answer, references)
@@ -63,7 +63,7 @@ def preferred(
     items = tuple(map(_item, (one, two), found))
     if one == two:
         return Score(_VALUES[one], reason=found[0].reason, items=items)
-    told = f"the order decided: {one} with A's answer first, {two} with B's. {found[0].reason}"
+    told = f"the choice depends on the order: {one} with A's answer first, {two} with B's. {found[0].reason}"
     return Score(0.5, reason=told, items=items)
 
 
@@ -71,7 +71,7 @@ def _run(found: Finding, first: str, second: str) -> str:
     """The run whose answer was chosen, or ``"tie"``."""
     chosen = {"first": first, "second": second, "tie": "tie"}.get(found.verdict.casefold())
     if chosen is None:
-        raise JudgeReplyError(f"{_KEY}: the judge chose {found.verdict!r}, none of first, second and tie", metric=_KEY)
+        raise JudgeReplyError(f"{_KEY}: the judge chose {found.verdict!r}, not first, second or tie", metric=_KEY)
     return chosen
 
 
@@ -80,7 +80,7 @@ def _item(run: str, found: Finding) -> Item:
 
 
 def _by_rule(a: str | None, b: str | None, references: tuple[str, ...]) -> Score | None:
-    """The score without a call: equal answers tie, a missing or non-answer loses, unless the reference is one too."""
+    """The score without a call: equal answers tie; a missing or non-answer loses, unless the reference is one too."""
     silent = is_indistinct(a), is_indistinct(b)
     if all(silent):
         return Score(0.5, reason="by rule: neither run answers", details={"rule": "no_answer"})
@@ -94,15 +94,15 @@ def _by_rule(a: str | None, b: str | None, references: tuple[str, ...]) -> Score
 
 @dataclass(frozen=True, eq=False)
 class Preference(Mapping[str, Any]):
-    """Whose answers are preferred, as a mapping of figures; ``None`` where too few rows, or none, say it.
+    """The preferred version, as a mapping of figures; figures without enough rows are ``None``.
 
-    ``wins``: rows in which B's answer is preferred in both orders; ``losses``: A's; ``ties``: all other judged rows.
-    ``win_rate``: wins and half of the ties as a share of these rows (0 to 1), with its 95 % interval, ``ci_low`` and
-    ``ci_high``, over rows or groups. ``verdict``: that of ``Difference``, of the share of B's less that of A's.
-    ``flip_rate``: the share of the rows asked in which the choice changed with the order. ``n_by_rule``: rows decided
-    without a call. ``n_error``: rows not judged. ``n_similar_length``: rows asked whose answers differ in length by
-    less than 20 %; ``win_rate_similar_length`` is theirs. ``rows``: the most decisive rows: ``id``, ``question``, the
-    run ``preferred`` (``"A"`` or ``"B"``) and the ``reason``.
+    ``wins``: rows whose answer by B is preferred in both orders; ``losses``: by A; ``ties``: all other judged rows.
+    ``win_rate``: (wins + ties / 2) / judged rows, 0 to 1, with its 95 % interval ``ci_low`` to ``ci_high`` over rows or
+    groups. ``verdict``: as in ``Difference``, for B's share minus A's. ``flip_rate``: the share of rows sent to the
+    judge whose choice changed with the order. ``n_by_rule``: rows decided without a call. ``n_error``: rows not judged.
+    ``n_similar_length``: rows sent to the judge whose answers differ in length by less than 20 %;
+    ``win_rate_similar_length``: their win rate. ``rows``: the most decisive rows, each with ``id``, ``question``, the
+    ``preferred`` run (``"A"`` or ``"B"``) and the ``reason``.
     ``report`` has each row's score, reason, and choice in each order.
     """
 
@@ -155,16 +155,16 @@ class Preference(Mapping[str, Any]):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What makes the win rate doubtful: that length may decide, judges that failed, rows that were not judged."""
+        """Reasons to doubt the win rate: answer length, failed judges, rows that were not judged."""
         found = list(self.report.warnings)
         judged, similar = self.outcomes[self._asked], self["n_similar_length"]
         rate, reach = self["win_rate_similar_length"], (self["ci_high"] or 1) - (self["ci_low"] or 0)
         if similar >= _FEWEST_SIMILAR and abs(rate - judged.mean()) > reach / 2:
             among = f"the win rate is {judged.mean():.2f}, and {rate:.2f} among answers of similar length"
-            found.append(f"preference: the length of the answers may decide: {among}")
+            found.append(f"preference: the judge may prefer by length: {among}")
         causes = [row.scores[_KEY].cause for row in self.report.rows if row.scores[_KEY].value is None]
         if causes:
-            found.append(f"preference: {counted(len(causes), 'row')} could not be judged, such as: {causes[0]}")
+            found.append(f"preference: {counted(len(causes), 'row')} could not be judged, first cause: {causes[0]}")
         return tuple(found)
 
     @property
@@ -178,7 +178,7 @@ class Preference(Mapping[str, Any]):
         )
 
     def check(self, name: str, failing: set[str]) -> Check:
-        """The gate; with "regressed" among ``failing`` it fails too if more than 5 % of the rows were not judged."""
+        """The gate. With "regressed" in ``failing``, it also fails if more than 5 % of the rows were not judged."""
         lost = "regressed" in failing and self["n_error"] > _MOST_FAILED * len(self.report)
         said = f"{name}: {self.sentence}; rows: {self.difference.accounted}"
         return Check(f"{name}: preference", not (lost or self.difference.reaches(failing)), said)
@@ -186,11 +186,11 @@ class Preference(Mapping[str, Any]):
     @property
     def blocks(self) -> list[Block]:
         """The figures in words, and the most decisive rows with their reasons."""
-        flips = "" if self["flip_rate"] is None else f": the order decided in {self['flip_rate']:.0%} of the rows asked"
-        asked = f"Asked in both orders ({', '.join(self.report.description['judge'])}){flips}"
+        flips = "" if self["flip_rate"] is None else f": the order changed the choice in {self['flip_rate']:.0%}"
+        asked = f"Judged in both orders ({', '.join(self.report.description['judge'])}){flips}"
         similar, rate = self["n_similar_length"], self["win_rate_similar_length"]
-        length = f"{counted(similar, 'row')} asked with answers of similar length (less than 20 % apart)"
-        told = "too few to tell whether length decides" if similar < _FEWEST_SIMILAR else f"win rate {number(rate, 2)}"
+        length = f"{counted(similar, 'judged row')} with answers of similar length (less than 20 % apart)"
+        told = "too few to detect a length bias" if similar < _FEWEST_SIMILAR else f"win rate {number(rate, 2)}"
         ruled = f"; {self['n_by_rule']} decided by rule (identical answers tie, no answer loses)"
         notes = [asked + (ruled if self["n_by_rule"] else ""), f"{length}: {told}"]
         notes += agreement_lines([_KEY], self.report.metrics)
@@ -200,7 +200,7 @@ class Preference(Mapping[str, Any]):
 
     @property
     def _decisive(self) -> list[dict[str, str]]:
-        """The rows that most readers would decide in the same way, by the judge's estimate."""
+        """The rows that, by the judge's estimate, most readers would decide the same way."""
         is_decided = self._asked & (self.outcomes != 0.5)
         rows = [row for row, decided in zip(self.report.rows, is_decided, strict=True) if decided]
         rows = sorted(rows, key=_readers, reverse=True)[: self.most]
@@ -215,7 +215,7 @@ class Preference(Mapping[str, Any]):
         ]
 
     def feedback_rows(self, traces: Sequence[str | None]) -> list[Row]:
-        """The rows whose answer by B has one of ``traces``, as feedback is written: yes, no or tie, and the reason."""
+        """The rows with a trace in ``traces`` (of B's answer), scored as feedback: yes, no or tie, and the reason."""
         found = []
         for row, value, trace in zip(self.report.rows, self.outcomes, traces, strict=True):
             if trace is not None:
@@ -235,19 +235,18 @@ def _row_block(row: Mapping[str, str]) -> Folded:
 
 
 def preference_of(a: Results, b: Results, pairing: Pairing, suite: Suite, rows: int, **options: Any) -> Preference:
-    """The preference between the paired answers of A and B by the judges of ``suite``, its ``rows`` most decisive rows
-    kept; ``options`` are those of ``differences_of``."""
+    """The preference of the judges of ``suite`` between the paired answers, with the ``rows`` most decisive rows;
+    ``options`` as in ``differences_of``."""
     report = suite.evaluate_samples(answer_pairs(a, b, pairing))
     given = [row.scores[_KEY].value for row in report.rows]
-    outcomes = np.array([np.nan if v is None else v if v in (0.0, 1.0) else 0.5 for v in given])  # 0.75 is no majority
+    outcomes = np.array([np.nan if v is None else v if v in (0.0, 1.0) else 0.5 for v in given])  # 0.75: no majority
     (found,) = differences_of({"preference": (1 - outcomes, outcomes)}, **options)
     found = replace(found, only_a=len(pairing.only_a), only_b=len(pairing.only_b))
     return Preference(report, found, outcomes, rows)
 
 
 def preference_suite(judge: JudgeLike | Sequence[JudgeLike] | Suite, rubric: str | None = None) -> Suite:
-    """The suite that asks ``judge``, or the judges of a suite, which answer is better by ``rubric``; of several judges
-    the majority decides."""
+    """A suite that asks ``judge``, or a suite's judges, for the better answer by ``rubric``; the majority decides."""
     if rubric is not None and not (isinstance(rubric, str) and rubric.strip()):
         message = f"rubric={shown(rubric)} must be a text that says which answer is better"
         raise InvalidOptionError(message, param="rubric")
@@ -257,13 +256,13 @@ def preference_suite(judge: JudgeLike | Sequence[JudgeLike] | Suite, rubric: str
 
 
 def plan_preference(a: Results, b: Results, judge: Suite, rubric: str | None) -> Plans:
-    """What ``preference_of`` would cost; nothing is sent."""
+    """The calls and cost of ``preference_of``; sends nothing."""
     samples = [replace(each, id=str(place)) for place, each in enumerate(answer_pairs(a, b, pair(a, b)))]
     return preference_suite(judge, rubric).plan(samples)
 
 
 def answer_pairs(a: Results, b: Results, pairing: Pairing) -> list[Sample]:
-    """For each pair of rows a sample with B's answer, A's as ``answer_a``, and what both runs have in common."""
+    """One sample per pair: B's answer, A's as ``answer_a``, and the contexts and references that both runs share."""
     all_a, all_b = stored_samples(a), stored_samples(b)
     samples = []
     for name, place_a, place_b in zip(pairing.ids, pairing.rows_a, pairing.rows_b, strict=True):

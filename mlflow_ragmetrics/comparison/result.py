@@ -1,4 +1,4 @@
-"""``Comparison``: what two evaluations of the same rows say about the two versions."""
+"""``Comparison``: the differences between two evaluations of the same rows."""
 
 from __future__ import annotations
 
@@ -68,39 +68,38 @@ _STYLES: dict[Verdict, Style] = {
     "unchanged": "faint",
     "cannot be told": "middling",
 }
-_SIDES = {False: "lower is better", None: "neither side is better"}
+_SIDES = {False: "lower is better", None: "neither direction is better"}
 _LONGEST = 300
 _MOST_ITEMS, _FEW_ITEMS = 8, 3
 _LEGEND = "A → B; “not in B” is a claim that only A makes. The page and Markdown also show answers and passages."
 _METHOD = (
     "B minus A over the rows that both sides measured (paired). Intervals: 95 %, BCa bootstrap with {resamples:,} "
-    "resamples (a closed form for scores that are all 0 or 1, where hardly a row differs, and for very many rows), "
-    "each metric for itself. p: the larger one of the paired sign-flip test and of Student's t corrected for skew, "
+    "resamples (a closed form for scores of only 0 and 1, for few changed rows, and for very many rows), "
+    "separate for each metric. p: the larger of the paired sign-flip test and Student's t corrected for skew, "
     "adjusted by Holm over the metrics. Unchanged: the interval lies within ±{tolerance:g} (the grey band). A verdict "
-    "is only given if it holds although a sample so small can miss rows of another kind, and although rows are lost "
-    "(no answer, no context, a failed judge). Needed: rows with which a difference of {tolerance:g} would be seen in "
-    "four of five comparisons, where it cannot be told. d_z: mean over standard deviation of the differences."
+    "is given only if rows missed by the sample and lost rows (no answer, no context, a failed judge) cannot "
+    "change it. Needed: rows that would show a difference of {tolerance:g} in "
+    "four of five comparisons, if the verdict cannot be told. d_z: mean over standard deviation of the differences."
 )
 _OVER_GROUPS = (
-    "Rows of one group resemble each other: intervals (cluster-robust t below 40 groups, else the bootstrap) and tests "
-    "are those over groups; with fewer than ten groups of equal weight (few) they may "
-    "cover less than they say."
+    "Rows of one group resemble each other, so intervals (cluster-robust t below 40 groups, else the bootstrap) and "
+    "tests are over groups. With fewer than ten effective groups (few), intervals may be too narrow."
 )
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """B against A: ``differences``, one for each metric, and the ``rows`` that changed most.
+    """B compared with A: one of ``differences`` per metric, and the most changed ``rows``.
 
-    ``a`` and ``b`` are the two evaluations. ``pairing`` says how rows were matched and what could not be, ``warnings``
-    how the runs differ otherwise. Differences up to ``tolerance`` do not matter.
+    ``a`` and ``b`` are the two evaluations. ``pairing`` describes how their rows were matched, ``warnings`` how the
+    runs differ otherwise. Differences up to ``tolerance`` do not matter.
 
-    Intervals: BCa bootstrap of the paired differences, 95 %, each metric for itself (``statistics.intervals`` says when
-    a closed form takes its place). Tests: ``statistics.significance.paired_tests``, adjusted by Holm over the metrics.
-    Both from ``resamples`` draws of ``seed``. With ``groups``, a name for each pair, both are those over groups.
+    Intervals: 95 %, BCa bootstrap of the paired differences, separate for each metric (``statistics.intervals`` lists
+    the closed forms used instead). Tests: ``statistics.significance.paired_tests``, adjusted by Holm over the metrics.
+    Both use ``resamples`` and ``seed``. With ``groups``, one name per pair, both are over groups.
 
-    ``unit`` is what the rows are called: questions, where each asks another. ``preference``: whose answers are better,
-    where a judge was asked.
+    ``unit``: "questions" if every row asks a different question, otherwise "rows". ``preference``: the judge's
+    preference, if one was asked for.
     """
 
     a: Results = field(repr=False, compare=False)
@@ -122,12 +121,12 @@ class Comparison:
 
     @property
     def name(self) -> str:
-        """``B vs A``."""
+        """``<B> vs <A>``."""
         return f"{self.b.name} vs {self.a.name}"
 
     @property
     def title(self) -> str:
-        """B against A, both by name and letter."""
+        """``<B> (B) against <A> (A)``."""
         a, b = (
             name if name == letter or name.endswith(f"({letter})") else f"{name} ({letter})"
             for name, letter in ((self.a.name, "A"), (self.b.name, "B"))
@@ -136,12 +135,12 @@ class Comparison:
 
     @property
     def verdict(self) -> dict[str, Verdict]:
-        """By metric: improved, regressed, changed (where neither side is better), unchanged or cannot be told."""
+        """By metric: improved, regressed, changed (no better direction), unchanged or cannot be told."""
         return {each.key: each.verdict for each in self.differences}
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """All figures: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …; nothing that is unknown."""
+        """All known figures: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …."""
         figures = {
             f"{each.key}/{name}": getattr(each, attribute)
             for each in self.differences
@@ -162,7 +161,7 @@ class Comparison:
 
     @property
     def plain(self) -> str:
-        """What was found in plain words: what B is better and worse on, what is the same, and what cannot be told."""
+        """The verdicts in a sentence: better, worse and unchanged metrics, and those without a verdict."""
         found: dict[Verdict, list[Difference]] = {}
         for each in self.differences:
             found.setdefault(each.verdict, []).append(each)
@@ -175,15 +174,15 @@ class Comparison:
         return f"{'; '.join(parts)}."
 
     def pairs(self, key: str) -> tuple[Values, Values]:
-        """A's and B's scores of ``key`` in the order of the pairs; NaN where there is none."""
+        """A's and B's scores of ``key`` in the order of the pairs; NaN: not measured."""
         return self.pairing.select(measured(self.a, key), measured(self.b, key))
 
     def by(self, column: str) -> pd.DataFrame:
         """The differences of each slice, such as ``comparison.by("topic")``: one row per value and metric.
 
-        ``column`` is a column, or an entry of the metadata, of A's rows; rows without a value are no slice. The columns
-        are ``slice`` and those of ``table``; ``p_holm``, and with it ``verdict``, is adjusted over slices and metrics.
-        ``mark`` is ``few rows`` or ``few groups`` below ten (effective) ones.
+        ``column``: a column or metadata field of A's rows; rows without a value are ignored. The columns are ``slice``,
+        those of ``table``, and ``mark``: ``few rows`` or ``few groups`` with fewer than ten (effective) ones.
+        ``p_holm``, and so ``verdict``, is adjusted over slices and metrics.
         """
         import pandas as pd
 
@@ -219,16 +218,15 @@ class Comparison:
     def true_score(
         self, key: str, labels: Labels, labels_b: Labels | None = None, *, column: str = "label"
     ) -> TrueScore:
-        """The difference that people would have seen between all paired rows, B's less A's, from labels of a few.
+        """Estimate the difference (B minus A) that human labels of all paired rows would show, from a few labels.
 
-        ``labels`` are those of A's answers and ``labels_b`` those of B's, as ``Report.true_score`` takes them; a column
-        that both evaluations have is given once. Where the same rows are labelled for both, their differences are
-        what is estimated, which takes the fewest. Groups are those of the comparison. ``InvalidOptionError`` for an
-        unknown key, and where ``labels_b`` is wanting.
+        ``labels`` are for A's answers, ``labels_b`` for B's, in any form that ``Report.true_score`` accepts; give a
+        column of both evaluations once. Label the same rows on both sides: that needs the fewest labels. Uses the
+        comparison's groups. Raises ``InvalidOptionError`` for an unknown key or missing ``labels_b``.
         """
         both = self.a, self.b
         if labels_b is None and not (isinstance(labels, str) and all(labels in each.table.columns for each in both)):
-            message = "labels_b: give the labels of B's answers as well, or a column that both evaluations have"
+            message = "labels_b: give the labels of B's answers too, or a column that both evaluations have"
             raise InvalidOptionError(message, param="labels_b")
         own = labelled_scores(self.a, key, labels, column=column)
         other = labelled_scores(self.b, key, labels if labels_b is None else labels_b, column=column)
@@ -238,7 +236,7 @@ class Comparison:
 
     @property
     def causes(self) -> dict[str, tuple[int, int]]:
-        """How many of the paired rows have each diagnosis, in A and in B; empty where one side has none."""
+        """Number of paired rows with each diagnosis, in A and in B; empty if a side has no diagnoses."""
         sides = (self.a.table, self.pairing.rows_a), (self.b.table, self.pairing.rows_b)
         if any("diagnosis" not in table.columns for table, _ in sides):
             return {}
@@ -247,20 +245,20 @@ class Comparison:
 
     @cached_property
     def non_answers(self) -> tuple[int, int]:
-        """The number of non-answers of A and of B, as a report counts them: blank, a refusal, an error text."""
+        """Number of non-answers in A and in B: blank, a refusal, an error text."""
         answers = (each.table.get("answer", ()) for each in (self.a, self.b))
         a, b = (sum(gives_no_answer(text) for text in texts if isinstance(text, str)) for texts in answers)
         return a, b
 
     @cached_property
     def sessions(self) -> tuple[SessionPasses, ...]:
-        """How many conversations have no failing turn, in A and in B; empty where the rows of A belong to none."""
+        """Conversations without a failing turn, in A and in B; empty if A's rows belong to none."""
         return session_passes(self.a, self.b, self.pairing)
 
     @property
     def notes(self) -> list[str]:
-        """What the table of the metrics does not say: where all rows are, which metrics are equal, causes, thresholds
-        and conversations, before and after."""
+        """Notes below the table of metrics: row counts, non-answers, equal metrics, diagnoses, better directions,
+        thresholds and conversations."""
         accounts: dict[str, list[str]] = {}
         for each in self.differences:
             accounts.setdefault(each.accounted, []).append(each.key)
@@ -286,11 +284,10 @@ class Comparison:
         return [*rows, *answers, *equal, *causes, *sides, *passes, *map(str, self.sessions)]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
-        """One check per metric and for the preference, failed where the verdict is one of ``fail_on``; for JUnit and
-        the like.
+        """One check per metric, and one for the preference; a check fails if the verdict is in ``fail_on``.
 
         With ``"regressed"`` it also fails if B lost more than 5 % of the rows that A measured (``Difference.reaches``).
-        ``InvalidOptionError`` for an unknown verdict.
+        Raises ``InvalidOptionError`` for an unknown verdict.
         """
         failing = {*fail_on}
         unknown = sorted(failing - {*VERDICTS})
@@ -307,14 +304,14 @@ class Comparison:
         return checks if self.preference is None else [*checks, self.preference.check(self.name, failing)]
 
     def check(self, fail_on: Iterable[str] = ("regressed",)) -> None:
-        """``GateError`` (an ``AssertionError``) when a metric's verdict is one of ``fail_on``."""
+        """Raise ``GateError`` (an ``AssertionError``) if a verdict is in ``fail_on``."""
         raise_failures(self.checks(fail_on))
 
     def row_cases(self, fail_on: Iterable[str] = ("regressed",)) -> list[Case]:
-        """A JUnit case for each pair of rows: it fails where a metric that regressed is worse in it beyond tolerance.
+        """One JUnit case per pair of rows; it fails if a regressed metric is worse in it by more than the tolerance.
 
-        ``fail_on``: the verdicts at which a gate fails. Where no gate fails no row does; ``report.junit.to_junit``
-        writes the XML.
+        ``fail_on``: the verdicts that fail a gate. If no gate fails, no row does. ``report.junit.to_junit`` writes the
+        XML.
         """
         failed = [each for each in self.differences if each.verdict == "regressed" and "regressed" in fail_on]
         scores = {each.key: self.pairs(each.key) for each in self.differences}
@@ -332,7 +329,7 @@ class Comparison:
         return cases
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data, for JSON."""
+        """The comparison as plain data, for JSON."""
         return {
             "a": self.a.name,
             "b": self.b.name,
@@ -356,7 +353,7 @@ class Comparison:
         }
 
     def _blocks(self, checks: Sequence[Check] = ()) -> list[Block]:
-        """What was found in plain words, failed gates, the figures, and what these do not say."""
+        """The summary sentence, failed gates, the figures, notes and warnings."""
         rows = counted(len(self.pairing), "row")
         failed = [check.reason for check in checks if not check.passed]
         return [
@@ -370,7 +367,7 @@ class Comparison:
         ]
 
     def _figures_table(self, found: Sequence[tuple[str, Difference]], column: str = "") -> Table:
-        """A line for each difference, and before it the slice of ``column`` that it is of."""
+        """One line per difference, led by its slice of ``column``."""
         ends = [abs(end) for _, each in found for end in (each.low, each.high) if end is not None]
         reach = 1.05 * max(self.tolerance, *ends, 1e-6)  # intervals are drawn from -reach to reach
         figures = [each.figures(reach) for _, each in found]
@@ -382,7 +379,7 @@ class Comparison:
         return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)
 
     def _changed_blocks(self, *, answers: bool = True) -> list[Block]:
-        """The rows that changed most: how far each score moved, both answers, and what is judged otherwise."""
+        """The most changed rows: their score changes, both answers, and the items whose verdicts changed."""
         title = f"The {len(self.rows)} rows that changed most" if self.rows[1:] else "The row that changed most"
         legend = [] if answers else [Line(_LEGEND, "faint")]
         return [Heading(title), *legend, *(self._changed_row(row, answers) for row in self.rows)] if self.rows else []
@@ -412,9 +409,9 @@ class Comparison:
         return to_text([self._figures_table(self._slices(column), column)], width)
 
     def to_text(self, width: int | None = None) -> str:
-        """What was found in plain words, a table of the metrics, notes and warnings, and the rows that changed most.
+        """The summary sentence, a table of the metrics, notes and warnings, and the most changed rows.
 
-        Where the table is wider than ``width`` columns, it goes without the figures that a reader misses least.
+        A table wider than ``width`` columns drops its least important figures.
         """
         return to_text([*self._blocks(), *self._changed_blocks(answers=False)], width).rstrip()
 
@@ -422,9 +419,9 @@ class Comparison:
         return self.to_text()
 
     def to_markdown(self, fail_on: Iterable[str] = ()) -> str:
-        """The same as Markdown, with the rows that changed most folded, such as for ``$GITHUB_STEP_SUMMARY``.
+        """The same as Markdown, with the most changed rows folded, for example for ``$GITHUB_STEP_SUMMARY``.
 
-        ``fail_on``: the verdicts at which a gate fails, which then stands above the table.
+        ``fail_on``: the verdicts that fail a gate; failed gates are listed above the table.
         """
         text = to_markdown(self._blocks(self.checks(fail_on)))
         if self.rows:
@@ -437,7 +434,7 @@ class Comparison:
         return cell([*self._blocks(), *self._changed_blocks()])
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """A self-contained page; written to ``path`` as well where one is given."""
+        """A self-contained HTML page, also written to ``path`` if given."""
         method = _METHOD.format(resamples=self.resamples, tolerance=self.tolerance)
         methods = [method, _OVER_GROUPS] if self.groups is not None else [method]
         changed = self._changed_blocks() or [Line("No score differs.")]
@@ -447,7 +444,7 @@ class Comparison:
         return text
 
     def plot(self) -> Figure | None:
-        """A forest plot: one line per metric with its interval; ``None`` when no metric has one."""
+        """A forest plot with one interval per metric; ``None`` if no metric has one."""
         from mlflow_ragmetrics.report.plots import Drawn, intervals_plot
 
         sides = {side: f"\n({words})" for side, words in _SIDES.items()}
@@ -467,11 +464,11 @@ class Comparison:
         return intervals_plot(shown, self.title, about, band=(-self.tolerance, self.tolerance))
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write page, table and plot into a run of its own, or the run ``run_id``; returns the run's id.
+        """Write page, table and plot into a new run, or into the run ``run_id``; returns its id.
 
-        They are the artifacts ``compare_<A>.html``, ``.json`` (a table) and ``.png``. The run has no metrics but
-        ``preference/<figure>``. A preference is also written onto the traces of B, as the assessment ``preferred``
-        (yes, no or tie).
+        The artifacts are ``compare_<A>.html``, ``.json`` (a table) and ``.png``; the only metrics of the run are
+        ``preference/<figure>``. A preference is also written to B's traces as the assessment ``preferred`` (yes, no or
+        tie).
         """
         from mlflow_ragmetrics.tracking.log_report import log_findings, safe_name
         from mlflow_ragmetrics.tracking.traces import log_feedback, row_traces

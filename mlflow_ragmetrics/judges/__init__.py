@@ -1,1 +1,1 @@
-"""Who answers questions: the offline judge, any LangChain chat model, a local NLI model, a script."""
+"""Judges that answer questions: offline, any LangChain chat model, a decision model, a local NLI model, a script."""

@@ -1,4 +1,4 @@
-"""Claims verified by a local entailment model: a cross-encoder or a MiniCheck style checkpoint (extra ``nli``)."""
+"""Verifies claims with a local entailment model: a cross-encoder or a MiniCheck-style checkpoint (extra ``nli``)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ _PASSAGE_QUOTED: Final = 300
 
 
 class NLIJudge(Judge):
-    """Answers ``Verify`` with the entailment probability of each claim by its best passage, and nothing else.
+    """Answers ``Verify`` questions with the probability that the best passage entails each claim.
 
     ``model``: a folder or hub id of a sequence-classification checkpoint (loaded through transformers), or a loaded
-    sentence-transformers ``CrossEncoder``. ``entailment`` and ``contradiction`` are label numbers, read from the
-    checkpoint's label names where they tell; one single label is the probability of support. A claim is SUPPORTED
-    from ``threshold`` on, by each passage that reaches it (the best first), and CONTRADICTED where the best
-    contradiction is above it and above the support. Mix it with a
-    judge that splits claims by giving that one as ``splitter``. ``name`` is the judge's own, ``batch_size`` the number
-    of pairs that the model sees at once.
+    sentence-transformers ``CrossEncoder``. ``entailment`` and ``contradiction``: label numbers (default: detected from
+    the checkpoint's label names); a single label is the probability of support. A claim is SUPPORTED if its support
+    reaches ``threshold`` and the contradiction; the finding quotes each supporting passage, the best first. It is
+    CONTRADICTED if the contradiction reaches ``threshold`` and exceeds the support. ``splitter``: the judge for all
+    other questions, such as splitting claims. ``name``: the judge's name. ``batch_size``: pairs per call of the model.
     """
 
     local = True
@@ -55,7 +54,7 @@ class NLIJudge(Judge):
         self.fingerprint = f"nli {shown} {'' if self.splitter is None else self.splitter.fingerprint}"
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
-        """Findings for each ``Verify``; other questions go to the ``splitter``, or are a ``JudgeError`` without one."""
+        """Return findings for each ``Verify``; the ``splitter`` answers the rest, or each is a ``JudgeError``."""
         verifying = [question for question in questions if isinstance(question, Verify)]
         others = [question for question in questions if not isinstance(question, Verify)]
         verified = iter(self._verify(verifying))
@@ -78,7 +77,7 @@ class NLIJudge(Judge):
         ]
 
     def _probabilities(self, pairs: list[tuple[str, str]]) -> NDArray[np.float64]:
-        """Rows of (support, contradiction), 0 to 1, one per (passage, claim) pair."""
+        """Return rows of (support, contradiction), 0 to 1, one per (passage, claim) pair."""
         if not pairs:
             return np.zeros((0, 2))
         options = {"batch_size": self.batch_size, "show_progress_bar": False, "convert_to_numpy": True}
@@ -119,7 +118,7 @@ def _load(model: str) -> Any:
 
 
 def _labels(model: Any, entailment: int | None, contradiction: int | None) -> tuple[int, int | None]:
-    """The label numbers of support and contradiction, from the checkpoint's label names where not given."""
+    """Return the label numbers of support and contradiction, detected from the label names if not given."""
     config = getattr(model, "config", None) or getattr(getattr(model, "model", None), "config", None)
     names = {int(place): str(label) for place, label in getattr(config, "id2label", {}).items()}
     if entailment is None:

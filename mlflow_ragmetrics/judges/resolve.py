@@ -1,4 +1,4 @@
-"""From what a user writes to judges, and several judges under one name."""
+"""Turns what a user writes into judges; combines several judges under one name."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class _ChatModel(Protocol):
 def judges_of(
     judge: JudgeLike | Sequence[JudgeLike], *, language: str = "en", **options: Unpack[JudgeKeywords]
 ) -> list[Judge]:
-    """The judges that ``judge`` stands for, with different names.
+    """Return the judges that ``judge`` names, with different names.
 
-    ``language`` is that of their reasons; ``options`` (calls, prompts, …) are those of language-model judges made here,
-    and are checked even where none is made. ``InvalidOptionError`` names what cannot be a judge.
+    ``language``: the language of their reasons. ``options`` (calls, prompts, …): for language-model judges created
+    here; they are always checked. ``InvalidOptionError`` names what cannot be a judge.
     """
     given = list(judge) if isinstance(judge, (list, tuple, Panel)) else [judge]
     if options:
@@ -43,12 +43,12 @@ def judges_of(
 
         judge_options(options)
     if not given:
-        raise InvalidOptionError("judge=[] holds no judge; leave it out for the offline judge", param="judge")
+        raise InvalidOptionError("judge=[] is empty; leave it out to use the offline judge", param="judge")
     judges = [_judge_of(each, language, options) for each in given]
     names = [each.name for each in judges]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        message = f"two judges have the name {repeated[0]!r}; give each its own with name=…"
+        message = f"two judges have the name {repeated[0]!r}; give each a different name=…"
         raise InvalidOptionError(message, param="judge")
     return judges
 
@@ -71,7 +71,7 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
 
 
 def model_judge(model: Any, **options: Any) -> Judge:
-    """The judge that a language model makes: a decision model, or else a chat model; ``calls`` is for chat models."""
+    """Return the judge for a decision model or a chat model; ``calls`` applies only to chat models."""
     from mlflow_ragmetrics.judges.chat.capabilities import is_decision_model
 
     if is_decision_model(model):
@@ -91,13 +91,11 @@ def _lexical(language: str) -> Judge:
 
 
 class Panel:
-    """Judges that each score every judged metric.
+    """Several judges; each one scores every judged metric.
 
     ``judges``: URIs, chat models or judges, with different names. ``aggregate``: mean, median, min, max, majority or
-    consensus; with consensus the judges' scores may lie at most ``tolerance`` apart. A judge that fails has no vote.
-    ``InvalidOptionError`` names what cannot be used.
-
-    >>> Panel(["lexical"], aggregate="median")
+    consensus; for consensus the scores may differ by at most ``tolerance``. A judge that fails has no vote.
+    ``InvalidOptionError`` names an argument that cannot be used.
     Panel(lexical, aggregate='median')
     """
 

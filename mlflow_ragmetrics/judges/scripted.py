@@ -1,4 +1,4 @@
-"""A judge that answers what it was told to: for tests and examples."""
+"""A judge with fixed answers, for tests and examples."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ _ABSENT: Any = object()
 
 
 class ScriptedJudge(Judge):
-    """Answers from its arguments and fails on a question that it has no answer for.
+    """Answers from its arguments; a question without an answer there fails.
 
-    ``facts`` (each ``{"text", "ok"}``) answers the claims of either text and their verification against contexts;
-    ``used_chunks`` the related chunks; ``rating`` every grade (``None``, given, is a reply that cannot be parsed);
-    ``ratings`` the grades of single aspects, such as ``{"politeness": 4}``; ``tone`` the tone; ``sufficiency`` (0 to 1)
-    whether the passages suffice; ``nuggets`` the facts of a good answer, ``True`` where they are vital;
-    ``preference`` which of two answers is better: ``"first"``, ``"second"``, ``"tie"``, or a function of both that says
-    it; ``response_claims`` and ``reference_claims`` the claims of answer and reference, ``response_verdicts`` and
-    ``reference_verdicts`` their verdicts against the other text. ``error`` makes every question fail with that text.
-    ``asked`` lists the questions that came, for counting.
+    ``facts`` (each ``{"text", "ok"}``): the claims of either text, and whether the contexts support them.
+    ``used_chunks``: the related chunks. ``rating``: every grade (``None`` acts as an unreadable reply); ``ratings``:
+    grades of single aspects, such as ``{"politeness": 4}``. ``tone``: the tone. ``sufficiency``: how far the passages
+    suffice, 0 to 1. ``nuggets``: the facts of a good answer, ``True`` if vital. ``preference``: the better answer,
+    ``"first"``, ``"second"`` or ``"tie"``, or a function of both answers. ``response_claims`` and ``reference_claims``:
+    the claims of answer and reference; ``response_verdicts`` and ``reference_verdicts``: their verdicts by the other
+    text. ``error``: every question fails with this text. ``asked`` lists the questions received.
     """
 
     local = True
@@ -75,7 +74,7 @@ class ScriptedJudge(Judge):
         self.asked: list[Question[Any]] = []
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
-        """One outcome per question, from the script."""
+        """Return one scripted outcome per question."""
         self.asked.extend(questions)
         return [self._answer(question) for question in questions]
 

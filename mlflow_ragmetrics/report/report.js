@@ -86,7 +86,7 @@ async function opened(index) {
 
 // ---- What is good and what is bad: by the thresholds.
 
-const side = (key) => data.lower.includes(key) ? "lower is better" : data.neither.includes(key) ? "neither side is better" : "";
+const side = (key) => data.lower.includes(key) ? "lower is better" : data.neither.includes(key) ? "neither direction is better" : "";
 const valueOf = (key, index) => data.values[key][index];
 const isMeasured = (letter) => "opf".includes(letter);
 const limitOf = (key) => key in state.limits ? state.limits[key] : data.thresholds[key];

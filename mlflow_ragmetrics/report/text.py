@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _COUNTS = {"measured": "n_measured", "by rule": "n_by_rule", "skipped": "n_skipped", "failed": "n_error"}
 _DROPPED_FIRST = ("1–5", "by rule", "passed", "skipped", "failed", "95 % interval")
-_SIDES = {False: "lower is better", None: "neither side is better"}
+_SIDES = {False: "lower is better", None: "neither direction is better"}
 _MOST_FAULTS = 3
 _LONGEST = 300
 _LONGEST_QUESTION = 120

@@ -1,1 +1,1 @@
-"""Intervals, tests and agreement, on plain numbers: what SciPy does not have, on NumPy and SciPy."""
+"""Intervals, tests and agreement on plain numbers, built on NumPy and SciPy."""

@@ -1,4 +1,4 @@
-"""How far verdicts agree with labels. The class to be found, called positive, is the bad one: "unsupported"."""
+"""Agreement of verdicts with labels. The positive class is the bad one, such as "unsupported"."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_BLOCKS = 200
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 % interval, which is ``None`` where too little is known."""
+    """A figure with its 95 % interval; the ends are ``None`` if it cannot be computed."""
 
     value: float
     low: float | None = None
@@ -28,10 +28,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Verdicts against labels: counts of rows, and what follows from them; ``None`` where it is not defined.
+    """Verdicts compared with labels: row counts and derived figures, which are ``None`` if undefined.
 
-    ``found``: bad rows flagged; ``false_alarms``: good ones flagged; ``missed``: bad ones passed; ``cleared``: good
-    ones passed.
+    ``found``: bad rows flagged; ``false_alarms``: good rows flagged; ``missed``: bad rows passed; ``cleared``: good
+    rows passed.
     """
 
     found: int
@@ -42,12 +42,12 @@ class Agreement:
 
     @property
     def rows(self) -> int:
-        """How many rows have both."""
+        """Number of rows with verdict and label."""
         return self.found + self.false_alarms + self.missed + self.cleared
 
     @property
     def accuracy(self) -> float | None:
-        """Share of the rows where verdict and label agree."""
+        """Share of rows whose verdict and label agree."""
         return _share(self.found + self.cleared, self.rows)
 
     @property
@@ -67,12 +67,12 @@ class Agreement:
 
     @property
     def f1(self) -> float | None:
-        """The harmonic mean of precision and recall; 0 where bad rows are there and none is found."""
+        """The harmonic mean of precision and recall; 0 if none of the bad rows is found."""
         return _share(2 * self.found, 2 * self.found + self.false_alarms + self.missed)
 
     @property
     def balanced_accuracy(self) -> float | None:
-        """The mean of recall and specificity: 0.5 for verdicts that know nothing, whatever the mix."""
+        """The mean of recall and specificity; 0.5 for uninformative verdicts, whatever the share of bad rows."""
         return None if self.recall is None or self.specificity is None else (self.recall + self.specificity) / 2
 
 
@@ -82,10 +82,10 @@ def agreement(
     *,
     groups: Labels | None = None,
 ) -> Agreement:
-    """Counts of verdicts against labels, and Cohen's κ (1960) with the jackknife's interval over rows or ``groups``.
+    """Counts of verdicts by label, and Cohen's κ (1960) with a jackknife interval over rows or ``groups``.
 
-    Where no row changes κ, as with perfect verdicts, the interval comes from the share of rows, or groups, on which
-    verdicts and labels may differ unseen (``unseen_share``).
+    If no row changes κ, as with perfect verdicts, the interval uses the share of disagreeing rows (or groups) that the
+    sample can miss (``unseen_share``).
     """
     said, truth = np.asarray(flagged, dtype=bool), np.asarray(bad, dtype=bool)
     kinds = np.select([said & truth, said & ~truth, ~said & truth], [0, 1, 2], 3)
@@ -94,7 +94,7 @@ def agreement(
     cells = own.sum(axis=0)
     found, false_alarms, missed, cleared = (int(cell) for cell in cells)
     kappa = None
-    if 0 < found + missed < said.size:  # for labels of one kind κ says nothing of the verdicts
+    if 0 < found + missed < said.size:  # with labels of one class κ is not informative
         chance = float(said.mean() * truth.mean() + (~said).mean() * (~truth).mean())
         value = float(_kappas(cells[None, :])[0])
         own = own[own.sum(axis=1) < said.size]
@@ -103,11 +103,11 @@ def agreement(
 
 
 def _jackknifed(value: float, without: Values, least: float = -1.0) -> Estimate:
-    """An estimate from -1 to 1 with its interval, from what it is without each row or group.
+    """An estimate in [-1, 1] with its interval, from its values ``without`` each row or group.
 
-    The jackknife (Efron 1982) with Student's t, on Fisher's scale. ``least``: the value of rows that all disagree.
+    The jackknife (Efron 1982) with Student's t, on Fisher's scale. ``least``: the value if all rows disagree.
     """
-    known = np.sort(without[~np.isnan(without)])  # the order of the rows changes nothing
+    known = np.sort(without[~np.isnan(without)])  # independent of the row order
     number = known.size
     if number < 2:
         return Estimate(value)
@@ -129,15 +129,15 @@ def _kappas(cells: Values) -> Values:
 
 
 def auroc(values: Values, bad: Booleans, *, groups: Labels | None = None) -> Estimate | None:
-    """The probability that a bad row scores lower than a good one, ties half; ``None`` when one class is missing.
+    """The probability that a bad row scores lower than a good one (ties count half); ``None`` if a class is missing.
 
-    The interval is DeLong's (1988) on the logit scale; with ``groups``, which name that of each row, Obuchowski's
-    (1997) with Student's t.
+    The interval is DeLong's (1988) on the logit scale; with ``groups``, one name per row, Obuchowski's (1997) with
+    Student's t.
     """
     worse, better = values[bad], values[~bad]
     if not worse.size or not better.size:
         return None
-    from scipy.stats import rankdata  # takes longer to import than most evaluations: only who has labels waits for it
+    from scipy.stats import rankdata  # a slow import, needed only with labels
 
     ranks = rankdata(-np.concatenate([worse, better]))
     above_worse = (ranks[: worse.size] - rankdata(-worse)) / better.size
@@ -157,17 +157,17 @@ def auroc(values: Values, bad: Booleans, *, groups: Labels | None = None) -> Est
         of_better = np.bincount(codes[~bad], weights=above_better - area, minlength=number) / better.size
         error = np.sqrt(number / (number - 1) * (np.sort(of_worse + of_better) ** 2).sum())
         deviate = stdtrit(number - 1, (1 + _LEVEL) / 2)
-    if error < 1e-12:  # such as that of equal scores
+    if error < 1e-12:  # for example with equal scores
         return Estimate(area)
     half = deviate * error / (area * (1 - area))
     return Estimate(area, float(expit(logit(area) - half)), float(expit(logit(area) + half)))
 
 
 def correlation(values: Values, grades: Values, kind: str, *, groups: Labels | None = None) -> Estimate | None:
-    """``"pearson"`` or ``"spearman"``, with Fisher's interval; ``None`` where one side does not vary.
+    """``"pearson"`` or ``"spearman"`` with Fisher's interval; ``None`` if either side is constant.
 
-    With ``groups``, which name that of each row, the interval is that of the jackknife over them, on Fisher's scale.
-    More than 200 groups are dealt into 200 blocks at random, always in the same way.
+    With ``groups``, one name per row, the interval is a jackknife over groups on Fisher's scale. More than 200 groups
+    are combined into 200 random blocks, with a fixed seed.
     """
     found = _coefficient(values, grades, kind)
     if np.isnan(found):
@@ -179,7 +179,7 @@ def correlation(values: Values, grades: Values, kind: str, *, groups: Labels | N
         blocks = np.random.default_rng(0).permutation(np.arange(codes.max() + 1) % _MOST_BLOCKS)[codes]
         parts = (blocks != each for each in range(blocks.max() + 1))
         return _jackknifed(found, np.array([_coefficient(values[part], grades[part], kind) for part in parts]))
-    # Bonett and Wright (2000): the variance of Fisher's z of a rank correlation is larger by half its square.
+    # Bonett and Wright (2000): for a rank correlation r, the variance of Fisher's z is larger by a factor 1 + r²/2.
     spread = 1.0 if kind == "pearson" else 1.0 + found**2 / 2
     half = float(ndtri((1 + _LEVEL) / 2)) * np.sqrt(spread / (values.size - 3))
     return Estimate(found, float(np.tanh(np.arctanh(found) - half)), float(np.tanh(np.arctanh(found) + half)))
@@ -194,10 +194,9 @@ def _coefficient(values: Values, grades: Values, kind: str) -> float:
 
 
 def krippendorff_alpha(scores: Values) -> float | None:
-    """Krippendorff's α (2004) for interval data of a rows × judges array, NaN where a judge has no score.
+    """Krippendorff's α (2004) for interval data, from a rows × judges array (NaN: no score).
 
-    1: the judges agree on every row; 0: as much as by chance. ``None`` where no two judges scored the same row, or
-    where all scores are equal, so that agreement says nothing.
+    1: full agreement; 0: agreement by chance. ``None`` if no two judges scored the same row, or all scores are equal.
     """
     values = np.asarray(scores, dtype=float)
     values = values[(~np.isnan(values)).sum(axis=1) > 1] if values.size else values

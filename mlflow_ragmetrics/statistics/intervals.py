@@ -1,16 +1,17 @@
-"""Confidence intervals of means and of paired differences, of rows and of groups of rows.
+"""Confidence intervals of means and paired differences, over rows or groups of rows.
 
-The rule is the BCa bootstrap (Efron 1987) over rows, at a level widened for small samples (Hesterberg 2015: the normal
-quantile becomes √(n/(n−1)) times that of Student's t). Rows in groups have the cluster-robust t interval (CR2 and its
-degrees of freedom, Bell and McCaffrey 2002) with fewer than 40 groups. With 40 or more whole groups are resampled (for
-means the bootstrap of Student's t, Davison and Hinkley 1997). Where resampling is blind there is a closed form: Wilson
-(1927) for the mean of scores that are all 0 or 1, of grouped ones for their effective rows (Korn and Graubard 1998),
-and Agresti and Min (2005) for differences of such scores and for values of which fewer than fifteen differ from the
-most frequent one. Above ``MANY_ROWS`` rows or groups the interval is Student's t. The interval of equal values comes
-from the share of rows that may differ unseen (``unseen_share``).
+The default is the BCa bootstrap (Efron 1987) over rows, at a level widened for small samples (Hesterberg 2015: the
+normal quantile becomes √(n/(n−1)) times that of Student's t). Fewer than 40 groups have a cluster-robust t interval
+(CR2 with its degrees of freedom, Bell and McCaffrey 2002). With 40 groups or more, whole groups are resampled (for
+means with the studentized bootstrap, Davison and Hinkley 1997).
 
-Turns of one conversation or answers to one question resemble each other, so that n of them say less than n rows of
-their own. The design effect (Kish 1965) is how many times larger the variance of a mean is for it.
+Closed forms replace the bootstrap if resampling fails: Wilson (1927) for the mean of scores of only 0 and 1, with
+effective rows for groups (Korn and Graubard 1998); Agresti and Min (2005) for differences of such scores, and if fewer
+than fifteen values differ from the most frequent one. Above ``MANY_ROWS`` rows or groups the interval is Student's t.
+The interval of equal values uses the share of different rows that the sample can miss (``unseen_share``).
+
+Turns of one conversation, or answers to one question, resemble each other and carry less information than independent
+rows. The design effect (Kish 1965) is the factor by which this increases the variance of a mean.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Clusters:
-    """The scores of one metric by group (rows without groups are groups of one).
+    """The scores of one metric by group; without groups, each row is a group.
 
-    ``counts`` and ``residuals`` have, for each group, the number of rows and the sum of their deviations from ``mean``.
-    ``squares`` is the sum of the squared deviations of all rows. ``is_binary``: all scores are 0 or 1.
+    ``counts`` and ``residuals``: for each group, the number of rows and the sum of their deviations from ``mean``.
+    ``squares``: the sum of the squared deviations of all rows. ``is_binary``: all scores are 0 or 1.
     """
 
     counts: Vector
@@ -64,14 +65,14 @@ class Clusters:
 
     @cached_property
     def variance(self) -> float:
-        """Of the mean: CR2 (Bell and McCaffrey 2002), unbiased if rows are independent. For two groups or more."""
+        """The variance of the mean: CR2 (Bell and McCaffrey 2002), unbiased for independent rows. Needs two groups."""
         return float(np.sort(self.residuals**2 / (1 - self.counts / self.rows)).sum()) / self.rows**2
 
     @cached_property
     def degrees(self) -> float:
         """Degrees of freedom of the variance (Satterthwaite 1946; Imbens and Kolesár 2016), at least 1.
 
-        The model is that rows of one group are equal. With groups of one size it is their number less one.
+        The model assumes that the rows of a group are equal. For groups of equal size: their number minus one.
         """
         counts = np.sort(self.counts)
         if counts[0] == counts[-1]:
@@ -87,33 +88,33 @@ class Clusters:
 
     @property
     def effective_groups(self) -> float:
-        """Kish's number of groups from their sizes: (Σm)² / Σm²."""
+        """Kish's effective number of groups, from their sizes m: (Σm)² / Σm²."""
         return float(self.rows**2 / (self.counts**2).sum())
 
     @property
     def effective_rows(self) -> float:
-        """Independent rows that would know the mean as well; at most the rows, and the effective groups when all are
-        equal, since nothing is then known of their correlation."""
+        """Number of independent rows with the same precision, at most the number of rows. Equal scores, whose
+        correlation is unknown, count as the effective groups."""
         if self.squares == 0:
             return self.effective_groups
         return min(self.squares / (self.rows - 1) / self.variance, self.rows) if self.variance > 0 else self.rows
 
     @property
     def few_groups(self) -> bool:
-        """Fewer than ten effective groups: intervals may cover less than they say."""
+        """Whether there are fewer than ten effective groups, so that intervals may be too narrow."""
         return self.effective_groups < FEW_GROUPS
 
     @property
     def design_effect(self) -> Union[float, None]:
-        """The variance of the mean with groups over that without; ``None`` if too little is known."""
+        """The variance of the mean with groups divided by that without; ``None`` if undefined."""
         is_known = self.groups > 1 and self.squares > 0
         return self.variance / (self.squares / (self.rows - 1) / self.rows) if is_known else None
 
 
 def clusters_of(values: Vector, groups: Union[Labels, None] = None) -> Union[Clusters, None]:
-    """The scores of one metric, NaN where a row is not scored, with the group of each row; ``None`` without a score.
+    """The clusters of one metric's scores (NaN: not scored) by the group of each row; ``None`` without a score.
 
-    ``ValueError`` if there is not one group for each row.
+    Raises ``ValueError`` unless there is one group per row.
     """
     scored = ~np.isnan(values)
     if groups is not None and len(groups) != len(values):
@@ -122,27 +123,27 @@ def clusters_of(values: Vector, groups: Union[Labels, None] = None) -> Union[Clu
         return None
     ordered = np.sort(values[scored])
     least, most = float(ordered[0]), float(ordered[-1])
-    # A mean of equal values is that value, not its neighbour.
+    # The mean of equal values must be exactly that value.
     mean = least if least == most else float(ordered.mean())
     deviations = ordered - mean
     squares, is_binary = float((deviations**2).sum()), bool(np.isin(ordered, (0.0, 1.0)).all())
     if groups is None:
         return Clusters(np.ones(ordered.size), deviations, mean, squares, least, most, is_binary)
     codes = group_codes(np.asarray(groups)[scored])
-    order = np.lexsort((values[scored], codes))  # so that the order of rows changes no sum
+    order = np.lexsort((values[scored], codes))  # makes the sums independent of the row order
     sums = np.asarray(np.bincount(codes[order], weights=values[scored][order] - mean), dtype=float)
     counts = np.asarray(np.bincount(codes), dtype=float)
     return Clusters(counts, sums, mean, squares, least, most, is_binary)
 
 
 def group_codes(groups: Labels) -> NDArray[np.integer[Any]]:
-    """Whole numbers from 0 for the groups' names, which are all text or all numbers."""
+    """Integer codes from 0 for group names, which must be all strings or all numbers."""
     codes: NDArray[np.integer[Any]] = np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
     return codes
 
 
 def unseen_share(rows: int, level: float = 0.95) -> float:
-    """The largest share of rows of another kind that a sample of ``rows`` can miss, by chance, at ``level``.
+    """The largest share of different rows in the population that a sample of ``rows`` can miss by chance, at ``level``.
 
     >>> round(unseen_share(72), 3)
     0.05
@@ -156,9 +157,9 @@ def bootstrap_interval(
     groups: Union[Labels, None] = None,
     resamples: int = 2000,
 ) -> Interval:
-    """The interval of the mean of scores, or ``None`` for fewer than two values, or groups; NaN does not count.
+    """The 95 % interval of the mean; ``None`` for fewer than two values or groups. NaN is ignored.
 
-    Reproducible: the same values in any order give the same interval. ``groups`` names the group of each value.
+    The same values in any order give the same interval. ``groups``: the group of each value.
     """
     return bootstrap_intervals([values], groups=groups, resamples=resamples)[0]
 
@@ -172,9 +173,9 @@ def bootstrap_intervals(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[Interval]:
-    """``bootstrap_interval`` of each column; with ``groups`` each has a value for every row (NaN: not scored).
+    """``bootstrap_interval`` of each column; with ``groups``, each column has one value per row (NaN: not scored).
 
-    ``ranges`` are the lowest and the highest value that each can have: 0 and 1 if not given.
+    ``ranges``: the lowest and highest possible value of each column (default 0 and 1).
     """
     samples = [clusters_of(np.asarray(values, dtype=float), groups) for values in columns]
     ends = ranges or [(0.0, 1.0)] * len(samples)
@@ -193,8 +194,8 @@ def paired_intervals(
 ) -> list[Interval]:
     """The interval of the mean of each column of a rows × metrics matrix of paired differences.
 
-    NaN marks a pair that was not scored on both sides. A column with fewer than two pairs (or groups, if ``groups``
-    names that of each row) has ``None``. ``spans`` are the largest differences that each can have: 1 if not given.
+    NaN: the pair was not scored on both sides. ``groups``: the group of each row. ``None`` for a column with fewer than
+    two pairs (or groups). ``spans``: the largest possible difference of each column (default 1).
     """
     samples = [clusters_of(column, groups) for column in differences.T]
     ends = spans or [1.0] * len(samples)
@@ -203,8 +204,10 @@ def paired_intervals(
 
 
 def wilson_limits(share: float, rows: float, deviate: float) -> tuple[float, float]:
-    """Wilson's interval for a number of rows that need not be whole (Korn and Graubard 1998: the effective rows of
-    grouped ones), where ``deviate`` is the quantile of the normal or Student's distribution."""
+    """Wilson's interval; ``rows`` may be fractional, such as effective rows of groups (Korn and Graubard 1998).
+
+    ``deviate`` is the quantile of the normal or Student's distribution.
+    """
     square = deviate * deviate
     middle = (share + square / (2 * rows)) / (1 + square / rows)
     half = deviate / (1 + square / rows) * math.sqrt(share * (1 - share) / rows + square / (4 * rows * rows))
@@ -214,10 +217,10 @@ def wilson_limits(share: float, rows: float, deviate: float) -> tuple[float, flo
 def agresti_min_interval(
     mean: float, mean_square: float, rows: float, ends: Range, deviate: float
 ) -> tuple[float, float]:
-    """The interval of the mean of differences that lie between two ``ends`` (Agresti and Min 2005).
+    """The interval of a mean difference whose values lie between two ``ends`` (Agresti and Min 2005).
 
-    The normal interval after adding two rows: half of one at each end, one for no difference. ``mean_square`` is that
-    of the differences themselves; ``rows`` may be effective ones.
+    The normal interval after adding two rows: half a row at each end and one row of no difference. ``mean_square``: the
+    mean of the squared differences. ``rows`` may be effective rows.
     """
     low, high = ends
     middle = (rows * mean + (low + high) / 2) / (rows + 2)
@@ -227,7 +230,7 @@ def agresti_min_interval(
 
 
 def _of_mean(sample: Union[Clusters, None], is_grouped: bool, level: float, ends: Range) -> Interval:
-    """The interval of a mean where it has a closed form."""
+    """The closed-form interval of a mean, if it has one."""
     if sample is None or sample.groups < 2:
         return None
     low, high = min(ends[0], sample.least), max(ends[1], sample.most)
@@ -247,7 +250,7 @@ def _of_mean(sample: Union[Clusters, None], is_grouped: bool, level: float, ends
 
 
 def _of_difference(sample: Union[Clusters, None], is_grouped: bool, level: float, span: float) -> Interval:
-    """The interval of a mean difference where it has a closed form."""
+    """The closed-form interval of a mean difference, if it has one."""
     if sample is None or sample.groups < 2:
         return None
     span = max(span, abs(sample.least), abs(sample.most))
@@ -263,9 +266,9 @@ def _of_difference(sample: Union[Clusters, None], is_grouped: bool, level: float
 
 
 def _of_few(sample: Clusters, changes: Vector, ends: Range, level: float, is_grouped: bool = False) -> Range:
-    """The interval of a mean of ``changes`` of which few differ from 0.
+    """The interval of a mean of ``changes``, few of them different from 0.
 
-    The added rows lie half way between the largest change and the ends of the range.
+    The added rows are halfway between the largest change and the ends of the range.
     """
     largest = max(abs(sample.least), abs(sample.most)) if is_grouped else float(np.abs(changes).max())
     low, high = ((each + math.copysign(min(largest, abs(each)), each)) / 2 for each in ends)
@@ -281,11 +284,11 @@ def _deviate(sample: Clusters, level: float) -> float:
 
 
 def _of_t(sample: Clusters, is_grouped: bool, floor: float, level: float) -> Interval:
-    """Student's t interval of few groups, and of many rows or groups; ``None`` between."""
+    """Student's t interval for few groups, or for many rows or groups; otherwise ``None``."""
     if not (is_grouped and sample.groups < BOOTSTRAP_GROUPS) and sample.groups <= MANY_ROWS:
         return None
     half = float(stdtrit(sample.degrees, (1 + level) / 2)) * math.sqrt(sample.variance)
-    # Scores of a scale from 0 to 1, or -1 to 1, have limits on it.
+    # Keep the limits of scores within their scale, 0 to 1 or -1 to 1.
     is_on_scale = floor <= sample.least and sample.most <= 1
     least, most = (floor, 1.0) if is_on_scale else (-math.inf, math.inf)
     return max(least, sample.mean - half), min(most, sample.mean + half)
@@ -300,9 +303,9 @@ def _resampled(
     *,
     studentized: bool = False,
 ) -> list[Interval]:
-    """The ``known`` intervals, and the bootstrap's of the other samples with two groups or more.
+    """The ``known`` intervals, and bootstrap intervals of the other samples with at least two groups.
 
-    Samples of the same groups' sizes share the resamples, which take most of the time.
+    Samples with the same group sizes share the resamples, which take most of the time.
     """
     alike: dict[tuple[int, float], list[int]] = {}
     for place, sample in enumerate(samples):

@@ -1,8 +1,8 @@
-"""The mean that people would have given, from few labels and a judge's scores of all rows, with an honest interval.
+"""Estimates the mean human label of all rows from a few labels and a judge's scores of all rows, with an interval.
 
 Prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, PPI++): the mean of the labels, moved along the
-regression line to the mean score of all rows. The variance is the jackknife's over rows or groups, each taken out with
-its label and its score, and the interval is Student's t, or for labels of 0 and 1 Wilson's.
+regression line to the mean score of all rows. The variance is a jackknife over rows or groups, each left out with its
+label and score. The interval is Student's t, or Wilson's for labels of 0 and 1.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _FEWEST_FOR_A_SLOPE = 5
 
 @dataclass(frozen=True)
 class TrueScore:
-    """A mean of the truth and its interval, ``None`` if fewer than two rows (or groups) have a label.
+    """An estimated mean label and its interval, which is ``None`` if fewer than two rows (or groups) have a label.
 
-    ``labels`` of ``rows`` were labelled. ``tuning`` is what the judge's scores are multiplied by (PPI++'s λ): 0 if they
-    say nothing of the labels. ``error`` is the standard error. ``variance_left`` is the share of the variance of the
-    labels alone that is left: these would have to be 1 / ``variance_left`` times as many for the same interval.
+    ``labels`` of ``rows`` are labelled. ``tuning``: the factor of the judge's scores (PPI++'s λ), 0 if they do not
+    predict the labels. ``error``: the standard error. ``variance_left``: the variance as a share of that of the labels
+    alone; without the judge, the same interval would need 1 / ``variance_left`` times the labels.
     """
 
     value: float
@@ -50,9 +50,9 @@ class TrueScore:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """``changes`` by group, of which the sum of squares is the variance; ``alone``: that of the labels' own mean.
+    """``changes`` by group, whose sum of squares is the variance; ``alone``: the variance of the labels' own mean.
 
-    ``degrees`` of freedom are 0 if the variance is not known. ``mean_square`` is that of the labels.
+    ``degrees`` of freedom are 0 if the variance is unknown. ``mean_square``: of the labels.
     """
 
     value: float
@@ -69,16 +69,16 @@ class _Estimate:
         return math.sqrt(float(np.sort(self.changes**2).sum()))
 
     def rows_alone(self, mean: float) -> float:
-        """The number of labels that would, alone, have this variance; as many as there are if all are equal."""
+        """The number of labels that alone would have this variance; ``degrees`` + 1 if all labels are equal."""
         spread = self.mean_square - mean**2
         return spread / self.error**2 if spread > 1e-12 and self.error > 0 else self.degrees + 1
 
 
 def true_mean(labels: Numbers, scores: Numbers, *, groups: Union[Labels, None] = None) -> TrueScore:
-    """The mean label of all rows, from a label (NaN: none) and the judge's score (NaN: none) of each row.
+    """Estimate the mean label of all rows from the label (NaN: none) and the judge's score (NaN: none) of each row.
 
-    The labelled rows must have been chosen at random. ``groups`` names the group of each row. Labels and scores may be
-    of different scales. ``ValueError`` without a label, and for lists of different lengths.
+    The labelled rows must be chosen at random. ``groups``: the group of each row. Labels and scores may have different
+    scales. Raises ``ValueError`` without a label, or for lists of different lengths.
     """
     y, f = np.asarray(labels, dtype=float), np.asarray(scores, dtype=float)
     found = _estimate(y, f, groups)
@@ -102,11 +102,11 @@ def true_difference(
     *,
     groups: Union[Labels, None] = None,
 ) -> TrueScore:
-    """The mean difference of the labels of two systems over the same rows, B minus A; see ``true_mean``.
+    """Estimate the mean difference of the labels of two systems over the same rows, B minus A; see ``true_mean``.
 
-    If the same rows are labelled for both, their differences are estimated. Else both means are, from whatever rows
-    each has, and the jackknife over rows (or groups) takes account of those they share; ``labels`` then counts the rows
-    with a label of either, and ``tuning`` is B's.
+    If the same rows are labelled for both, their differences are used. Otherwise both means are estimated separately,
+    and the jackknife over rows (or groups) accounts for shared rows; ``labels`` then counts the rows with either label,
+    and ``tuning`` is B's.
     """
     y_a, f_a, y_b, f_b = (np.asarray(each, dtype=float) for each in (labels_a, scores_a, labels_b, scores_b))
     if not y_a.size == f_a.size == y_b.size == f_b.size:
@@ -133,11 +133,11 @@ def _estimate(labels: Vector, scores: Vector, groups: Union[Labels, None]) -> _E
     codes = np.arange(labels.size) if groups is None else group_codes(groups)
     if not labels.size == scores.size == codes.size:
         sizes = f"{labels.size} labels, {scores.size} scores and {codes.size} groups"
-        raise ValueError(f"{sizes} are given: there must be one a row")
+        raise ValueError(f"{sizes} are given: give one of each per row")
     is_labelled, is_scored = ~np.isnan(labels), ~np.isnan(scores)
     if not is_labelled.any():
         raise ValueError("no row has a label")
-    order = np.lexsort((labels, scores, codes) if groups is not None else (labels, scores))  # rows in any order
+    order = np.lexsort((labels, scores, codes) if groups is not None else (labels, scores))  # in any row order
     centre = np.sort(scores[is_scored]).mean() if is_scored.any() else 0.0
     y = np.where(is_labelled, labels, 0.0)[order]
     f = np.where(is_scored, scores - centre, 0.0)[order]
@@ -165,7 +165,7 @@ def _estimate(labels: Vector, scores: Vector, groups: Union[Labels, None]) -> _E
 
 
 def _regressed(sums: Matrix, use_slope: bool) -> tuple[Vector, Vector]:
-    """Value and slope from each line of sums; the slope is 0 if the scores of the labelled rows do not vary."""
+    """Value and slope from each line of sums; the slope is 0 if the scores of the labelled rows are equal."""
     n, y, f, fy, ff, rows, all_f = sums.T
     square = ff - f**2 / n
     varies = use_slope & (square > 1e-12 * np.maximum(ff, 1e-300))

@@ -1,4 +1,4 @@
-"""Bootstrap and permutation by SciPy, so that neither the order of rows nor the number of threads changes a bit."""
+"""SciPy's bootstrap and permutation test, made independent of the row order and the number of threads."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _DIGITS = 2.0**30
 def bootstrap_limits(
     residuals: Matrix, counts: Matrix, *, studentized: bool = False, level: float, resamples: int, seed: int
 ) -> tuple[Vector, Vector]:
-    """The limits of each mean, relative to the mean: the BCa interval (Efron 1987), or that of Student's t.
+    """The limits of each mean, relative to the mean, by the BCa (Efron 1987) or the studentized bootstrap.
 
-    Columns × groups: the sum of a group's deviations from the mean, and its number of rows. ``studentized`` is for
-    means of groups, whose sizes vary (Davison and Hinkley 1997, 5.2.1).
+    ``residuals`` and ``counts`` (columns × groups): the sum of each group's deviations from the mean, and its number of
+    rows. Use ``studentized`` for means of groups of different sizes (Davison and Hinkley 1997, 5.2.1).
     """
-    from scipy.stats import bootstrap  # takes longer to import than most evaluations
+    from scipy.stats import bootstrap  # a slow import
 
-    # A column is turned so that its tail is on the right: the interval of B minus A then mirrors that of A minus B.
+    # Turn each column so that its tail is on the right: the intervals of B minus A and A minus B are then symmetric.
     signs = np.where(np.sort(residuals**3).sum(axis=1, keepdims=True) < 0, -1.0, 1.0)
     turned, units = _whole_numbers(residuals * signs)
     order = np.lexsort((counts, turned), axis=-1)
@@ -52,7 +52,7 @@ def bootstrap_limits(
 
 
 def sign_flip_p_values(values: Matrix, *, resamples: int, seed: int) -> list[float]:
-    """The two-sided p-value of each column of rows × metrics if each row's sign is a fair coin (Fisher 1935)."""
+    """The two-sided p-value of each column of a rows × metrics matrix, flipping each row's sign (Fisher 1935)."""
     from scipy.stats import permutation_test
 
     whole, _ = _whole_numbers(values.T)
@@ -79,12 +79,12 @@ def _student_t(sums: Matrix, counts: Matrix, axis: int) -> Matrix:
     rows = counts.sum(axis=axis, keepdims=True)
     mean = sums.sum(axis=axis, keepdims=True) / rows
     error = np.sqrt(((sums - mean * counts) ** 2).sum(axis=axis, keepdims=True)) / rows
-    # a resample of equal groups has no error: it counts as farther off than any other
+    # A resample of equal groups has no error and counts as the farthest.
     ratio: Matrix = (mean / np.maximum(error, 1e-6)).squeeze(axis=axis)
     return ratio
 
 
 def _whole_numbers(values: Matrix) -> tuple[Matrix, Matrix]:
-    """Values of columns × rows in units in which they are whole numbers, whose sums are exact in any order."""
+    """Values (columns × rows) as multiples of a unit, and the unit: sums of whole numbers are exact in any order."""
     units: Matrix = np.maximum(np.abs(values).max(axis=-1, keepdims=True), 1e-290) / _DIGITS
     return np.rint(values / units), units

@@ -1,4 +1,4 @@
-"""How much data is enough: what difference it can show, and whether more rows or more repeats buy more."""
+"""Sample size: the difference that the data can show, and the effect of more rows or more repeats."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from scipy.special import ndtri, stdtrit
 from mlflow_ragmetrics.statistics.intervals import Labels, bootstrap_interval, clusters_of, unseen_share
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
-_MOST_ROWS = 10**18  # whatever needs more cannot be seen
+_MOST_ROWS = 10**18  # a difference that needs more cannot be detected
 
 
 @dataclass(frozen=True)
 class Power:
-    """What the paired differences of one metric can show, with probability ``power`` at level ``alpha``.
+    """The power of the paired differences of one metric: probability ``power`` at level ``alpha``.
 
-    ``smallest`` is that difference, in the metric's units, ``None`` for fewer than six rows (or groups). ``span`` is
-    the largest difference that a row can have. ``rows`` and
-    ``groups`` are those that are there (each row a group of its own where none are given), ``deviation`` is the
-    standard deviation of a row's difference, and ``design_effect`` what groups multiply the mean's variance by.
+    ``smallest``: the smallest detectable difference, in the metric's units; ``None`` for fewer than six rows (or
+    groups). ``span``: the largest possible difference of a row. ``rows`` and ``groups``: numbers in the data (without
+    groups, each row is one). ``deviation``: the standard deviation of a row's difference. ``design_effect``: the factor
+    by which groups increase the variance of the mean.
     """
 
     rows: int
@@ -38,12 +38,12 @@ class Power:
     span: float
 
     def groups_needed(self, difference: float) -> int:
-        """Groups like these with which ``difference`` (above 0) would be seen; rows where there are no groups."""
+        """Number of similar groups (or rows, without groups) that would show ``difference`` (above 0)."""
         deviation = self.deviation * math.sqrt(self.design_effect * self.groups / self.rows)
         return rows_needed(deviation, difference, alpha=self.alpha, power=self.power, span=self.span)
 
     def rows_needed(self, difference: float) -> int:
-        """Rows, in groups like these, with which ``difference`` (above 0) would be seen."""
+        """Number of rows, in similar groups, that would show ``difference`` (above 0)."""
         return math.ceil(self.groups_needed(difference) * self.rows / self.groups)
 
 
@@ -55,10 +55,10 @@ def power_of(
     tests: int = 1,
     power: float = 0.8,
 ) -> list[Union[Power, None]]:
-    """What each column of a rows × metrics matrix of paired differences (NaN: not scored on both sides) can show.
+    """The power of each column of a rows × metrics matrix of paired differences (NaN: not scored on both sides).
 
-    ``tests`` are those that Holm's correction is made for: the others are taken to have no difference. ``None`` for
-    fewer than two rows, or groups, where ``groups`` names that of each row. ``spans`` as in ``paired_intervals``.
+    ``tests``: the number of tests in Holm's correction; the others are assumed to have no difference. ``groups``: the
+    group of each row. ``None`` for fewer than two rows or groups. ``spans`` as in ``paired_intervals``.
     """
     found: list[Union[Power, None]] = []
     alpha = 0.05 / tests
@@ -79,9 +79,9 @@ def power_of(
 def rows_needed(
     deviation: float, difference: float, *, alpha: float = 0.05, power: float = 0.8, span: float = 1.0
 ) -> int:
-    """Paired rows with which ``difference`` is seen at level ``alpha`` with probability ``power``: at least 6.
+    """Paired rows (at least 6) that show ``difference`` at level ``alpha`` with probability ``power``.
 
-    ``deviation`` is the standard deviation of the paired differences, ``span`` the largest difference of a row.
+    ``deviation``: the standard deviation of the paired differences. ``span``: the largest possible difference of a row.
     """
 
     def is_enough(rows: int) -> bool:
@@ -96,8 +96,8 @@ def smallest_difference(
 ) -> Union[float, None]:
     """The difference that ``rows`` show at level ``alpha`` with probability ``power``; ``None`` for too few rows.
 
-    The normal formula with Guenther's (1981) correction for Student's t. A difference is not shown if rows that the
-    sample misses by chance (``unseen_share``) could make up for it.
+    The normal formula with Guenther's (1981) correction for Student's t. The difference must also exceed what rows
+    missed by chance (``unseen_share``) could cancel.
     """
     z = float(ndtri(1 - alpha / 2))
     if rows < 6 or rows <= z * z / 2:
@@ -108,7 +108,7 @@ def smallest_difference(
 
 
 def about(number: int) -> int:
-    """Rounded up to two digits, for plain words ("about 370 rows"): never fewer than are needed.
+    """``number`` rounded up to two digits, for texts ("about 370 rows").
 
     >>> about(366)
     370
@@ -118,10 +118,10 @@ def about(number: int) -> int:
 
 
 def crossed_interval(scores: Matrix, *, groups: Union[Labels, None] = None) -> Union[tuple[float, float], None]:
-    """The 95 % interval of the mean of a rows × repeats matrix, in which each row counts once, by its own mean.
+    """The 95 % interval of the mean of a rows × repeats matrix; each row counts once, by its own mean.
 
-    Asking again makes a row's own score surer, not the sample larger. If whole repeats differ by more than chance (a
-    judge of another day, another draw of the index), their variance is added, with degrees of freedom by Satterthwaite
+    Repeats make the score of a row more precise but do not enlarge the sample. If whole repeats differ by more than
+    chance, for example because the judge changed, their variance is added, with Satterthwaite's degrees of freedom
     (1946). ``None`` for fewer than two rows (or ``groups``).
     """
     means = scores.mean(axis=1)

@@ -1,4 +1,4 @@
-"""Is a difference more than noise: paired permutation and Student's t for skewed rows, Welch, McNemar, Holm."""
+"""Significance tests: paired permutation, Student's t for skewed rows, Welch, McNemar, Holm."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from mlflow_ragmetrics.statistics.resampling import Matrix, Vector, sign_flip_p_
 def paired_tests(
     differences: Matrix, *, groups: Union[Labels, None] = None, resamples: int = 10_000, seed: int = 0
 ) -> list[float]:
-    """The two-sided p-value of each column of a rows × metrics matrix of paired differences; NaN rows do not count.
+    """The two-sided p-value of each column of a rows × metrics matrix of paired differences; NaN is ignored.
 
-    The larger p-value of two tests. The sign-flip test is exact if differences are symmetric: without a difference
-    between the two sides each row's sign is a fair coin (Fisher 1935), and with ``groups``, which names that of each
-    row, the sign of each group's sum. All patterns are tried if there are no more than ``resamples``. ``skewed_t_test``
-    holds for many small gains and few large losses. Above ``MANY_ROWS`` rows or groups it decides alone. 1 for fewer
-    than two rows or groups.
+    The larger p-value of two tests. The sign-flip test (Fisher 1935) is exact for symmetric differences; it flips the
+    sign of each row or, with ``groups`` (the group of each row), of each group's sum, and tries all patterns if there
+    are at most ``resamples``. ``skewed_t_test`` is valid for skewed differences, such as many small gains and few large
+    losses; above ``MANY_ROWS`` rows or groups it is used alone. 1 for fewer than two rows or groups.
     """
     samples = [clusters_of(column, groups) for column in differences.T]
     p_values = [1.0 if each is None or each.groups < 2 else skewed_t_test(each) for each in samples]
@@ -38,9 +37,9 @@ def paired_tests(
 
 
 def skewed_t_test(sample: Clusters) -> float:
-    """The two-sided p-value of a mean of 0 by Student's t after Hall's transformation (1992), which removes the skew.
+    """The two-sided p-value of a zero mean, by Student's t after Hall's transformation (1992), which removes the skew.
 
-    With groups the variance is cluster-robust (CR2), and the skew is that of the groups' sums.
+    With groups, the variance is cluster-robust (CR2) and the skew is that of the group sums.
     """
     if sample.variance == 0:
         return float(sample.mean == 0)
@@ -55,10 +54,10 @@ def skewed_t_test(sample: Clusters) -> float:
 def welch_tests(
     values: Matrix, inside: NDArray[np.bool_], groups: Union[Labels, None] = None
 ) -> list[Union[float, None]]:
-    """The two-sided p-value that the rows ``inside`` have the mean of the others, for each column (Welch 1947).
+    """For each column, Welch's (1947) two-sided p-value that the rows ``inside`` and the others have equal means.
 
-    With ``groups`` the variances are cluster-robust (CR2); of a group with rows on both sides each part counts as a
-    group of its own. ``None`` if a side has fewer than two rows, or groups, or if no score differs from another.
+    With ``groups`` the variances are cluster-robust (CR2); a group with rows on both sides is split. ``None`` if a side
+    has fewer than two rows or groups, or all scores are equal.
     """
     names = np.arange(len(values)) if groups is None else np.asarray(groups)
     found: list[Union[float, None]] = []
@@ -77,7 +76,7 @@ def welch_tests(
 
 
 def equal_columns(*sides: Union[Sequence[Vector], Matrix]) -> list[int]:
-    """For each column the first one that equals it in every row, on each of the sides (its own place if none does)."""
+    """For each column, the index of the first column that equals it in every row on each side (its own if none)."""
     found: list[int] = []
     for place in range(len(sides[0])):
         same = (
@@ -90,7 +89,7 @@ def equal_columns(*sides: Union[Sequence[Vector], Matrix]) -> list[int]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for their number (Holm 1979), in the order given: all below α holds by chance in α at most."""
+    """p-values adjusted by Holm (1979), in the given order; the family-wise error rate is at most α."""
     adjusted = [0.0] * len(p_values)
     largest = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -100,7 +99,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def mcnemar(lost: int, won: int) -> float:
-    """McNemar's exact two-sided p-value (1947), from the rows that passed before only and those that pass now only.
+    """McNemar's exact two-sided p-value (1947) from the number of rows that newly fail and newly pass.
 
     >>> round(mcnemar(1, 9), 6)
     0.021484
@@ -111,7 +110,7 @@ def mcnemar(lost: int, won: int) -> float:
 
 
 def effect_size(differences: Sequence[float]) -> float | None:
-    """Cohen's d_z: mean over standard deviation of the paired differences, ``None`` where these do not vary."""
+    """Cohen's d_z: mean over standard deviation of the paired differences; ``None`` if they are all equal."""
     if len(differences) < 2:
         return None
     deviation = float(np.std(differences, ddof=1))

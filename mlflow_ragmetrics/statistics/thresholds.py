@@ -1,4 +1,4 @@
-"""The threshold that parts bad rows from good ones best, and whether it is better than another beyond noise."""
+"""The threshold that best separates bad rows from good ones, and whether its gain is more than noise."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class ThresholdGain:
-    """Balanced accuracy on rows that the threshold was not chosen on, against that of the default, with 95 % interval.
+    """The gain in held-out balanced accuracy over the ``default`` threshold, with its 95 % interval.
 
-    ``chosen`` is the threshold that all rows give.
+    ``chosen``: the best threshold on all rows.
     """
 
     chosen: float
@@ -33,14 +33,14 @@ class ThresholdGain:
 
     @property
     def beats_default(self) -> bool:
-        """Whether the whole interval of the gain lies above 0."""
+        """Whether the whole interval of the gain is above 0."""
         return self.low > 0
 
 
 def best_threshold(values: Values, bad: Booleans, default: float) -> float:
-    """The threshold of highest balanced accuracy where rows below it are flagged; of equals that nearest ``default``.
+    """The threshold with the highest balanced accuracy, flagging rows below it; of equals, the nearest to ``default``.
 
-    It lies between two values that occur, with as few decimals as tell them apart; both classes must be there.
+    It is a number between two observed values, with as few decimals as possible. Both classes must be present.
     """
     order = np.argsort(values, kind="stable")
     ordered, is_bad = values[order], bad[order]
@@ -60,10 +60,10 @@ def best_threshold(values: Values, bad: Booleans, default: float) -> float:
 def threshold_gain(
     values: Values, bad: Booleans, default: float, *, groups: Sequence[str] | Values | None = None, seed: int = 0
 ) -> ThresholdGain | None:
-    """What the best threshold gains over ``default``, by ten-fold cross-validation, five times over.
+    """The gain of the best threshold over ``default``, by five repeats of ten-fold cross-validation.
 
-    Rows of one group stay together. ``None`` when a class has fewer than ten rows or groups. The interval is that of
-    paired differences over the groups.
+    Rows of one group stay in one fold. ``None`` if a class has fewer than ten rows or groups. The interval is that of
+    paired differences over groups.
     """
     names = np.arange(values.size) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     if min(np.unique(names[bad]).size, np.unique(names[~bad]).size) < _FOLDS:
@@ -91,7 +91,7 @@ def _right(values: Values, bad: Booleans, cut: float) -> Values:
 
 
 def _folds(names: Values, bad: Booleans, generator: np.random.Generator) -> Values:
-    """A fold for each row: groups dealt out at random, those with a bad row first so that each fold has its share."""
+    """The fold of each row. Groups are dealt at random, those with a bad row first, to spread them over the folds."""
     groups = np.unique(names)
     has_bad = np.isin(groups, names[bad])
     dealt = np.concatenate([generator.permutation(groups[has_bad]), generator.permutation(groups[~has_bad])])

@@ -234,12 +234,13 @@ class LiveWriter:
 
     def _say(self, writer: RunWriter, losses: Counter[str], waiting: int, absent: int, silence: str | None) -> None:
         """Write the losses as ``calls/dropped``, … and ``ragmetrics.status``."""
-        calls = {f"calls/{name}": losses[name] for name in _CALLS if losses[name]} | {"calls/lost": absent - waiting}
+        calls = {f"calls/{name}": losses[name] for name in _CALLS if losses[name]}
+        # an outbox older than the run lacks answers that are in the run
+        calls |= {} if losses["damaged"] else {"calls/lost": absent - waiting}
         if absent or calls.keys() - {"calls/seen", "calls/lost"}:
             writer.figures(calls)
             _logger.warning("run %s lacks answers: %s, %d unwritten", writer.run_id, calls, waiting)
         failure, status = None, COMPLETE if self._is_made_here else None
-        missing = losses["dropped"] + losses["failed"]
         if losses["damaged"]:
             failure = "the outbox was damaged: the number of missing answers is unknown"
         elif losses["killed"]:
@@ -248,7 +249,7 @@ class LiveWriter:
             failure = f"{absent} answers are not written"
         elif losses["silent"] and not losses["judged"]:
             failure = silence or "no judge answered"
-        elif missing > _TOLERATED * losses["seen"]:
+        elif losses["dropped"] + losses["failed"] > _TOLERATED * losses["seen"]:
             status = f"partial: {losses['dropped']} of {losses['seen']} answers were dropped, {losses['failed']} failed"
         if failure is not None and not self._is_made_here:
             status = status_of(failure)

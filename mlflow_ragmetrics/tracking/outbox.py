@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 from zlib import crc32
 
-from mlflow_ragmetrics.core.safe_text import as_json
+from mlflow_ragmetrics.core.safe_text import as_json, for_log
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
 from mlflow_ragmetrics.tracking.home import Home
 from mlflow_ragmetrics.tracking.writer import is_alive, this_process
@@ -434,7 +434,7 @@ def _opened(folder: Path) -> Outbox:
     except (OSError, sqlite3.Error) as error:
         outbox = _of_this_process()
         message = "no outbox in %s (%s): answers waiting for MLflow are in %s, for this process only"
-        _logger.warning(message, folder, error, outbox.path)
+        _logger.warning(message, folder, for_log(str(error)), outbox.path)
         return outbox
 
 
@@ -468,7 +468,7 @@ def _prepared(path: Path) -> Outbox:
     outbox = Outbox(path)
     if aside is not None:
         message = "the outbox %s was damaged (%s): it was renamed to %s, and %d unwritten answers were recovered"
-        _logger.warning(message, path, damage, aside, outbox.salvage(aside))
+        _logger.warning(message, path, for_log(damage), aside, outbox.salvage(aside))
     return outbox
 
 

@@ -121,7 +121,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["stress", str(DATA), "--limit", "20", "--no-log"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
-    assert "What the judge lexical notices in edited answers of 20 rows" in result.output
+    assert "Edits that the judge lexical notices in the answers of 20 rows" in result.output
     lines = result.output.splitlines()
     table = {line.split()[0]: line.split()[1:3] for line in lines if line.startswith(("foreign ", "control  "))}
     assert int(table["control"][1]) <= 1

@@ -138,8 +138,7 @@ def test_the_worst_rows_come_first_as_everywhere(ragmetrics: Run, mlflow_store: 
             ragmetrics("show", run, "--limit", "1").stdout.split()
         )
     assert "by rule 1.000" in next(line for line in lines if line.startswith("none"))
-    shown = ragmetrics("show", run, "none").stdout
-    assert "faithfulness 1.000, 5.0 of 5, not measured: no contexts (by rule 1)" in shown.replace("\n    ", " ")
+    assert "faithfulness 1.000, 5.0 of 5, not measured" in ragmetrics("show", run, "none").stdout
 
 
 def test_a_file_shows_its_worst_rows_with_the_score_that_says_so(ragmetrics: Run, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_of_one_report_a_correlation_is_assumed_and_said() -> None:
     alone = float(np.std(noisy(100), ddof=1))
     assert found["faithfulness"].deviation == pytest.approx(alone)  # at a correlation of 0.5
     assert found.assumed == 0.5
-    assert "assumed to correlate by 0.5" in str(found)
+    assert "a correlation of 0.5" in str(found)
     closer = rm.power(report, detect=0.05, correlation=0.9)
     assert (closer["faithfulness"].rows_needed or 0) < (found["faithfulness"].rows_needed or 0)
 
@@ -55,7 +55,7 @@ def test_enough_is_said_and_what_cannot_be_said() -> None:
     same = rm.power(report_of([0.5] * 20))
     assert same["faithfulness"].rows_needed is None
     assert same["faithfulness"].smallest is None
-    assert "no score differs from another" in str(same)
+    assert "are equal, so the power cannot be computed" in str(same)
     assert rm.power(report_of([0.5, 0.6, 0.7]))["faithfulness"].smallest is None
     with pytest.raises(InvalidDataError, match="two rows"):
         rm.power(report_of([0.5]))

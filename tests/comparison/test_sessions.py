@@ -34,7 +34,7 @@ def test_sessions_are_counted_on_both_sides() -> None:
     assert (found.newly_passed, found.newly_failed) == (2, 1)
     assert str(found) == (
         "Sessions (session_id) without a turn that fails faithfulness: 2 → 3 of 4 pass (2 newly pass, 1 newly fail, "
-        "McNemar p = 1.0000); 1 not known, as turns were not measured"
+        "McNemar p = 1.0000); 1 unknown (unmeasured turns)"
     )
 
 

@@ -412,7 +412,7 @@ def test_a_model_with_fallbacks_is_refused() -> None:
 
 def test_a_plan_is_refused_and_nothing_is_sent() -> None:
     with decision_server() as server:
-        with pytest.raises(InvalidOptionError, match="a plan has no estimate for a decision model; leave luna out"):
+        with pytest.raises(InvalidOptionError, match="a plan cannot estimate a decision model; leave luna out"):
             rm.Suite(["faithfulness"], judge=openai_model(server)).plan([ROW])
         assert not server.requests
 

@@ -1,1 +1,1 @@
-"""LangChain: chains scored while they run, and chains run over a data set."""
+"""LangChain: scores chains while they run, and runs chains over a data set."""

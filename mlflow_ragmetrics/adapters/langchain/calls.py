@@ -1,4 +1,4 @@
-"""Calls of a chain on the rows of a data set: what it is given, by which way, and what it gave."""
+"""Calls a chain for each row of a data set: its inputs, the calls and the answers."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.chat_messages import QUESTION_KEYS, is_turn
 
 Config = Union[Mapping[str, Any], Callable[[Sample], Mapping[str, Any]]]
-"""LangChain's config of a call: for all rows, or made from a row's sample."""
+"""LangChain's config of a call: one for all rows, or a function of a row's sample."""
 
 FIGURES = ("latency_seconds", "input_tokens", "output_tokens", "cost")
-"""What is measured of each call, as far as the models say it."""
+"""The figures of each call, if the models report them."""
 
-_INTERRUPTED = "it was interrupted before its end, and has no answer"
+_INTERRUPTED = "it was interrupted before it gave an answer"
 _MESSAGES = "messages"
 _HISTORY = ("history", *ALIASES_BY_NATURE["history"])
 
 
 def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Callable[[Sample], Any]:
-    """A function from a sample to the chain's input.
+    """Return a function from a sample to the chain's input.
 
-    With ``input_key``: a dict with the question under it. Else a dict where the chain's input schema has a name for
-    questions (further names that the schema has are filled from the sample's metadata), ``{"messages": […]}`` where
-    it has messages, and the bare question otherwise. The turns before the question stand among the messages, or under
-    a name for them.
+    With ``input_key``, the input is a dict with the question under that key. Otherwise the chain's input schema
+    decides: a dict if it has a name for questions (its other names are filled from the sample's metadata),
+    ``{"messages": […]}`` if it has messages, else the bare question. Earlier turns go into the messages, or under
+    their own name in the schema.
     """
     names = _input_names(chain)
     wanted = (*QUESTION_KEYS, _MESSAGES, *(names if len(names) == 1 else ()))
@@ -66,15 +66,15 @@ def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Call
 def _input_names(chain: Runnable[Any, Any]) -> Mapping[str, Any]:
     try:
         schema = chain.get_input_jsonschema()
-    except (TypeError, ValueError, AttributeError, RuntimeError):  # input types that have no schema
-        channels = getattr(chain, "channels", None)  # a LangGraph graph has its state's names here all the same
+    except (TypeError, ValueError, AttributeError, RuntimeError):  # input types without a schema
+        channels = getattr(chain, "channels", None)  # the names in a LangGraph graph's state
         return channels if isinstance(channels, Mapping) else {}
     properties = schema.get("properties")
     return properties if isinstance(properties, Mapping) and schema.get("type") == "object" else {}
 
 
 def runnable_of(target: Any) -> Runnable[Any, Any]:
-    """``target`` where LangChain can run it; a plain function, sync or async, as one that it can.
+    """Return ``target`` if LangChain can run it; wrap a plain function, sync or async.
 
     Raises:
         InvalidOptionError: for anything else.
@@ -89,14 +89,14 @@ def runnable_of(target: Any) -> Runnable[Any, Any]:
 
 @dataclass(frozen=True)
 class Answered:
-    """A sample with the chain's answer and contexts, or with the error that the chain raised."""
+    """A sample with the chain's answer and contexts, or with the error that it raised."""
 
     sample: Sample
     error: str | None = None
 
 
 class _CallRecorder(Recorder):
-    """Keeps the one exchange of one call; that of a failure leads to its trace."""
+    """Stores the exchange of one call; after a failure, it leads to the trace."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,10 +110,10 @@ class _CallRecorder(Recorder):
 
 @dataclass
 class Caller:
-    """Asks ``chain``, with ``config`` and within ``timeout`` seconds.
+    """Calls ``chain`` with ``config``, within ``timeout`` seconds.
 
-    A chain that can only be awaited runs in ``loop``, the caller's own where it has one, else one made for it. Where
-    the chain keeps its state by ``thread_id``, each call has one of its own, unless ``config`` says which.
+    An async-only chain runs in ``loop``, the caller's event loop or a new one. If the chain stores state by
+    ``thread_id``, each call gets a new one unless ``config`` sets it.
     """
 
     chain: Runnable[Any, Any]
@@ -126,7 +126,7 @@ class Caller:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, sample: Sample) -> Answered:
-        """What the chain answers to a sample; its failure is that row's result."""
+        """Return the chain's answer to a sample; a failure becomes the row's result."""
         recorder = _CallRecorder()
         try:
             inputs, awaits = self.make(sample), self.loop is not None
@@ -139,10 +139,10 @@ class Caller:
                     self.loop = self.loop or self._new_loop()
                 recorder = _CallRecorder()
                 outputs = self._call(inputs, self._config_of(sample, recorder))
-            # a model or a retriever by itself reports no chain
+            # a lone model or retriever reports no chain
             exchange = recorder.exchange or Exchange(uuid4(), inputs=None, metadata={}, outputs=outputs)
             found = self.reading.sample(exchange)
-        except Exception as error:  # the chain is the application's: one row's failure is that row's result
+        except Exception as error:  # application code: one failure must not stop the other rows
             message = redact(" ".join(f"{type(error).__name__}: {error}".split()))
             trace_id = recorder.exchange.trace_id if recorder.exchange is not None else None
             link = {} if trace_id is None else {"trace_id": trace_id}
@@ -151,7 +151,7 @@ class Caller:
         return Answered(answered, _INTERRUPTED if exchange.left else None)
 
     def close(self) -> None:
-        """End the loop that was made here."""
+        """Stop the event loop, if one was created here."""
         if self._own_loop is not None:
             self._own_loop.call_soon_threadsafe(self._own_loop.stop)
 
@@ -201,19 +201,21 @@ async def _awaited(call: Any) -> Any:
 
 
 def _is_for_async(error: Exception) -> bool:
-    said = ("coroutine function synchronously", "No synchronous function provided")  # LangChain's, LangGraph's
+    said = ("coroutine function synchronously", "No synchronous function provided")  # LangChain and LangGraph
     return isinstance(error, NotImplementedError) or any(each in str(error) for each in said)
 
 
 @contextmanager
 def ask_all(caller: Caller, samples: Sequence[Sample], concurrency: int) -> Iterator[Iterator[Answered]]:
-    """The answers in the order of ``samples``; what has not begun is dropped when the block is left."""
+    """Yield the answers in the order of ``samples``; leaving the block drops calls that have not begun."""
     pool = ThreadPoolExecutor(concurrency, thread_name_prefix="ragmetrics-chain")
     try:
         tasks = [pool.submit(copy_context().run, caller.ask, each) for each in samples]
         yield map(result_of, tasks)
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)  # what is done is written now, whatever still runs
+        pool.shutdown(
+            wait=False, cancel_futures=True
+        )  # finished answers are written now; running calls are not awaited
         raise
     else:
         pool.shutdown()
@@ -222,7 +224,7 @@ def ask_all(caller: Caller, samples: Sequence[Sample], concurrency: int) -> Iter
 
 
 def _with_answer(sample: Sample, found: Sample, figures: Mapping[str, float], ask_anew: bool) -> Sample:
-    """The sample with what the chain found; references, gold ids and (unless ``ask_anew``) question are the data's."""
+    """Return the sample with the chain's answer; references, gold ids and (unless ``ask_anew``) question are kept."""
     invalid = {name: reason for name, reason in found.invalid.items() if name in ("answer", "contexts")}
     return replace(
         sample,
@@ -237,7 +239,7 @@ def _with_answer(sample: Sample, found: Sample, figures: Mapping[str, float], as
 
 
 def _figures_of(exchange: Exchange) -> dict[str, float]:
-    """How long the call took, and what its models say that it used."""
+    """Return the duration of the call and the usage that its models report."""
     figures: dict[str, float] = {"latency_seconds": round(exchange.seconds, 6)} if exchange.seconds else {}
     for step in exchange.steps:
         for message in replied(step.reply):

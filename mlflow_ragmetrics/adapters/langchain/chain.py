@@ -1,4 +1,4 @@
-"""A chain run over a data set, its answers scored and logged."""
+"""Runs a chain over a data set, and scores and logs its answers."""
 
 from __future__ import annotations
 
@@ -73,38 +73,38 @@ def evaluate_chain(
     """Run ``chain`` on every question of ``data``, score the answers, and log them.
 
     ``chain`` is anything that LangChain runs (a chain, a LangGraph graph, an agent), or a plain function of the
-    question, each of them sync or async. Questions, references and gold ids come from ``data``, answers and contexts
-    from the chain, which gets what ``make_input`` makes of a sample, else the question under ``input_key``, else what
-    its input schema asks for. A question may be a list of messages: the last one of the user, and the turns before it.
+    question, sync or async. Questions, references and gold ids come from ``data``; answers and contexts come from the
+    chain. Its input is the result of ``make_input`` for a sample, else the question under ``input_key``, else what its
+    input schema requires. A question may be a list of messages: earlier turns, then the user's last one.
 
     Args:
-        chain: what is evaluated.
+        chain: the chain to evaluate.
         data: the rows: a file, a frame, a list of records.
-        suite: the metrics: what ``Suite.of`` takes.
+        suite: the metrics, as ``Suite.of`` takes them.
         columns: maps fields to the data's columns.
-        input_key, make_input: what the chain gets, see above.
-        question, answer, contexts, tools, output_key: read odd chains as in ``RagMetricsCallback``.
-        concurrency: how many calls are in flight.
-        config: LangChain's config, or a function of the sample that makes one for each row. Each row gets its own
+        input_key, make_input: the chain's input, see above.
+        question, answer, contexts, tools, output_key: read unusual chains as in ``RagMetricsCallback``.
+        concurrency: the number of calls at a time.
+        config: LangChain's config, or a function from a sample to the row's config. Each row gets its own
             ``thread_id``.
-        timeout: seconds a call (``chain.with_retry()`` makes a chain that tries again).
+        timeout: seconds per call (for retries, pass ``chain.with_retry()``).
         progress: as in ``Suite.evaluate``.
-        log: write into the active MLflow run, else into a new one named ``run_name``.
+        log: write to the active MLflow run, or to a new one named ``run_name``.
         run_name: the name of a new run.
         feedback: put the scores on the chain's MLflow traces.
 
     Returns:
-        A report, with ``latency_seconds``, ``input_tokens``, ``output_tokens`` and ``cost`` (``/mean``, ``/p95``,
-        ``/n``) among its metrics as far as they are known. A row on which the chain fails has the
-        status ``error`` for every metric, and a warning counts them; where it fails on all, ``report.incomplete`` says
-        so too, and a run made here ends FAILED.
+        A report. Its metrics include ``latency_seconds``, ``input_tokens``, ``output_tokens`` and ``cost`` (``/mean``,
+        ``/p95``, ``/n``), if known. If the chain fails on a row, every metric has the status ``error`` there, and a
+        warning counts these rows. If it fails on all rows, ``report.incomplete`` says so too, and a new run ends
+        FAILED.
 
     Raises:
-        MissingFieldError: before anything is run, for a named metric whose field no row has; after it, with the
-            ``report``, for one that needs contexts where no answer came with any.
-        InvalidDataError: for data that cannot be read.
-        InvalidOptionError: for an option that cannot be used.
-        KeyboardInterrupt: at Ctrl-C, with the ``report`` of the rows that were scored, which is logged.
+        MissingFieldError: if no row has a field that a named metric needs (before the chain runs), or if a metric needs
+            contexts and no answer has any (after it ran, with the ``report``).
+        InvalidDataError: if the data cannot be read.
+        InvalidOptionError: if an option cannot be used.
+        KeyboardInterrupt: at Ctrl-C, with the ``report`` of the scored rows, which is logged.
     """
     _check(concurrency, timeout, config)
     suite = Suite.of(suite)
@@ -175,9 +175,9 @@ def _awaited(evaluate: Callable[P, Report]) -> Callable[P, Coroutine[Any, Any, R
 
 aevaluate_chain = _awaited(evaluate_chain)
 aevaluate_chain.__name__ = aevaluate_chain.__qualname__ = "aevaluate_chain"
-aevaluate_chain.__doc__ = f"""Like ``evaluate_chain``, from within an event loop: the chain is awaited in it.
+aevaluate_chain.__doc__ = f"""Like ``evaluate_chain``, but awaits the chain in the running event loop.
 
-If the task is cancelled, the ``CancelledError`` has the ``report`` of what was done, which is logged. On Python 3.10
+If the task is cancelled, the ``CancelledError`` has the ``report`` of the scored rows, which is logged. On Python 3.10
 the report is on the exception's ``__context__`` instead.
 
 {cleandoc(evaluate_chain.__doc__ or "")}
@@ -186,25 +186,25 @@ the report is on the exception's ``__context__`` instead.
 
 def _check(concurrency: int, timeout: float | None, config: Config | None) -> None:
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-        raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number from 1", param="concurrency")
+        raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number, at least 1", param="concurrency")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
         raise InvalidOptionError(f"timeout={timeout!r} must be a number of seconds above 0", param="timeout")
     shared = config.get("configurable") if isinstance(config, Mapping) else None
     if isinstance(shared, Mapping) and "thread_id" in shared:
-        message = "config= gives all rows one thread_id, so that each knows the others; make it a function of a row"
+        message = "config= gives all rows the same thread_id, so they share state; make it a function of a row"
         raise InvalidOptionError(message, param="config")
     if config is not None and not callable(config) and not isinstance(config, Mapping):
         raise InvalidOptionError(f"config={config!r} must be a mapping or a function of a row", param="config")
 
 
 def _failures(rows: Sequence[Row]) -> list[str]:
-    """The errors of the rows on which the chain failed."""
+    """Return the errors of the rows on which the chain failed."""
     firsts = [next(iter(row.scores.values())) for row in rows]
     return [score.error or "" for score in firsts if score.reason.startswith(_CHAIN_FAILED)]
 
 
 def _timings(rows: Sequence[Row]) -> dict[str, float]:
-    """Mean and 95th percentile of what was measured of the calls, and of how many."""
+    """Return mean, 95th percentile and count of each figure of the calls."""
     figures: dict[str, float] = {}
     for name in FIGURES:
         values = [float(row.sample.metadata[name]) for row in rows if name in row.sample.metadata]
@@ -216,14 +216,14 @@ def _timings(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def _reduced(suite: Suite, samples: Sequence[Sample]) -> tuple[Suite, tuple[str, ...]]:
-    """The suite without what no row can have once the chain has answered."""
+    """Return the suite without metrics that need fields which neither the data nor the chain can provide."""
     answered = [replace(sample, answer="", contexts=(), retrieved_doc_ids=()) for sample in samples]
     selection, said = check_presence(suite.selection, answered)
     return suite.replace(metrics=selection), said
 
 
 def _scored(answers: Iterator[Answered], suite: Suite, size: int) -> Iterator[Row]:
-    """Rows in order, scored in groups while the chain goes on with the next ones."""
+    """Yield rows in order, scored in groups while the chain answers the next ones."""
     scoring = untraced_suite(suite)
     places = count()
     while group := list(islice(answers, size)):
@@ -242,7 +242,7 @@ def _scored_group(group: Sequence[Answered], scoring: Suite) -> Iterator[Row]:
 
 
 def _missing_retrieval(suite: Suite, rows: Sequence[Row]) -> tuple[tuple[str, ...], MissingFieldError | None]:
-    """What to say where answers came without any retrieval, and the error where all did that a named metric needs."""
+    """Return a warning if answers came without retrieval, and an error if none had the contexts a metric needs."""
     answered = [row.sample for row in rows if row.sample.answer is not None]
     without = sum(sample.contexts is None and "contexts" not in sample.invalid for sample in answered)
     keys = [metric.key for metric in suite.metrics if "contexts" in metric.required]
@@ -252,13 +252,13 @@ def _missing_retrieval(suite: Suite, rows: Sequence[Row]) -> tuple[tuple[str, ..
     named = [key for key in keys if key not in suite.selection.optional]
     if without < len(answered) or not named:
         return (said,), None
-    why = answered[0].metadata.get(WHY, "contexts= gave none")
-    message = f"{named[0]} needs 'contexts' and no answer came with any retrieval: {why}; name them with contexts="
+    why = answered[0].metadata.get(WHY, "contexts= returned none")
+    message = f"{named[0]} needs 'contexts', and no answer came with any retrieval: {why}; name them with contexts="
     return (said,), MissingFieldError(message, field="contexts", metric=named[0])
 
 
 def _log(report: Report, run_id: str, chain: Runnable[Any, Any], feedback: bool) -> None:
-    """Log the report; its scores go onto the chain's own traces where it has them, else onto traces of their own."""
+    """Log the report; its scores go onto the chain's own traces if there are any, else onto new ones."""
     traced = any("trace_id" in row.sample.metadata for row in report.rows)
     if traced:
         import mlflow

@@ -1,4 +1,4 @@
-"""The callback that scores a running chain's answers in the background."""
+"""A callback that scores a running chain's answers in the background."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ class RagMetricsCallback(Recorder):
     """Scores each answer of a chain that has this handler among its ``callbacks``, without slowing the chain.
 
     Args:
-        suite: the metrics: what ``Suite.of`` takes.
-        question: the entry of dict inputs that is the question, or a function of the inputs that returns it.
-        answer: the same for the outputs and the answer.
-        contexts: a function of the outputs that returns the contexts, or the names of the tools whose results they are,
-            by default all. A second parameter of any of these functions gets the other side. ``contexts`` may have two
-            more: the lists of documents that retrievers gave, and those of tools and steps.
-        references, gold_doc_ids: a mapping by question or id, or a function of the question (and the id). What the
-            call's ``metadata`` says (``reference``, ``gold_doc_ids``, ``id``, or an alias) comes first.
+        suite: the metrics, as ``Suite.of`` takes them.
+        question: the entry of dict inputs with the question, or a function of the inputs.
+        answer: the same for the answer in the outputs.
+        contexts: a function from the outputs to the contexts, or the names of the tools that return them (default:
+            all). If one of these functions has a second parameter, it gets the other side. ``contexts`` may have two
+            more: the lists of documents from retrievers, and those from tools and steps.
+        references, gold_doc_ids: a mapping by question or id, or a function of the question (and the id). Values in the
+            call's ``metadata`` (``reference``, ``gold_doc_ids``, ``id``, or an alias) come first.
         sample_rate: the share of answers to score, 0 to 1.
         sink: a function ``(sample, {key: Score})``, called once for each scored answer.
-        log: write into MLflow, into the store and experiment that are set now; by default only without ``sink``.
-        run_id: the MLflow run to write into, else the one that is active at the call, else a new one.
-        texts: ``False`` writes scores, verdicts and ids only, as in ``Report.log``: nothing of what is asked, answered,
-            retrieved or said about it goes to MLflow or to disk (what traces the chain itself, writes what it does).
+        log: write to MLflow, to the current store and experiment (default: only without ``sink``).
+        run_id: the MLflow run to write to, else the one active at the call, else a new one.
+        texts: ``False`` writes only scores, verdicts and ids, as in ``Report.log``: no question, answer, context or
+            reason reaches MLflow or the disk. A tracer of the chain itself still writes its own data.
 
-    The scores are also put on the chain's own MLflow trace, if it is traced. An answer waits for MLflow in the outbox,
-    an SQLite file in the user's data folder or in ``RAGMETRICS_OUTBOX``. When a process is killed, the next one with
-    the same store, experiment and suite writes its answers into their run, and the run says how many were lost.
+    If the chain is traced, the scores also go onto its MLflow trace. Answers wait for MLflow in the outbox, an SQLite
+    file in the user's data folder or at ``RAGMETRICS_OUTBOX``. If a process is killed, the next one with the same
+    store, experiment and suite writes its answers to their run, and the run records how many were lost.
 
-    One handler may serve many calls of many chains at once; handlers of one suite, made in each call, share one run,
-    as do the processes that are forked from one. ``counts`` says what became of the calls. A full queue, a failing
-    judge or a dead MLflow server never reaches the chain.
+    One handler can serve many calls of many chains at once. Handlers of one suite share a run, even if you make one per
+    call, and so do forked processes. ``counts`` reports the outcome of the calls. A full queue, a failing judge or an
+    unreachable MLflow server never affects the chain.
 
     Raises:
-        InvalidOptionError: for an option that cannot be used.
+        InvalidOptionError: if an option cannot be used.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class RagMetricsCallback(Recorder):
         made_with = {name: each for name, each in locals().items() if name not in ("self", "suite", "__class__")}
         super().__init__()
         if not 0 <= sample_rate <= 1:
-            raise InvalidOptionError(f"sample_rate={sample_rate!r} must lie in 0 to 1", param="sample_rate")
+            raise InvalidOptionError(f"sample_rate={sample_rate!r} must be from 0 to 1", param="sample_rate")
         suite = Suite.of(suite)
         self._made_again = partial(RagMetricsCallback, suite, **made_with)
         reading = Reading(question, answer, contexts, references, gold_doc_ids)
@@ -103,11 +103,11 @@ class RagMetricsCallback(Recorder):
         after_fork(self._begin_in_child)
 
     def __reduce__(self) -> tuple[Callable[..., RagMetricsCallback], tuple[()]]:
-        """Another process gets a handler of its own, made with the same options: counts and what waits stay here."""
+        """Pickle only the options: the other process gets a new handler without counts or waiting answers."""
         return self._made_again, ()
 
     def _new_queue(self) -> BackgroundQueue[Exchange]:
-        # its thread holds the handler, so that one made for a single call lives until that call is scored
+        # the thread holds a reference, so that a handler made for one call lives until that call is scored
         return BackgroundQueue(self._score, busy=lambda: len(self.capture) > 0, size=QUEUE_SIZE)
 
     def _score(self, exchanges: Sequence[Exchange]) -> None:
@@ -116,22 +116,22 @@ class RagMetricsCallback(Recorder):
             self._mlflow.settle()
 
     def _begin_in_child(self) -> None:
-        """Calls and counts so far, and the locks, are the parent's."""
+        """Reset calls, counts and locks, which belong to the parent process."""
         self.capture = Capture()
         self._counts.reset()
         self._queue = self._new_queue()
 
     @property
     def counts(self) -> dict[str, int]:
-        """Calls ``seen``; of these ``scored``, ``dropped`` (full queue), ``failed`` (the chain, or its scoring: a score
-        in error) and ``skipped`` (not sampled, without an answer, as a stream that was left, or without any field that
-        the metrics need). Answers that go to MLflow are ``written``, ``unwritten`` so far, or ``lost`` because the
-        outbox could not keep them; ``withheld`` counts those whose trace is not known.
+        """The number of calls ``seen``, and of those ``scored``, ``dropped`` (full queue), ``failed`` (the chain, or
+        its scoring: any score in error) and ``skipped`` (not sampled, no answer, such as an abandoned stream, or no
+        field that the metrics need). Of the answers for MLflow: ``written``, ``unwritten`` so far, ``lost`` because the
+        outbox could not store them; ``withheld`` counts those whose trace is unknown.
         """
         return self._counts.snapshot()
 
     def answered(self, exchange: Exchange) -> None:
-        """Queue the exchange, unless it is not to be scored."""
+        """Queue the exchange if it is to be scored."""
         self._counts.add("seen")
         if exchange.outputs is None or random.random() >= self._sample_rate:
             self._counts.add("skipped")
@@ -143,7 +143,7 @@ class RagMetricsCallback(Recorder):
             self._lose(exchange, "dropped")
 
     def failed(self, exchange: Exchange) -> None:
-        """Count the call of ``exchange``, which raised."""
+        """Count a call that raised."""
         self._counts.add("seen")
         if self._mlflow is not None:
             self._mlflow.prepare(exchange)
@@ -151,14 +151,14 @@ class RagMetricsCallback(Recorder):
 
     def _lose(self, exchange: Exchange, name: str) -> None:
         if self._counts.add(name) == 1 and name == "dropped":
-            _logger.warning("answers are dropped from now on (they are counted): too many wait to be scored")
+            _logger.warning("answers are dropped and counted from now on: too many are waiting to be scored")
         if exchange.live is not None:
             exchange.live.count(name, settled=True)
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Wait until every answer so far is scored and written, at most ``timeout`` seconds.
+        """Wait at most ``timeout`` seconds until all answers so far are scored and written.
 
-        False, with a warning, when that did not succeed.
+        Returns False, with a warning, if this fails.
         """
         deadline = time.monotonic() + timeout
         scored = self._queue.wait(timeout)
@@ -168,7 +168,7 @@ class RagMetricsCallback(Recorder):
         return scored and written
 
     def close(self, timeout: float = 30.0) -> bool:
-        """Flush for at most ``timeout`` seconds, then let the threads end; later answers are dropped."""
+        """Flush for at most ``timeout`` seconds, then stop the threads; later answers are dropped."""
         done = self.flush(timeout)
         self._queue.close()
         if self._mlflow is not None:
@@ -187,7 +187,7 @@ _HANDLERS: weakref.WeakSet[RagMetricsCallback] = weakref.WeakSet()
 
 @atexit.register
 def _flush_all() -> None:
-    """Give what is still under way a last chance when the process ends, within a bound."""
+    """Flush all handlers when the process ends, within a time limit."""
     deadline = time.monotonic() + _EXIT_SECONDS
     for handler in list(_HANDLERS):
         handler.close(max(0.0, deadline - time.monotonic()))
@@ -200,7 +200,7 @@ _ends_noted_in: int | None = None
 
 
 def _flush_when_process_ends() -> None:
-    """The processes of ``multiprocessing`` do not call what ``atexit`` registers, but have finalizers of their own."""
+    """Register a finalizer in processes of ``multiprocessing``, which do not run ``atexit`` functions."""
     global _ends_noted_in
     if _ends_noted_in != os.getpid():
         _ends_noted_in = os.getpid()

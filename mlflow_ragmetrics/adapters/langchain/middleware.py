@@ -1,4 +1,4 @@
-"""A guardrail from metrics: each answer of an agent is scored before it goes out."""
+"""A guardrail: scores each answer of an agent before it goes out."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ _logger = logging.getLogger(__name__)
 
 
 class RagMetricsMiddleware(AgentMiddleware):
-    """For ``create_agent(middleware=[…])``: scores each answer, and says, retries or stops where it fails.
+    """For ``create_agent(middleware=[…])``: scores each answer, and annotates, retries or stops a failing one.
 
     Args:
-        suite: the metrics: what ``Suite.of`` takes, such as ``"faithfulness(threshold=0.8)"``. An answer fails if a
+        suite: the metrics, as ``Suite.of`` takes them, such as ``"faithfulness(threshold=0.8)"``. An answer fails if a
             metric is below its threshold.
-        on_failure: ``"annotate"``: the answer goes out with its scores; ``"retry"``: the model is told why it failed
-            and answers again, at most ``retries`` times; ``"stop"``: ``instead`` goes out in its place.
-        retries: how often the model answers again.
-        on_exhausted: what becomes of an answer that still fails after the last retry: ``"stop"`` replaces it with
-            ``instead``, ``"pass"`` lets it out.
-        on_judge_failure: what becomes of an answer that could not be judged, because the judge is down, for example:
-            ``"pass"`` lets it out, ``"stop"`` replaces it with ``instead``. Either is logged.
-        instead: the text in place of an answer that failed; by default a sentence in the suite's language.
+        on_failure: ``"annotate"``: the answer goes out with its scores; ``"retry"``: the model gets the reasons and
+            answers again, at most ``retries`` times; ``"stop"``: ``instead`` replaces the answer.
+        retries: how often the model may answer again.
+        on_exhausted: if an answer still fails after the last retry, ``"stop"`` replaces it with ``instead`` and
+            ``"pass"`` lets it out.
+        on_judge_failure: if an answer cannot be judged, for example because the judge is down, ``"pass"`` lets it out
+            and ``"stop"`` replaces it with ``instead``. Both are logged.
+        instead: the text that replaces a failing answer; by default a sentence in the suite's language.
 
-    A message that calls tools is no answer and is not scored. An answer is compared with what the tools gave for the
-    last question, and with what they gave before as far as it rests on that. Each answer carries its scores:
-    ``message.response_metadata["ragmetrics"]`` is ``{key: {"status", "score", "passed", "reason"}}``. A metric that is
-    skipped fails no answer.
+    A message that calls tools is not an answer and is not scored. An answer is compared with the tool results for the
+    last question, and with earlier ones if it rests on them. Each answer carries its scores:
+    ``message.response_metadata["ragmetrics"]`` is ``{key: {"status", "score", "passed", "reason"}}``. A skipped metric
+    does not fail an answer.
 
-    An answer is judged when it is complete. A caller that streams tokens (``stream_mode="messages"``) shows them before
-    that: ``invoke`` the agent, or stream ``"updates"`` or ``"values"``, if a stopped answer must not be seen.
+    Judging starts when the answer is complete. A caller that streams tokens (``stream_mode="messages"``) shows them
+    earlier. To hide stopped answers, ``invoke`` the agent, or stream ``"updates"`` or ``"values"``.
 
     Raises:
-        InvalidOptionError: for an option that cannot be used; if no metric has a threshold; and for ``"retry"`` or
-            ``"stop"`` with the offline judge, which takes good paraphrases for unsupported claims.
+        InvalidOptionError: if an option cannot be used, if no metric has a threshold, or for ``"retry"`` or ``"stop"``
+            with the offline judge, which takes good paraphrases for unsupported claims.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class RagMetricsMiddleware(AgentMiddleware):
             if value not in choices:
                 raise InvalidOptionError(f"{name}={value!r} is not one of {', '.join(choices)}", param=name)
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 1:
-            raise InvalidOptionError(f"retries={retries!r} must be a whole number from 1", param="retries")
+            raise InvalidOptionError(f"retries={retries!r} must be a whole number, at least 1", param="retries")
         self._suite = untraced_suite(Suite.of(suite))
         if on_failure != "annotate":
             _check_suite(self._suite, f"on_failure={on_failure!r}")
@@ -85,7 +85,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         self._instead = render(say("guardrail.instead"), self._suite.language) if instead is None else instead
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Score what the model answers to ``request`` by way of ``handler``; retry or replace it where it fails."""
+        """Score the model's answer from ``handler(request)``; retry or replace it if it fails."""
         response = handler(request)
         tried = _tried(request.messages)
         while _failed(scores := self._scores(request.messages, response)) and tried < self._retries:
@@ -94,7 +94,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         return self._given(response, scores, tried)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """The same where ``handler`` of ``request`` is awaited; scoring does not hold up the event loop."""
+        """The async form of ``wrap_model_call``; scoring does not block the event loop."""
         response = await handler(request)
         tried = _tried(request.messages)
         while (
@@ -159,7 +159,7 @@ def _check_suite(suite: Suite, option: str) -> None:
 
 
 def _tried(messages: Sequence[Any]) -> int:
-    """How often the model was told in this turn, where it went on to ask its tools instead of answering."""
+    """Return the retries so far in this turn, also if the model called tools instead of answering."""
     for message in reversed(messages):
         if message.type == "human":
             break

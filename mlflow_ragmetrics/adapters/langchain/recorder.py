@@ -1,4 +1,4 @@
-"""What a chain does while it runs: its inputs, outputs and documents, gathered from LangChain's callback events."""
+"""Records what a running chain does: its inputs, outputs and documents, from LangChain's callback events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mlflow_ragmetrics.rows.chat_messages import fields_of
 if TYPE_CHECKING:
     _Listener = BaseCallbackHandler
 else:
-    try:  # LangGraph tells of interrupts only those that are of its own kind
+    try:  # LangGraph reports interrupts only to handlers of its own class
         from langgraph.callbacks import GraphCallbackHandler as _Listener
     except ImportError:
         _Listener = BaseCallbackHandler
@@ -32,11 +32,11 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Step:
-    """Something that happened within a call, at its place in the order of beginnings or, for outputs, of ends.
+    """An event within a call, in the order in which events began or, for outputs, ended.
 
-    ``kind``: ``"input"`` and ``"output"`` of a chain inside the call, ``"retriever"`` and ``"tool"`` with what they
-    gave as ``value``, and ``"model"`` with what it was asked; ``reply`` is what the model answered. ``name`` is a
-    tool's name, or a retriever's query. By ``known``, steps are in the order in which their value or reply was known.
+    ``kind``: ``"input"`` and ``"output"`` of an inner chain; ``"retriever"`` and ``"tool"``, with their result as
+    ``value``; ``"model"``, with its prompt as ``value`` and its answer as ``reply``. ``name``: the tool's name, or the
+    retriever's query. ``known``: the position in the order in which values and replies became available.
     """
 
     kind: Literal["input", "output", "retriever", "tool", "model"]
@@ -49,12 +49,11 @@ class Step:
 
 @dataclass(eq=False)
 class Exchange:
-    """One call of a chain: raw inputs and outputs, and what happened on the way.
+    """One call of a chain: its raw inputs and outputs, and the steps in between.
 
-    ``parents`` leads from each run within the call to the one around it; ``failed`` are the runs that raised. A call
-    that was ``left`` has no answer: nobody read its stream to the end, or it was interrupted. ``trace_id`` is that of
-    the chain's MLflow trace, and ``traceable`` is False where there is a trace whose id is not known. ``live`` is the
-    run that its scores go into.
+    ``parents`` maps each inner run to the run around it; ``failed`` lists runs that raised. A ``left`` call has no
+    answer: it was interrupted, or nobody read its stream to the end. ``trace_id``: the chain's MLflow trace;
+    ``traceable`` is False if there is a trace with an unknown id. ``live``: the MLflow run for its scores.
     """
 
     run_id: UUID
@@ -77,7 +76,7 @@ class Exchange:
     order: Iterator[int] = field(default_factory=count)
 
     def is_within(self, run_id: UUID | None, runs: Container[UUID]) -> bool:
-        """Whether ``run_id`` is one of ``runs``, or inside one."""
+        """Whether ``run_id`` is one of ``runs`` or inside one."""
         while run_id is not None:
             if run_id in runs:
                 return True
@@ -90,9 +89,7 @@ _REMEMBERED = 1000
 
 @dataclass(frozen=True)
 class _Open:
-    """A run that has not ended: the exchange that it belongs to (a stray run to none that is handed on), and whether a
-    retriever called it.
-    """
+    """A run that has not ended, its exchange (a discarded one for a stray run), and whether a retriever called it."""
 
     exchange: Exchange
     inside_retriever: bool = False
@@ -100,10 +97,10 @@ class _Open:
 
 
 class Capture:
-    """Follows all runs below a handler by their ids; safe to call from many threads at once.
+    """Follows all runs below a handler by their ids; safe to use from many threads.
 
-    The outermost chain that the handler sees is an exchange. Where a retriever asks other retrievers, or models, only
-    the outermost one's documents count.
+    The outermost chain that the handler sees is an exchange. If a retriever calls other retrievers or models, only the
+    outermost retriever's documents count.
     """
 
     def __init__(self) -> None:
@@ -117,7 +114,7 @@ class Capture:
     def begin_chain(
         self, run_id: UUID, parent: UUID | None, inputs: Any, metadata: Mapping[str, Any] | None
     ) -> Exchange | None:
-        """A chain begins; returns the exchange when it is an outermost one."""
+        """Record the start of a chain; return the exchange if it is an outermost one."""
         with self._lock:
             above = self._above(parent)
             if above is None:
@@ -140,7 +137,7 @@ class Capture:
         value: Any = None,
         name: str = "",
     ) -> bool:
-        """A tool, a retriever or a model begins; returns whether it belongs to a chain."""
+        """Record the start of a tool, retriever or model; return whether it belongs to a chain."""
         with self._lock:
             above = self._above(parent) or _stray(run_id)
             step = Step(kind, run_id, value, name)
@@ -150,7 +147,7 @@ class Capture:
             return parent is not None
 
     def end_step(self, run_id: UUID, value: Any = None) -> None:
-        """A run inside another ends with ``value``."""
+        """Record the result of an inner run."""
         with self._lock:
             run = self._take(run_id)
             if run is None:
@@ -168,29 +165,29 @@ class Capture:
                 run.step.value = value
 
     def fail_step(self, run_id: UUID, error: BaseException) -> None:
-        """A run inside another raises: nothing that happened in it counts."""
+        """Record the failure of an inner run; nothing inside it counts."""
         with self._lock:
             run = self._take(run_id)
             if run is None:
                 return
             kinds = {kind.__name__ for kind in type(error).__mro__}
-            if "GraphBubbleUp" not in kinds:  # LangGraph raises it to change its course, as in a handoff
+            if "GraphBubbleUp" not in kinds:  # LangGraph raises it for control flow, such as a handoff
                 run.exchange.failed.add(run_id)
             elif "GraphInterrupt" in kinds:
                 run.exchange.left = True
 
     def note_interrupt(self, run_id: UUID) -> None:
-        """A graph stops before its end, to be resumed by another call."""
+        """Record that a graph stopped early, to be resumed by another call."""
         if run_id in self._open:
             self._open[run_id].exchange.left = True
 
     def exchange_of(self, run_id: UUID) -> Exchange | None:
-        """The exchange whose outermost chain this run is, if it is one."""
+        """Return the exchange if this run is its outermost chain."""
         run = self._open.get(run_id)
         return run.exchange if run is not None and run.exchange.run_id == run_id else None
 
     def end_exchange(self, exchange: Exchange) -> None:
-        """The outermost chain ends: nothing of it is kept here, whatever of its steps has not ended."""
+        """Drop all runs of an exchange, even those that have not ended."""
         exchange.seconds = time.perf_counter() - exchange.began
         with self._lock:
             for run_id in exchange.open_runs:
@@ -212,10 +209,10 @@ class Capture:
         return run
 
     def _above(self, parent: UUID | None) -> _Open | None:
-        """What the parent belongs to; ``None`` where there is none, or where it began above the handler."""
+        """Return the parent's run; ``None`` if there is no parent, or if it began above the handler."""
         if parent is None:
             return None
-        if parent in self._closed:  # a step that outlived its chain, as in a stream that was left
+        if parent in self._closed:  # a step that outlived its chain, as in an abandoned stream
             return _stray(parent)
         return self._open.get(parent)
 
@@ -225,12 +222,12 @@ def _stray(run_id: UUID) -> _Open:
 
 
 class Recorder(_Listener):
-    """Makes an exchange of the events of each call, and hands it to ``answered`` or ``failed``.
+    """Builds an exchange from the events of each call, and passes it to ``answered`` or ``failed``.
 
-    It runs in the thread, or the event loop, of the chain: its work takes a few microseconds and never waits.
+    It runs in the chain's thread or event loop: each event takes a few microseconds and never waits.
     """
 
-    run_inline = True  # the tracer's open spans can be read only where the event is dispatched
+    run_inline = True  # the tracer's open spans are readable only in the thread that dispatches the event
     ignore_retry = True
     ignore_custom_event = True
 
@@ -239,13 +236,13 @@ class Recorder(_Listener):
         self._lone_model = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Recorder:
-        return self  # configs are copied, but a handler with its counts and threads is one
+        return self  # LangChain copies configs, but the handler's counts and threads must not be duplicated
 
     def answered(self, exchange: Exchange) -> None:
-        """An outermost chain has ended."""
+        """Called when an outermost chain has ended."""
 
     def failed(self, exchange: Exchange) -> None:
-        """An outermost chain has raised."""
+        """Called when an outermost chain has raised."""
 
     def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: UUID, **more: Any) -> None:
         """Follow a chain."""
@@ -255,20 +252,20 @@ class Recorder(_Listener):
             _find_trace(exchange)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **more: Any) -> None:
-        """An outermost chain gives its answer; a step inside it may give documents."""
+        """Record the answer of an outermost chain, or the output of an inner step."""
         exchange = self.capture.exchange_of(run_id)
         if exchange is None:
             self.capture.end_step(run_id, outputs)
             return
         _find_trace(exchange)
-        exchange.left |= "inputs" in more and len(exchange.open_runs) > 1  # LangChain ends a left stream as any other
+        exchange.left |= "inputs" in more and len(exchange.open_runs) > 1  # an abandoned stream ends like any other
         self.capture.end_exchange(exchange)
-        exchange.inputs = _copied(more.get("inputs", exchange.inputs))  # a stream's inputs are known only at its end
+        exchange.inputs = _copied(more.get("inputs", exchange.inputs))  # a stream's inputs are complete only at its end
         exchange.outputs = _copied(outputs)
         self.answered(exchange)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """An outermost chain fails: counted, not scored."""
+        """Record the failure of a chain."""
         exchange = self.capture.exchange_of(run_id)
         if exchange is None:
             self.capture.fail_step(run_id, error)
@@ -282,62 +279,62 @@ class Recorder(_Listener):
         self.capture.begin_step(run_id, _parent(more), "retriever", (), query)
 
     def on_retriever_end(self, documents: Sequence[Any], *, run_id: UUID, **_: Any) -> None:
-        """Note what was retrieved."""
+        """Record the retrieved documents."""
         self.capture.end_step(run_id, tuple(documents or ()))
 
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **more: Any) -> None:
-        """Follow a tool, which may retrieve."""
+        """Follow a tool, which may retrieve documents."""
         name = more.get("name") or (serialized or {}).get("name") or ""
         self.capture.begin_step(run_id, _parent(more), "tool", name=str(name))
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
-        """Note what a tool gave."""
+        """Record a tool's result."""
         self.capture.end_step(run_id, output)
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: UUID, **more: Any) -> None:
-        """Note what a model is asked."""
+        """Record a model's prompt."""
         self.on_llm_start(serialized, [message for each in messages for message in each], run_id=run_id, **more)
 
     def on_llm_start(self, serialized: Any, prompts: Sequence[Any], *, run_id: UUID, **more: Any) -> None:
-        """Note what a model is asked."""
+        """Record a model's prompt."""
         belongs = self.capture.begin_step(run_id, _parent(more), "model", list(prompts))
         if not belongs and not self._lone_model:
             self._lone_model = True
-            _logger.warning("the handler hears of a model outside any chain: attach it to the chain, which is scored")
+            _logger.warning("a model call outside any chain is not scored: attach the handler to the chain")
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
-        """Note what a model answered."""
+        """Record a model's reply."""
         self.capture.end_step(run_id, response)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """A retriever, a tool or a model gave nothing."""
+        """Record the failure of a retriever, a tool or a model."""
         self.capture.fail_step(run_id, error)
 
     on_retriever_error = on_tool_error = on_llm_error
 
     def on_interrupt(self, event: Any) -> None:
-        """A graph stops, as ``interrupt_before`` or ``interrupt_after`` says: what its state holds is no answer."""
+        """Record that a graph stopped at ``interrupt_before`` or ``interrupt_after``: its state is not an answer."""
         self.capture.note_interrupt(event.run_id)
 
 
 def _parent(event: Mapping[str, Any]) -> UUID | None:
-    """The run inside which a run begins.
+    """Return the run around a new run.
 
-    LangChain does not report it for a fallback, or for a chain that is called with this handler again, but keeps the
-    surrounding config in the context.
+    LangChain does not report it for a fallback, or for a chain called with this handler again, but the context has the
+    surrounding config.
     """
     config = var_child_runnable_config.get()
     return event.get("parent_run_id") or (getattr(config.get("callbacks"), "parent_run_id", None) if config else None)
 
 
 def _thread() -> Any:
-    """The ``thread_id`` of the call, which LangChain keeps in the context of its steps."""
+    """Return the ``thread_id`` of the call, from the context of its steps."""
     config = var_child_runnable_config.get()
     return (config.get("configurable") or {}).get("thread_id", False) if config else None
 
 
 def _copied(value: Any) -> Any:
-    """A copy: applications go on to change the dicts and message lists that they passed."""
+    """Copy a value, because applications may change the dicts and lists that they passed."""
     value = fields_of(value)
     if isinstance(value, Mapping):
         return {key: list(each) if isinstance(each, list) else each for key, each in value.items()}
@@ -351,9 +348,9 @@ _NO_TRACE = "MLFLOW_NO_OP_SPAN_TRACE_ID"
 
 
 def _find_trace(exchange: Exchange) -> None:
-    """Look at a chain's start and at its end: MLflow's tracer may hear of the event before us or after us.
+    """Look up the trace at a chain's start and end, because MLflow's tracer may get the event before or after us.
 
-    Where neither shows it, feedback is withheld and counted; it never goes to a guessed trace.
+    If neither finds it, feedback is withheld and counted; it never goes to a guessed trace.
     """
     if exchange.trace_id is None:
         try:
@@ -363,16 +360,16 @@ def _find_trace(exchange: Exchange) -> None:
 
 
 def trace_id_of(run_id: UUID) -> str | None:
-    """The id of the MLflow trace that the run belongs to; ``None`` where it is not traced.
+    """Return the id of the MLflow trace of a run; ``None`` if it is not traced.
 
-    To be called in a handler's ``on_chain_start`` or ``on_chain_end``, in the thread that dispatches the event.
-    Autologging gives every callback manager a tracer of its own, and MLflow has no public way from a run to its
-    trace. So this looks up the stack for the handlers that LangChain notifies of the event, and reads the tracer's
-    table of open spans, by the run's id: never by what happens to be active, which in batches is another row's trace.
-    Without a tracer it is the trace of the span that the application itself has open around the call.
+    Call this in a handler's ``on_chain_start`` or ``on_chain_end``, in the thread that dispatches the event.
+    Autologging gives every callback manager its own tracer, and MLflow has no public way from a run to its trace.
+    This function therefore searches the stack for the handlers that LangChain notifies, and looks up the run's id in
+    the tracer's table of open spans. It never uses the active span of a tracer, which in a batch may belong to another
+    row. Without a tracer, it returns the trace of the span that the application itself has open around the call.
 
     Raises:
-        LookupError: there is a tracer, but it does not know the run.
+        LookupError: there is a tracer, but it has no span for the run.
     """
     if "mlflow" not in sys.modules:
         return None
@@ -382,7 +379,7 @@ def trace_id_of(run_id: UUID) -> str | None:
     try:
         trace_id = str(tracer._run_span_mapping[str(run_id)].span.trace_id)
     except (AttributeError, KeyError, TypeError) as error:
-        raise LookupError(f"MLflow's tracer does not know the run {run_id}") from error
+        raise LookupError(f"MLflow's tracer has no span for the run {run_id}") from error
     return None if trace_id == _NO_TRACE else trace_id
 
 
@@ -405,7 +402,7 @@ def _enclosing_trace() -> str | None:
     import mlflow
 
     span = mlflow.get_current_active_span()
-    if span is None or span.end_time_ns is not None:  # an ended span can linger in a thread's context
+    if span is None or span.end_time_ns is not None:  # an ended span can remain in a thread's context
         return None
     trace_id = str(span.trace_id)
     return None if trace_id == _NO_TRACE else trace_id

@@ -1,4 +1,4 @@
-"""An exchange as a sample: which of the chain's inputs is the question, which of its outputs the answer."""
+"""Converts an exchange to a sample: finds the question in the inputs and the answer in the outputs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from mlflow_ragmetrics.rows.record import FIELD_OF, to_sample
 from mlflow_ragmetrics.rows.values import document_ids_of
 
 Known = Union[Mapping[str, Any], Callable[..., Any]]
-"""What is known of a question: a mapping by question or id, or a function of the question (and the id)."""
+"""References or gold ids: a mapping by question or id, or a function of the question (and the id)."""
 
 WHY = "contexts_unknown"
-"""The entry of a sample's metadata that says why its contexts are not known."""
+"""The metadata entry of a sample that explains why its contexts are unknown."""
 
 _INTERRUPT = "__interrupt__"
 _STRUCTURED = ("structured_response", "parsed")
@@ -39,11 +39,11 @@ _FRAMEWORKS = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read an exchange. What is not given is found.
+    """How to read an exchange; whatever is not set is detected.
 
-    ``question`` and ``answer`` name the entries of dict inputs and outputs, or are functions of these, as ``contexts``
-    is of the outputs, where it does not name the tools whose results they are (by default all). A second parameter of
-    a function gets the other side.
+    ``question`` and ``answer`` name entries of dict inputs and outputs, or are functions of these. ``contexts`` is a
+    function of the outputs, or names the tools that return contexts (default: all). If a function has a second
+    parameter, it gets the other side.
     """
 
     question: str | Callable[..., Any] | None = None
@@ -53,12 +53,12 @@ class Reading:
     gold_doc_ids: Known | None = None
 
     def sample(self, exchange: Exchange) -> Sample:
-        """The sample: id, reference and gold ids from the call's metadata where it has them, else as known.
+        """Return the sample; id, reference and gold ids in the call's metadata come first.
 
-        ``contexts`` are what the model saw, ``retrieved_doc_ids`` the ids of what was retrieved. Where it is not known
-        what the model saw, and all that was retrieved stands for it, the metadata's ``contexts_assumed`` says why;
-        ``citations`` are those that the outputs hold with the answer, or its message in its blocks;
-        ``condensed_question`` is the question as the chain's own model wrote it for retrieval.
+        ``contexts``: the passages that the model saw. If these are unknown, all retrieved passages are used, and
+        ``contexts_assumed`` in the metadata says why. ``retrieved_doc_ids``: the ids of the retrieved documents.
+        ``citations``: those in the outputs or in the blocks of the answer's message. ``condensed_question``: the
+        question as the chain's own model rewrote it for retrieval.
         """
         given = {name: value for name, value in exchange.metadata.items() if name in _CALL_NAMES}
         found = to_sample(given)
@@ -109,7 +109,7 @@ class Reading:
 
 
 def _answer_in(outputs: Any) -> str | None:
-    """The answer in a chain's outputs; ``None`` for an interrupt, and for a message that goes on to call tools."""
+    """Return the answer in a chain's outputs; ``None`` for an interrupt or a message that calls tools."""
     outputs = fields_of(outputs)
     if isinstance(outputs, Mapping):
         if outputs.get(_INTERRUPT):
@@ -126,20 +126,20 @@ def _answer_in(outputs: Any) -> str | None:
 
 
 def _condensed_question(exchange: Exchange) -> str | None:
-    """The question as a model of the chain wrote it for its one retrieval."""
+    """Return the question as a model of the chain rewrote it for its only retrieval."""
     queries = {step.name.strip() for step in exchange.steps if step.kind == "retriever"}
     replies = {text.strip() for step in exchange.steps if step.kind == "model" for text in replies_of(step.reply)}
     return queries.pop() if len(queries) == 1 and queries <= replies else None
 
 
 def _resumed_question(exchange: Exchange) -> str | None:
-    """The question of a graph that goes on after an interrupt: the one in its state."""
+    """Return the question of a graph resumed after an interrupt, from its state."""
     states = (exchange.outputs, *(step.value for step in exchange.steps if step.kind == "input"))
     return next(filter(None, (_text(question_in(state)) for state in states if isinstance(state, Mapping))), None)
 
 
 def _read_text(value: Any) -> str | None:
-    """A text, or the one in a mapping, also in one that was written as JSON."""
+    """Return a text, or the text in a mapping, also if it is written as JSON."""
     text = _text(value)
     inside = mapping_of(fields_of(value))
     if not inside:
@@ -149,8 +149,8 @@ def _read_text(value: Any) -> str | None:
 
 
 def _history_of(exchange: Exchange) -> tuple[Message, ...] | None:
-    """The conversation: what the inputs call so, else the messages among the outputs (a graph with a memory gives all
-    of them), else those among the inputs. What was said before the question is told apart later.
+    """Return the conversation: the named history of the inputs, else the messages among the outputs (a graph with a
+    memory returns all of them), else those among the inputs. The question is separated from it later.
     """
     inputs = exchange.inputs if isinstance(exchange.inputs, Mapping) else {}
     named = (messages_of(inputs.get(name)) for name in ("history", *ALIASES_BY_NATURE["history"]))
@@ -165,10 +165,10 @@ _CALL_NAMES = frozenset(name for each in _FROM_CALL for name in (each, *ALIASES[
 
 
 def call_with(function: Callable[..., Any], *values: Any) -> Any:
-    """Call with as many of ``values`` as the function has parameters without default, at least one."""
+    """Call with one value per required parameter, at least one."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some built-in functions have no signature
+    except (TypeError, ValueError):  # a built-in function without a signature
         return function(values[0])
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     needed = sum(each.kind in positional and each.default is each.empty for each in parameters)
@@ -184,7 +184,7 @@ def _looked_up(known: Known | None, question: str | None, sample_id: str) -> Any
 
 
 def _metadata_of(exchange: Exchange) -> dict[str, Any]:
-    """The call's own metadata, and what leads back to the call."""
+    """Return the call's own metadata, and the ids that identify the call."""
     own = {
         name: value
         for name, value in exchange.metadata.items()

@@ -1,4 +1,4 @@
-"""From an exchange to its scores: the queue of the scoring threads, what they do, and what is counted on the way."""
+"""Scores exchanges: the queue of the scoring thread, its work and its counts."""
 
 from __future__ import annotations
 
@@ -33,41 +33,41 @@ _logger = logging.getLogger(__name__)
 
 
 class Counts:
-    """What became of the calls, by name, in the order in which the names were added; safe to use from many threads."""
+    """Counts of calls by outcome, in the order in which names were added; safe to use from many threads."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._lock = threading.Lock()
         self._counts = Counter(dict.fromkeys(names, 0))
 
     def add_names(self, names: Iterable[str]) -> None:
-        """Count further things, from 0."""
+        """Add counts, starting at 0."""
         with self._lock:
             self._counts.update(dict.fromkeys(names, 0))
 
     def add(self, name: str, change: int = 1) -> int:
-        """Change the count of ``name``; returns the new one."""
+        """Change the count of ``name`` and return the new value."""
         with self._lock:
             self._counts[name] += change
             return self._counts[name]
 
     def reset(self) -> None:
-        """All counts from 0, as in a forked process: those so far are the parent's."""
+        """Set all counts to 0, as in a forked process, where they belong to the parent."""
         self._lock = threading.Lock()
         self._counts = Counter(dict.fromkeys(self._counts, 0))
 
     def snapshot(self) -> dict[str, int]:
-        """All counts as they are now."""
+        """Return the current counts."""
         with self._lock:
             return dict(self._counts)
 
 
 class BackgroundQueue(Generic[T]):
-    """A bounded queue whose tasks a daemon thread hands to ``work``, in batches; ``work`` must not raise.
+    """A bounded queue; a daemon thread passes its tasks to ``work`` in batches. ``work`` must not raise.
 
-    The thread begins when there is something to do, also after a fork, and ends when there has been nothing for a
-    while. It runs in an empty context: nothing of the application's (callbacks, open spans) reaches what it calls. It
-    lets tasks gather for a moment, and while the application is ``busy`` it lets it go first, for a tenth of a second,
-    both as long as the queue is not half full and nobody waits.
+    The thread starts when there are tasks, also after a fork, and ends after a while without any. It runs in an empty
+    context, so that nothing of the application's (callbacks, open spans) reaches ``work``. It waits a moment for tasks
+    to gather, and up to a tenth of a second while the application is ``busy``, unless the queue is half full or a
+    caller waits.
     """
 
     def __init__(self, work: Callable[[Sequence[T]], None], *, busy: Callable[[], bool], size: int) -> None:
@@ -81,7 +81,7 @@ class BackgroundQueue(Generic[T]):
         self._closed = False
 
     def put(self, task: T) -> bool:
-        """Queue a task; False where there is no room for it, or the queue is closed."""
+        """Queue a task; return False if the queue is full or closed."""
         if self._closed:
             return False
         try:
@@ -94,7 +94,7 @@ class BackgroundQueue(Generic[T]):
         return True
 
     def wait(self, timeout: float) -> bool:
-        """Wait until everything that was put in is done; False when ``timeout`` seconds were not enough."""
+        """Wait until all tasks are done; return False after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         with self._tasks.all_tasks_done:
             self._waiters += 1
@@ -104,33 +104,33 @@ class BackgroundQueue(Generic[T]):
             return not self._tasks.unfinished_tasks
 
     def close(self) -> None:
-        """Let the thread end; what is still queued is left."""
+        """Stop the thread; queued tasks are abandoned."""
         self._closed = True
 
     def _run(self) -> None:
         while not self._closed:
             batch = self._next_batch()
             if not batch:
-                with self._starting:  # a task that is put in now starts a thread after this
+                with self._starting:  # a task queued after this starts a new thread
                     if self._tasks.empty():
                         self._thread = None
                         return
                 continue
-            self._let_pass(_LONGEST_YIELD, self._busy)  # scoring may be pure computing, which slows the chain down
+            self._let_pass(_LONGEST_YIELD, self._busy)  # pure computation here would slow the chain down
             count = len(batch)
             try:
                 self._work(batch)
             finally:
-                del batch  # nothing is kept of what is done
+                del batch  # keep no reference to finished tasks
                 for _ in range(count):
                     self._tasks.task_done()
 
     def _next_batch(self) -> list[T]:
-        """What is there, at most ``_TASKS_PER_BATCH``; empty when nothing came for a while."""
+        """Return at most ``_TASKS_PER_BATCH`` tasks; empty if none came for a while."""
         batch: list[T] = []
         with suppress(queue.Empty):
             batch.append(self._tasks.get(timeout=_IDLE_SECONDS))
-            self._let_pass(_GATHER_SECONDS, lambda: True)  # one batch costs the application less than many
+            self._let_pass(_GATHER_SECONDS, lambda: True)  # one batch costs the application less than several
             while len(batch) < _TASKS_PER_BATCH:
                 batch.append(self._tasks.get_nowait())
         return batch
@@ -142,9 +142,9 @@ class BackgroundQueue(Generic[T]):
 
 
 class Scorer:
-    """Reads and scores exchanges and hands them to each of ``takers``.
+    """Reads and scores exchanges and passes them to each of ``takers``.
 
-    Whatever fails is counted and named once in the log; it is never raised.
+    Failures are counted and logged once per kind, never raised.
     """
 
     def __init__(self, reading: Reading, suite: Suite, takers: Sequence[Taker], counts: Counts) -> None:
@@ -178,7 +178,7 @@ class Scorer:
         if sample.answer is None and "answer" not in sample.invalid:
             self._count("skipped", exchange, settled=True)
             unnamed = f"no answer was found in the chain's outputs ({kind_of(exchange.outputs)}); name it with answer="
-            left = "a call that was interrupted, or whose stream was left, has no answer to score"
+            left = "a call that was interrupted, or whose stream was not read to the end, has no answer to score"
             self._warn_once(left if exchange.left else unnamed)
             return None
         if sample.question is None:
@@ -187,7 +187,7 @@ class Scorer:
         return sample
 
     def _score(self, samples: Sequence[Sample]) -> Sequence[Row | None]:
-        """The rows; where they cannot be scored together, each by itself."""
+        """Return the rows; if scoring them together fails, score each alone."""
         rows = self._attempt("an answer could not be scored", lambda: list(self._suite.score_samples(samples)))
         if rows is not None:
             return rows
@@ -210,7 +210,7 @@ class Scorer:
     def _attempt(self, failure: str, action: Callable[..., T], *arguments: Any) -> T | None:
         try:
             return action(*arguments)
-        except Exception as error:  # functions of the application run here: whatever they raise, the others go on
+        except Exception as error:  # application code may raise anything; the other exchanges continue
             self._warn_once(redact(f"{failure}: {type(error).__name__}: {error}"), failure + type(error).__name__)
             return None
 
@@ -221,13 +221,13 @@ class Scorer:
 
 
 def _cause_of(score: Score) -> str:
-    """What is the same in the failures of many rows that have one cause: the kind of failure, without its figures."""
+    """Return the kind of failure without figures, which is the same for all rows with this cause."""
     text = next((code for code, _ in score.warnings if code.startswith("judge_")), score.error or "")
     return re.sub(r"\d+", "", text)[:100]
 
 
 def _outcome(row: Row) -> str:
-    """What became of an answer: ``failed`` where a score is in error, ``skipped`` where there is none at all."""
+    """Return the outcome of an answer: ``failed`` if a score is in error, ``skipped`` if all are skipped."""
     states = {score.status for score in row.scores.values()}
     if "error" in states:
         return "failed"
@@ -235,7 +235,7 @@ def _outcome(row: Row) -> str:
 
 
 def _with_way_out(row: Row) -> Row:
-    """The row, where a score is skipped for want of contexts with the reason why there are none, and the way out."""
+    """Return the row; if contexts are missing, the reasons of skipped scores say why, and how to name them."""
     why = row.sample.metadata.get(WHY)
     if why is None:
         return row

@@ -1,4 +1,4 @@
-"""What a call retrieved, and what of it stood in the prompts of the model calls that led to the answer."""
+"""Finds what a call retrieved, and which of it was in the prompts that led to the answer."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from mlflow_ragmetrics.rows.chat_messages import (
 from mlflow_ragmetrics.rows.values import are_texts, chunks_of, distinct
 
 _CONTEXT_NAMES = frozenset({"contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE["contexts"]})
-_SHORT = 20  # characters: shorter texts stand somewhere only as words, or lines, of their own
+_SHORT = 20  # characters; shorter texts match only as whole words or lines
 _SHORTEST_PART = 25
 _DEEPEST = 2
 
 
 @dataclass(frozen=True)
 class Found:
-    """The chunks that a call ``retrieved`` and those that its model saw, its ``contexts``, in rank order and once.
+    """The chunks that a call ``retrieved`` and the ``contexts`` that its model saw, in rank order without repeats.
 
-    ``None``: not known, or nothing of the kind happened; ``()``: retrieval gave nothing. ``why`` says in a sentence
-    why ``contexts`` are not known, ``assumed`` why they are all that was retrieved, as in ``Sample.contexts_assumed``.
+    ``None``: unknown, or there was no retrieval; ``()``: retrieval found nothing. ``why``: a sentence on why
+    ``contexts`` are unknown. ``assumed``: why they are everything retrieved, as in ``Sample.contexts_assumed``.
     """
 
     retrieved: tuple[Chunk, ...] | None = None
@@ -45,13 +45,13 @@ class Found:
 
 
 def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | None = None) -> Found:
-    """What ``exchange`` retrieved and what the model that gave ``answer`` saw of it.
+    """Return what ``exchange`` retrieved, and what the model saw of it before giving ``answer``.
 
-    Documents come from retrievers, tools, steps and the call's outputs, else its inputs; texts from tools (all, or
-    those named by ``tools``), and from steps under a name for contexts, as far as no model wrote them. Where a later
-    step gives a selection of what was found before, as a reranker does, it stands for these. What a failed attempt
-    found does not count. Passages of an earlier turn count only where claims of the answer rest on them. Where it is
-    not known which model calls led to the answer, everything that was retrieved is taken as its contexts, and marked.
+    Documents come from retrievers, tools, steps and the outputs, else from the inputs. Texts come from tools (all, or
+    those in ``tools``) and from steps under a name for contexts, unless a model wrote them. If a later step selects
+    from earlier results, as a reranker does, the selection replaces them. Results of failed attempts are ignored.
+    Passages of an earlier turn count only if the answer's claims rest on them. If no model call matches the answer,
+    all retrieved passages become its contexts, and ``assumed`` says so.
     """
     lists, given = _documents(exchange, tools)
     models = [step for step in _lasting(exchange) if step.kind == "model"]
@@ -68,10 +68,10 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
     chosen = {key: chosen[key] for key in (*map(_key, retrieved or ()), *chosen) if key in chosen}
     by_turn = [tool_chunks_by_turn(call.value, tools) for call in calls]
     told, earlier = ([chunk for turns in by_turn for chunk in turns[place]] for place in (0, 1))
-    of_tools = distinct((*(chunk for chunk in told if chunk in of_tools), *of_tools))  # tools may run at the same time
+    of_tools = distinct((*(chunk for chunk in told if chunk in of_tools), *of_tools))  # tools may run in parallel
     this_turn, earlier = ([chunk for chunk in group if chunk.text not in known] for group in (told, earlier))
     for group in (of_tools, this_turn, earlier, in_steps):
-        # a text of which a part stands there by chance is no passage
+        # a text that only shares a part with the prompts by chance is no passage
         chosen |= _uncovered(_seen(group, prompts, as_whole=group is in_steps), chosen.values())
     kept = _kept_before(exchange).union(map(_key, earlier))
     kept -= {_key(chunk) for found in (*lists, of_tools, this_turn) for chunk in found}
@@ -83,13 +83,13 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
         return Found(retrieved, distinct(own) if own or before else None)
     if not lists[-1] or not any(lists):
         return Found(retrieved, ())
-    return Found(retrieved, None, "nothing of what was retrieved stands in the prompts that led to the answer")
+    return Found(retrieved, None, "none of the retrieved text is in the prompts that led to the answer")
 
 
 def document_lists(value: Any, name: object = None, depth: int = 0) -> Iterator[list[Any]]:
-    """Each list of LangChain documents in ``value``: itself, its entries, a message's artifact, a command's update.
+    """Yield each list of LangChain documents in ``value``: itself, its entries, artifacts and command updates.
 
-    Pairs of a document and its score count as the document. An empty list counts under a name for contexts.
+    A pair of a document and its score counts as the document. An empty list counts under a name for contexts.
     """
     if isinstance(value, (list, tuple)):
         documents = [_document(each) for each in value]
@@ -113,8 +113,8 @@ def document_lists(value: Any, name: object = None, depth: int = 0) -> Iterator[
 
 
 def leading_calls(calls: Sequence[Step], answer: str | None) -> Sequence[Step] | None:
-    """The model calls that led to ``answer``, in order: the one that gave it, and those whose replies stand in the
-    prompts of others that led to it. ``None`` where no call gave it.
+    """Return the model calls that led to ``answer``, in order: the one that gave it, and those whose replies are in the
+    prompts of other leading calls. ``None`` if no call gave it.
     """
     done = [call for call in calls if call.reply is not None]
     given = [_written_in(call.reply) for call in done]
@@ -132,7 +132,7 @@ def leading_calls(calls: Sequence[Step], answer: str | None) -> Sequence[Step] |
 
 
 def replies_of(result: Any) -> Iterator[str]:
-    """The texts in what a model gave."""
+    """Yield the texts of a model's reply."""
     for message in replied(result):
         text = _text_of(message)
         if text.strip():
@@ -140,27 +140,27 @@ def replies_of(result: Any) -> Iterator[str]:
 
 
 def replied(result: Any) -> Iterator[Any]:
-    """The messages in what a model gave, or the texts of a model without messages."""
+    """Yield the messages of a model's reply, or its texts if it has no messages."""
     for generation in (each for group in getattr(result, "generations", ()) for each in group):
         yield getattr(generation, "message", None) or str(getattr(generation, "text", ""))
 
 
 def _arguments_of(result: Any) -> Iterator[str]:
-    """The texts in the arguments of the tools that a model asks."""
+    """Yield the texts in the arguments of a model's tool calls."""
     for message in replied(result):
         for call in getattr(message, "tool_calls", ()):
             yield from _strings(call.get("args"))
 
 
 def _written_in(result: Any) -> list[str]:
-    """Whatever a model wrote: its texts and arguments, and their lines."""
+    """Return everything that a model wrote: its texts and arguments, and their lines."""
     texts = [*replies_of(result), *_arguments_of(result)]
     return [*texts, *(line for text in texts for line in text.splitlines() if line.strip())]
 
 
 def seen_in(text: str, prompts: Sequence[str]) -> str | None:
-    """What of ``text`` stands in ``prompts`` (whose white space is single): all of it, else its beginning and the
-    sentences that do. ``None``: nothing of it.
+    """Return the part of ``text`` in ``prompts`` (with single spaces): all of it, else its beginning and the sentences
+    found there. ``None`` if nothing is there.
     """
     plain = " ".join(text.split())
     if any(_count(plain, prompt) for prompt in prompts):
@@ -190,12 +190,12 @@ def _is_scored(value: Any) -> bool:
 
 
 def _lasting(exchange: Exchange) -> Iterator[Step]:
-    """The steps that no failed attempt made."""
+    """Yield the steps outside failed attempts."""
     return (step for step in exchange.steps if not exchange.is_within(step.run_id, exchange.failed))
 
 
 def _documents(exchange: Exchange, tools: Collection[str] | None) -> tuple[list[tuple[Chunk, ...]], list[Chunk]]:
-    """The lists of documents that the call gave, in order, and those that it found in its inputs or state."""
+    """Return the lists of documents that the call returned, in order, and those from its inputs or state."""
     lists: list[tuple[Chunk, ...]] = []
     found: set[_Key] = set()
     given: dict[_Key, Chunk] = {}
@@ -220,8 +220,8 @@ def _documents(exchange: Exchange, tools: Collection[str] | None) -> tuple[list[
 
 
 def _handed_on(lists: Sequence[Sequence[Chunk]], seen: Collection[_Key]) -> tuple[Chunk, ...]:
-    """What retrieval handed on: a selection of what was found before stands for the lists from which it was made,
-    unless the model saw more of them.
+    """Return the final retrieved chunks: a selection from earlier lists replaces them, unless the model saw more of
+    those.
     """
     kept: list[Sequence[Chunk]] = []
     before: list[list[_Key]] = []
@@ -242,9 +242,9 @@ def _handed_on(lists: Sequence[Sequence[Chunk]], seen: Collection[_Key]) -> tupl
 
 
 def _texts(exchange: Exchange, tools: Collection[str] | None) -> tuple[tuple[Chunk, ...], list[Chunk], set[str]]:
-    """The texts that are no documents: what tools gave, and what inputs and steps have under a name for contexts, or
-    steps give as a list; and all that were looked at. What came before a model replied was not written by it; what
-    came after, and is made of its reply, is no passage.
+    """Return the texts that are not documents, from tools and from inputs and steps (under a name for contexts, or as
+    a list), and all texts examined. A text before a model's reply cannot come from it; a text after the reply that is
+    made of it is not a passage.
     """
     of_tools: list[Chunk] = []
     in_steps = list(_texts_in(exchange.inputs))
@@ -272,7 +272,7 @@ def _texts(exchange: Exchange, tools: Collection[str] | None) -> tuple[tuple[Chu
 
 
 def _texts_in(value: Any, listed: bool = False) -> Iterator[Chunk]:
-    """The texts under a name for contexts, and with ``listed`` those of any list of texts."""
+    """Yield the texts under a name for contexts; with ``listed``, also those of any list of texts."""
     for name, each in value.items() if isinstance(value, Mapping) else [(None, value)]:
         if isinstance(each, (list, tuple)) and (listed or name in _CONTEXT_NAMES) and not any(map(is_turn, each)):
             each = [part[0] if _is_scored(part) else part for part in each]
@@ -284,7 +284,7 @@ def _texts_in(value: Any, listed: bool = False) -> Iterator[Chunk]:
 
 
 def _kept_before(exchange: Exchange) -> set[_Key]:
-    """What a thread's state had when the call began, unless the call goes on with a turn that was interrupted."""
+    """Return what a thread's state held when the call began, unless the call resumes an interrupted turn."""
     has_thread = exchange.thread or exchange.metadata.get("thread_id")
     if not has_thread or exchange.inputs is None or hasattr(exchange.inputs, "resume"):
         return set()
@@ -300,10 +300,10 @@ def _held(value: Any) -> Iterator[Chunk]:
 
 
 def _seen(chunks: Iterable[Chunk], prompts: Sequence[str], as_whole: bool = False) -> dict[_Key, Chunk]:
-    """Of ``chunks`` those that stand in ``prompts``, ``as_whole`` or each with as much of its text as does.
+    """Return the ``chunks`` found in ``prompts``, whole if ``as_whole``, else with the part of the text found there.
 
-    A part that belongs to another chunk, which stands there as a whole, is no part of this one; chunks of the same
-    text count as often as it stands there.
+    A part of another chunk that was found whole does not count for this one. Chunks with the same text count as often
+    as the text occurs.
     """
     found = {_key(chunk): (chunk, seen_in(chunk.text, prompts)) for chunk in distinct(chunks)}
     whole = Counter(" ".join(chunk.text.split()) for chunk, text in found.values() if text == chunk.text)
@@ -320,7 +320,7 @@ def _seen(chunks: Iterable[Chunk], prompts: Sequence[str], as_whole: bool = Fals
 
 
 def _uncovered(chunks: Mapping[_Key, Chunk], chosen: Iterable[Chunk]) -> dict[_Key, Chunk]:
-    """Those that are neither made of what is ``chosen`` already, nor a part of it."""
+    """Return the chunks that neither consist of ``chosen`` texts nor are part of one."""
     texts = [" ".join(chunk.text.split()) for chunk in chosen]
     parts = [found for text in texts if (found := _sentences(text))]
     fresh: dict[_Key, Chunk] = {}
@@ -338,7 +338,7 @@ def _uncovered(chunks: Mapping[_Key, Chunk], chosen: Iterable[Chunk]) -> dict[_K
 
 
 def _is_made_of(replies: Sequence[str], text: str) -> bool:
-    """Whether ``text`` stands in one of ``replies``, or consists of them but for a third of its words."""
+    """Whether ``text`` is in one of ``replies``, or at least two thirds of its words come from them."""
     replies = [" ".join(reply.split()) for reply in replies]
     for form in readings(text) if replies else ():
         left = form
@@ -352,7 +352,7 @@ def _is_made_of(replies: Sequence[str], text: str) -> bool:
 
 
 def _likeness(reply: str, answer: str) -> int:
-    """How surely ``answer`` was made from ``reply``: 0 (not at all) to 4 (it is the same)."""
+    """Return how likely ``answer`` was made from ``reply``: 0 (not at all) to 4 (identical)."""
     given, said = (" ".join(text.casefold().split()) for text in (reply, answer))
     if not given or not said:
         return 0
@@ -365,7 +365,7 @@ def _likeness(reply: str, answer: str) -> int:
 
 
 def _stands_in(reply: str, prompt: str) -> bool:
-    """Whether a model's reply was put into ``prompt``: one of a word or two only as a line, or the end of one."""
+    """Whether a model's reply is part of ``prompt``; a very short one must be a line or the end of one."""
     plain = " ".join(reply.split())
     if len(plain) >= _SHORT:
         return any(plain in reading for reading in readings(prompt))
@@ -374,7 +374,7 @@ def _stands_in(reply: str, prompt: str) -> bool:
 
 @lru_cache(maxsize=256)
 def readings(text: str) -> tuple[str, ...]:
-    """``text`` as it is, and without the escapes of JSON, Python and XML; white space is single."""
+    """Return ``text`` as it is, and without JSON, Python and XML escapes, each with single spaces."""
     unescaped = _ESCAPE.sub(_character, text)
     forms = (text, html.unescape(text), unescaped, html.unescape(unescaped))
     return tuple(dict.fromkeys(" ".join(form.split()) for form in forms))
@@ -390,19 +390,19 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def _count(plain: str, prompt: str) -> int:
-    """How often a text stands in ``prompt``; a short one only as words of their own."""
+    """Return how often a text occurs in ``prompt``; a short one only as whole words."""
     if len(plain) >= _SHORT:
         return prompt.count(plain)
     return len(re.findall(rf"(?<!\w){re.escape(plain)}(?!\w)", prompt))
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of ``text`` that are long enough to stand somewhere not by chance."""
+    """Return the sentences of ``text`` that are too long to match by chance."""
     return [part for each in re.split(r"(?<=[.!?。！？])\s+", text) if len(part := each.strip()) >= _SHORTEST_PART]
 
 
 def _common_beginning(text: str, prompt: str) -> int:
-    """How many characters of the beginning of ``text`` stand in ``prompt``."""
+    """Return how many characters of the beginning of ``text`` are in ``prompt``."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
@@ -411,7 +411,7 @@ def _common_beginning(text: str, prompt: str) -> int:
 
 
 def _text_of(asked: Any) -> str:
-    """The text of a message, or a prompt."""
+    """Return the text of a message or prompt."""
     if isinstance(asked, str):
         return asked
     content = joined_parts(getattr(asked, "content", ""))

@@ -1,4 +1,4 @@
-"""Which MLflow run the answers of a handler go into, and what became of them."""
+"""Chooses the MLflow run for a handler's answers and counts their outcomes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _logger = logging.getLogger(__name__)
 
 
 class MLflowSink:
-    """Writes into the run ``run_id``, else the one active at the call, else the one active before, else a new run.
+    """Writes to the run ``run_id``, else the one active at the call, else the last active one, else a new run.
 
-    A run is active in one thread only: the calls that a server makes in its other threads belong to the run that the
-    handler was made in, or saw last. Handlers of one process that would make a run in the same place share it.
+    A run is active in one thread only. Calls in a server's other threads belong to the run in which the handler was
+    made, or the last one it saw. Handlers of one process that need a new run in the same place share it.
 
-    ``counts`` are the handler's: answers that are ``written``, ``unwritten`` so far, or ``lost`` since the outbox could
-    not keep them, and ``withheld`` ones, whose trace is not known.
+    ``counts`` belongs to the handler: answers ``written``, ``unwritten`` so far, ``lost`` because the outbox could not
+    store them, and ``withheld`` because their trace is unknown.
     """
 
     def __init__(self, description: Mapping[str, object], run_id: str | None, counts: Counts) -> None:
@@ -60,7 +60,7 @@ class MLflowSink:
         self._adopted += self._tried(partial(adopt_runs, self._service)) or []
 
     def _tried(self, action: Callable[[], T]) -> T | None:
-        """What an action on the outbox returns; ``None``, and a line in the log, if it fails again and again."""
+        """Return the result of an action on the outbox; ``None``, with a log line, if it fails repeatedly."""
         for _ in range(_ATTEMPTS):
             try:
                 return action()
@@ -68,7 +68,7 @@ class MLflowSink:
                 why = for_log(str(error))
                 time.sleep(_PAUSE)
         if not self._has_failed:
-            _logger.warning("the outbox takes nothing; answers are lost from now on and counted: %s", why)
+            _logger.warning("the outbox cannot be written; answers are lost and counted from now on: %s", why)
         self._has_failed = True
         return None
 
@@ -80,7 +80,7 @@ class MLflowSink:
         return None if active is None or is_elsewhere else str(active.info.run_id)
 
     def prepare(self, exchange: Exchange) -> None:
-        """Accept a call for the run that is active in the chain's thread; called there, when the chain ends."""
+        """Assign a call to the run active in the chain's thread; call this there, when the chain ends."""
         self._last_active_run = self._active_run() or self._last_active_run
         run_id = self._named_run or self._last_active_run
         name = run_id or self._name
@@ -93,7 +93,7 @@ class MLflowSink:
         exchange.live.accept()
 
     def take(self, row: Row, exchange: Exchange) -> None:
-        """Keep a scored answer until it is written. This does not wait for the store."""
+        """Store a scored answer until it is written, without waiting for MLflow."""
         live: LiveRun | None = exchange.live
         if live is None:
             self._counts.add("lost")
@@ -124,12 +124,12 @@ class MLflowSink:
             self._count(live, "withheld")
 
     def settle(self) -> None:
-        """Keep what was counted of a batch of calls."""
+        """Store the counts of a batch of calls."""
         for live in list(self._lives.values()):
             live.settle()
 
     def flush(self, timeout: float) -> bool:
-        """Write all that waits; False, and a warning with the number of answers, if the store did not take it."""
+        """Write all waiting answers; False, with a warning and their number, if MLflow did not accept them."""
         deadline = time.monotonic() + timeout
         if self._is_closed:
             return not self._counts.snapshot()["unwritten"]
@@ -145,14 +145,14 @@ class MLflowSink:
         if said["unwritten"] or said["lost"]:
             reasons = [live.failure for live in self._lives.values() if live.failure]
             why = for_log(reasons[0] if reasons else "there was not enough time")
-            message = "%d scored answers are not written into MLflow and wait, %d were given up: %s"
+            message = "%d scored answers are not yet written to MLflow, %d are lost: %s"
             _logger.warning(message, said["unwritten"], said["lost"], why)
         if said["withheld"]:
-            _logger.warning("the feedback on %d answers was withheld: their traces are not known", said["withheld"])
+            _logger.warning("the feedback on %d answers was withheld: their traces are unknown", said["withheld"])
         return not said["unwritten"]
 
     def close(self) -> None:
-        """The handler writes no more; a run that no other handler uses is left."""
+        """Stop writing; leave each run that no other handler uses."""
         self._is_closed = True
         for live in self._lives.values():
             live.users.discard(self)

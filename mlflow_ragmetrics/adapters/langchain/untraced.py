@@ -1,4 +1,4 @@
-"""A suite whose judges and embeddings are not traced: their calls are no part of the application."""
+"""Runs a suite's judges and embeddings untraced, because their calls are not part of the application."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mlflow_ragmetrics.suite import Suite
 
 
 def untraced_suite(suite: Suite) -> Suite:
-    """The suite with judges and embeddings whose calls are not traced; everything else is shared.
+    """Return the suite with untraced judges and embeddings; the rest is shared.
 
-    The offline judge calls nothing that could be traced, and stays as it is.
+    The offline judge has no traceable calls and stays as it is.
     """
     judges = [judge if type(judge) is LexicalJudge else _UntracedJudge(judge) for judge in suite.judges]
     embeddings = [_UntracedEmbedding(embedding) for embedding in suite.embeddings]
@@ -23,7 +23,7 @@ def untraced_suite(suite: Suite) -> Suite:
 
 
 class _UntracedJudge(Judge):
-    """A judge whose calls are not traced, otherwise the same."""
+    """A judge whose calls are not traced."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -41,7 +41,7 @@ class _UntracedJudge(Judge):
 
 
 class _UntracedEmbedding(Embedding):
-    """An embedding model whose calls are not traced, otherwise the same."""
+    """An embedding model whose calls are not traced."""
 
     def __init__(self, embedding: Embedding) -> None:
         self._embedding = embedding

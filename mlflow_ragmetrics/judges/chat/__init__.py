@@ -1,1 +1,1 @@
-"""A judge that is a language model: messages, replies, limits, retries."""
+"""Judges that are chat models: messages, replies, limits, retries."""

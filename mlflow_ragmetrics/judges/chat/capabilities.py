@@ -1,6 +1,6 @@
-"""A given chat model as the judge calls it: without retries and limits of its own, and asked for what it can do.
+"""Prepares a chat model for the judge: disables its retries and rate limits, and detects what it supports.
 
-Every request that a model makes behind the judge's back escapes the limits on calls and cost, and is paid for.
+Requests that a model repeats by itself would escape the judge's limits on calls and cost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pydantic_core import to_json
 from mlflow_ragmetrics.judges.chat.retry import status_of
 
 ChatMessage = tuple[str, str]
-"""A role (``"system"``, ``"human"``, ``"ai"``) and a text: a message as LangChain takes it."""
+"""A message as LangChain accepts it: a role (``"system"``, ``"human"``, ``"ai"``) and a text."""
 
 _COUNTS_ATTEMPTS = ("ChatGoogleGenerativeAI", "ChatVertexAI", "ChatMistralAI")
 OLLAMA_NAMES = {"max_tokens": "num_predict", "temperature": "temperature", "seed": "seed"}
@@ -38,11 +38,11 @@ _CANNOT = (TypeError, ValueError, RuntimeError, AttributeError, ImportError, Loo
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(:\S+)?")
 DECISIONS = re.compile(r"langchain_(?:core|openai)\.decisions\b")
-"""The modules with decision models and their kinds of questions."""
+"""The modules of decision models and their kinds of questions."""
 
 
 def is_decision_model(model: Any) -> bool:
-    """Whether ``model`` is a decision model, alone or in a binding or fallbacks, or the dotted path to one."""
+    """Whether ``model`` is a decision model, alone, bound or with fallbacks, or the dotted path to one."""
     if isinstance(model, str):
         return _DOTTED.fullmatch(model) is not None
     inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
@@ -52,7 +52,7 @@ def is_decision_model(model: Any) -> bool:
 
 
 def bare_model(model: Any) -> tuple[Any, dict[str, Any]]:
-    """The model beneath ``bind`` and ``with_retry``, sending each request once, and what ``bind`` gives each call."""
+    """Return the model beneath ``bind`` and ``with_retry``, with retries disabled, and the arguments bound to it."""
     arguments: dict[str, Any] = {}
     while isinstance(model, RunnableBindingBase) and not model.config.get("configurable"):
         arguments = {**model.kwargs, **arguments}
@@ -61,7 +61,7 @@ def bare_model(model: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _with_each(model: Any, change: Callable[[BaseChatModel], Any], dropped: str = "") -> Any:
-    """The model without retries of its own and the argument ``dropped``, each chat model beneath it changed."""
+    """Apply ``change`` to each chat model in ``model``; remove retries and the bound argument ``dropped``."""
     if isinstance(model, RunnableRetry):
         return _with_each(model.bound.bind(**model.kwargs) if model.kwargs else model.bound, change, dropped)
     if isinstance(model, RunnableBindingBase):
@@ -74,12 +74,12 @@ def _with_each(model: Any, change: Callable[[BaseChatModel], Any], dropped: str 
 
 
 def rate_limiter_of(model: Any) -> BaseRateLimiter | None:
-    """The limiter that a chat model waits for inside its calls, where waiting would pass for a slow reply."""
+    """Return a chat model's own rate limiter; waiting for it inside a call would look like a slow reply."""
     return model.rate_limiter if isinstance(model, BaseChatModel) else None
 
 
 def without(model: Any, field: str) -> Any:
-    """The model with no value of its own for ``field``; as it is where it has no such field."""
+    """Return the model with ``field`` set to ``None``; unchanged if it has no such field."""
 
     def changed(each: BaseChatModel) -> Any:
         return each if getattr(each, field, None) is None else each.model_copy(update={field: None})
@@ -88,7 +88,7 @@ def without(model: Any, field: str) -> Any:
 
 
 def with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
-    """The model bound to reply in the schema's form, without LangChain's parser behind it; as it is if it cannot."""
+    """Return the model bound to the schema, without LangChain's parser; unchanged if it cannot be bound."""
 
     def bound(each: BaseChatModel) -> Any:
         try:
@@ -103,7 +103,7 @@ def with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
 
 
 class FurtherRequests(BaseCallbackHandler):
-    """Tells ``begin`` of each request of one call after the first: those of fallbacks."""
+    """Calls ``begin`` for every request of one call after the first, such as those of fallbacks."""
 
     raise_error = True
 
@@ -131,7 +131,7 @@ def _sending_once(model: BaseChatModel) -> Any:
 
 
 def _clients_sending_once(model: Any) -> dict[str, Any]:
-    """The SDK clients that a model was made with, in place of which others that do not try again."""
+    """Return copies of the model's SDK clients with built-in retries disabled."""
     clients: dict[str, Any] = {}
     for root_name, name in (("root_client", "client"), ("root_async_client", "async_client")):
         resource = getattr(model, name, None)
@@ -156,7 +156,7 @@ _BETWEEN = r"(?:value|parameter|argument|field|option|type|for|the|in|of|keyword
 
 
 def _stated(name: str) -> re.Pattern[str]:
-    """What an error says that rejects ``name`` itself, and not a text that mentions it."""
+    """Return a pattern for errors that reject ``name`` itself, not for texts that only mention it."""
     named = rf"['\"`]?\b(?:{name})\b['\"`]?"
     pattern = rf"{named}[^'\"{{}}.]{{0,30}}?(?:{_NO})|(?:{_NO})(?:\W+{_BETWEEN})*\W*{named}"
     return re.compile(pattern, re.IGNORECASE)
@@ -175,7 +175,7 @@ LEFT_OUT = {"temperature": "the temperature", "system": "the system turn", "stru
 
 @dataclass(frozen=True)
 class Manner:
-    """What requests have: the schema of the reply, a system turn, a temperature; ``sync``: models have ``invoke``."""
+    """How requests are made: with a schema, a system turn and a temperature; ``sync``: through ``invoke``."""
 
     structured: bool = True
     system: bool = True
@@ -183,7 +183,7 @@ class Manner:
     sync: bool = True
 
     def after(self, error: BaseException) -> tuple[str, bool] | None:
-        """What to leave out of the request instead, and whether the error states that; ``None`` where nothing helps."""
+        """Return the feature to leave out next, and whether the error names it; ``None`` if that cannot help."""
         if isinstance(error, NotImplementedError) and self.sync:
             return "sync", True
         status = status_of(error)
@@ -198,11 +198,11 @@ class Manner:
         return ("structured", False) if self.structured and status not in (None, 404) else None
 
     def both(self, other: Manner) -> Manner:
-        """What both have: two threads may learn of different things at once."""
+        """Return the features that both have; two threads may detect different limits at once."""
         return Manner(*(mine and theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     def messages(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """The messages, without lone surrogates, the system turn merged into the user's where there may be none."""
+        """Return the messages without lone surrogates; without a system role, merge that turn into the user's."""
         clean = [(role, text.encode("utf-8", "replace").decode()) for role, text in messages]
         if self.system or len(clean) < 2 or clean[0][0] != "system":
             return clean
@@ -210,9 +210,9 @@ class Manner:
 
 
 class JudgeModel:
-    """A chat model and the arguments of its calls: how long its prompts and replies may be, and how a call is made.
+    """A chat model and its call arguments: the limits of prompts and replies, and how to call it.
 
-    ``longest_reply`` is the limit on tokens that calls have, ``None`` where they have none.
+    ``longest_reply`` is the token limit of replies, or ``None``.
     """
 
     def __init__(self, model: Any, arguments: Mapping[str, Any]) -> None:
@@ -226,22 +226,22 @@ class JudgeModel:
 
     @cached_property
     def window(self) -> int | None:
-        """The tokens of the longest prompt that the model takes, where it says so."""
+        """The longest prompt in tokens, or ``None`` if the model does not report it."""
         window = getattr(self._model, "num_ctx", None)
         window = window or (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
         return window if isinstance(window, int) and window > 0 else None
 
     def most_tokens(self, arguments: Mapping[str, Any]) -> int:
-        """The tokens that the reply to a call with these arguments has at most, or usually where nothing limits it."""
+        """Return the most tokens that a reply to this call may have, or the usual number without a limit."""
         return _limit_in(arguments) or self.longest_reply or _USUAL_MOST_TOKENS
 
     def for_call(
         self, manner: Manner, messages: Sequence[ChatMessage], schema: Mapping[str, Any], arguments: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """The model that is asked in this manner, and the arguments that it is called with.
+        """Return the model to call and its arguments.
 
-        Ollama's takes its options as fields. Left to itself it cuts long prompts short in silence: the context window
-        grows by doubling, and never shrinks, as the model is loaded anew whenever it changes.
+        Ollama takes its options as fields and silently truncates long prompts. The context window therefore doubles as
+        needed. It never shrinks, because Ollama reloads the model whenever the window changes.
         """
         sent = {name: value for name, value in arguments.items() if manner.temperature or name != "temperature"}
         settings: dict[str, Any] = {}
@@ -270,7 +270,7 @@ _LANGCHAIN_TRACER = "mlflow.langchain.langchain_tracer"
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """In this block and thread MLflow and LangSmith, where they are loaded, trace nothing; elsewhere they go on."""
+    """Disable MLflow and LangSmith tracing in this block and thread, if they are loaded."""
     with ExitStack() as stack:
         if "langsmith" in sys.modules:
             from langsmith import tracing_context
@@ -282,13 +282,13 @@ def untraced() -> Iterator[None]:
 
 
 def untraced_context() -> contextvars.Context:
-    """A new context, with nothing of the caller's in it, in which nothing is traced."""
+    """Return a new, empty context in which nothing is traced."""
     return _switched_off("langsmith" in sys.modules, "mlflow" in sys.modules, _LANGCHAIN_TRACER in sys.modules).copy()
 
 
 @cache
 def _switched_off(*_loaded: bool) -> contextvars.Context:
-    """The context that ``untraced`` makes of an empty one, as long as nothing else that traces is loaded."""
+    """Cache one context per combination of loaded tracers."""
 
     def switch_off() -> contextvars.Context:
         with untraced():
@@ -305,14 +305,14 @@ def _switch_mlflow_off(stack: ExitStack) -> None:
         if switch is not None:
             stack.enter_context(switch(enabled=False))
             return
-    except TypeError:  # MLflow before it took ``enabled``
+    except TypeError:  # an MLflow version without ``enabled``
         pass
     stack.callback(_enter_unsampled_span())
     stack.callback(_keep_unsampled_span())
 
 
 def _enter_unsampled_span() -> Callable[[], None]:
-    """Make an unsampled span the current one: OpenTelemetry records nothing beneath it. Returns what undoes it."""
+    """Make an unsampled span current, so that OpenTelemetry records nothing beneath it; return the undo function."""
     from opentelemetry import context, trace
 
     parent = trace.SpanContext(trace_id=1, span_id=1, is_remote=False, trace_flags=trace.TraceFlags(0))
@@ -321,7 +321,7 @@ def _enter_unsampled_span() -> Callable[[], None]:
 
 
 def _keep_unsampled_span() -> Callable[[], None]:
-    """Keep the span that LangChain's tracer could not start from taking the place of the unsampled one."""
+    """Prevent LangChain's tracer from replacing the unsampled span."""
     tracer = sys.modules.get(_LANGCHAIN_TRACER)
     attaches: contextvars.ContextVar[bool] | None = getattr(tracer, "_should_attach_span_to_context", None)
     if attaches is None:

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _MORE_TOKENS = 4
-_ENOUGH_TOKENS = 8000  # more than this is asked for only of a model that is made for it
+_ENOUGH_TOKENS = 8000  # only a model with a higher limit of its own is asked for more
 _USUAL_TOKENS = 1000
-_SPARE = 2  # what is allowed and not written costs nothing; what is cut is paid for twice
+_SPARE = 2  # an unused allowance costs nothing; a truncated reply is paid for twice
 _TOO_MANY_TOKENS = re.compile(r"max_\w*tokens|num_predict|context|token limit", re.IGNORECASE)
 _TOO_LONG = re.compile(r"context[ _](?:length|size|window)|too long|too many (?:input )?tokens|n_ctx", re.IGNORECASE)
 _REFUSED = ("http_400", "http_413", "http_422")
@@ -67,15 +67,15 @@ for _kind, _task in {**grade_tasks.TASKS, **claim_tasks.TASKS}.items():
 class ChatJudge(Judge):
     """Answers questions with a chat model: a LangChain ``BaseChatModel``, or a URI such as ``"openai:/gpt-4o-mini"``.
 
-    ``language``: of reasons. ``options``: the fields of ``JudgeOptions``. ``name``; ``calls``: ``"full"`` (at most 9
-    calls per row), ``"compact"`` (at most 5), ``"single"`` (claims and their verdicts in one call) or ``"auto"`` (for
-    all rows of an evaluation the form that costs least; ``"single"`` where rows come one by one);
-    ``support_threshold``: the support (0 to 1) from which a claim is SUPPORTED; ``prompts``: a folder whose files
-    replace the built-in prompts of the same names; ``temperature``, ``max_tokens``, ``seed``, ``base_url`` and
-    ``api_key`` (never shown or stored) of the model; ``timeout``, ``attempts``, ``retry``, ``requests_per_minute``,
-    ``tokens_per_minute``, ``max_calls``, ``max_cost`` and ``prices`` of its requests; ``trace`` and ``structured``.
-    ``InvalidOptionError`` names one that is wrong. A long reply is allowed up to four times ``max_tokens`` (at most
-    8,000, where ``max_tokens`` is less); what needs more, or a longer prompt than the model takes, is asked in pieces.
+    ``language``: the language of reasons. ``options``: the fields of ``JudgeOptions``. ``calls``: ``"full"`` (at most 9
+    calls per row), ``"compact"`` (at most 5), ``"single"`` (claims and their verdicts in one call) or ``"auto"`` (the
+    cheapest form for an evaluation's rows; ``"single"`` if rows come one by one). ``support_threshold``: a claim with
+    at least this support (0 to 1) is SUPPORTED. ``prompts``: a folder of text files that replace the built-in prompts
+    of the same names. ``name``: the judge's name in results. The model takes ``temperature``, ``max_tokens``,
+    ``seed``, ``base_url`` and ``api_key`` (never shown or stored). Requests take ``timeout``, ``attempts``, ``retry``,
+    ``requests_per_minute``, ``tokens_per_minute``, ``max_calls``, ``max_cost``, ``prices``, ``trace`` and
+    ``structured``. ``InvalidOptionError`` names a wrong option. A long reply may have up to four times ``max_tokens``,
+    but no more than 8,000 unless ``max_tokens`` is higher. Longer replies and prompts are divided.
     """
 
     usage: Usage
@@ -98,14 +98,16 @@ class ChatJudge(Judge):
         try:
             identity = identity_of(self.name, self.model, {**call_options, "structured": self.options.structured})
         except UnidentifiedError as error:
-            _log.info("%s: its answers are not cached, as %s, which nothing identifies", self.name, error)
+            _log.info(
+                "%s: answers are not cached, because part of the model cannot be identified: %s", self.name, error
+            )
             return None
         prompts = f"prompts={self.prompts.version}/{self.prompts.digest[:12]}"
         own = f"calls={self.form};language={self.language};support={self.options.support_threshold:g}"
         return ";".join([identity, prompts, own])
 
     def in_form(self, form: Calls) -> ChatJudge:
-        """This judge, with the same limits and usage, that asks in another form of calls."""
+        """Return this judge with another form of calls; limits and usage stay shared."""
         other = copy(self)
         other.form = form
         other._room = other.new_room()
@@ -113,20 +115,20 @@ class ChatJudge(Judge):
         return other
 
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
-        """The calls to make now for one sample's pending questions; what is in none of them waits.
+        """Return the calls to make now for one sample's pending questions; the other questions wait.
 
-        ``in_flight`` are the sample's questions that are being asked already.
+        ``in_flight``: the sample's questions that are already being asked.
         """
         return group_calls(self.form, pending, in_flight)
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
-        """One outcome per question; all are asked in one message, and once more where the reply cannot be used."""
+        """Return one outcome per question; all go into one message, and again if the reply cannot be used."""
         asked = [question for question in dict.fromkeys(questions) if task_of(question) is not None]
         outcomes = answers_in_calls(asked, self._room, self.prompt_length, self._outcomes) if asked else {}
         return [outcomes[each] if each in outcomes else no_task(self.name, each) for each in questions]
 
     def new_room(self) -> Room:
-        """How long replies and prompts of this model may be; a window that is known has room for a usual reply, too."""
+        """Return the limits of replies and prompts; a known window keeps room for a usual reply."""
         window = self._client.model.window
         prompt = (
             None if window is None else max(window // 2, window - (self._client.model.longest_reply or _USUAL_TOKENS))
@@ -134,20 +136,20 @@ class ChatJudge(Judge):
         return Room(self.form, self._most_tokens, prompt)
 
     def prompt_length(self, questions: Sequence[Question[Any]]) -> int:
-        """The tokens of the prompt that asks ``questions``; as many as they may be in any alphabet."""
+        """Return the tokens of the prompt for ``questions``, estimated high enough for any alphabet."""
         messages = self.messages(request_of(questions, self.form))
         return sum(len(text.encode("utf-8", "replace")) for _, text in messages) // 3
 
     def allowances(self, needed: int) -> tuple[int | None, int]:
-        """The tokens that a reply may have, of which ``needed`` are usual, and where it is cut short the second time.
+        """Return the token limits of the first and the second attempt; a usual reply has ``needed`` tokens.
 
-        The first is ``None`` where nothing limits it.
+        The first is ``None`` if the model has no limit.
         """
         limit = self._client.model.longest_reply
         return (None if limit is None else max(limit, min(_SPARE * needed, self._most_tokens))), self._most_tokens
 
     def messages(self, request: ChatRequest) -> list[ChatMessage]:
-        """The messages of a request: the fixed part, then the fenced data and a reminder that it is data."""
+        """Return the messages of a request: the fixed part, then the fenced data with a reminder that it is data."""
         data = f"{fenced(request.blocks)}\n{self.prompts.texts['reminder']}"
         return [("system", self.prompts.system(request.prompts, self.language)), ("human", data)]
 
@@ -185,7 +187,7 @@ class ChatJudge(Judge):
         return {question: self._outcome(result, reply) for question, result in results.items()}
 
     def _reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], allowed: int | None) -> Reply:
-        """A reply of so many tokens at most; a model that refuses as many is from then on given its own limit."""
+        """Get a reply of at most ``allowed`` tokens; if the model rejects that limit, use its own from now on."""
         limit = self._client.model.longest_reply
         if allowed == limit or allowed is None or allowed > self._most_tokens:
             return self._client.reply(messages, schema)
@@ -205,7 +207,7 @@ class ChatJudge(Judge):
         threshold = self.options.support_threshold
         if isinstance(answer, Extraction):
             if (answer.unclaimed or answer.at_odds) and not answer.claims:
-                message = f"{self.name}: no claims of a text that asserts something, asked twice"
+                message = f"{self.name}: two replies contain no claims, though the text makes some"
                 return JudgeReplyError(message, code="claims_missing")
             findings = tuple(decided(finding, threshold) for finding in answer.findings)
             plain = answer.judged_by is None and not answer.unclaimed and not answer.at_odds
@@ -221,7 +223,7 @@ class ChatJudge(Judge):
         if reply.cut:
             message = f"{self.name}: the reply was cut short at {self._most_tokens:,} tokens; raise max_tokens"
             return JudgeReplyError(message, code="cut_short")
-        message = f"{self.name}: the reply cannot be used, asked twice: {problem.text}; it began {began!r}"
+        message = f"{self.name}: no usable reply in two attempts: {problem.text}; it began {began!r}"
         return JudgeReplyError(message, code="unusable")
 
 
@@ -237,7 +239,7 @@ def _problem_in(results: Mapping[Question[Any], Result]) -> str | None:
 
 
 def _better(first: Result, second: Result) -> Result:
-    """The second reading of a reply's answer, unless the first one was better; of verdicts only the doubtful ones."""
+    """Return the better of two readings; among verdicts, replace only the doubtful ones."""
     if isinstance(first, Problem):
         return second
     if not isinstance(first, Incomplete) or isinstance(second, Problem):
@@ -249,16 +251,16 @@ def _better(first: Result, second: Result) -> Result:
 
 
 VERSION = "4"
-"""The version of the built-in prompts; it is logged and part of what stored answers are filed under."""
+"""The version of the built-in prompts; it is logged and part of every cache key."""
 
 _MARK_DIGITS = 16
 
 
 @dataclass(frozen=True)
 class Prompts:
-    """All prompt texts by name; ``source`` says where they come from.
+    """Prompt texts by name; ``replaced`` names those from a folder.
 
-    ``version`` is ``"4"`` for the built-in ones and ``"4+<8 hex digits>"`` where any of them was replaced.
+    ``version`` is ``"4"`` for the built-in prompts and ``"4+<8 hex digits>"`` if any were replaced.
     """
 
     texts: Mapping[str, str]
@@ -266,9 +268,9 @@ class Prompts:
 
     @classmethod
     def load(cls, folder: str | Path | None = None) -> Prompts:
-        """The built-in prompts, those that ``folder`` holds under the same names replaced.
+        """Load the built-in prompts; files in ``folder`` replace those of the same names.
 
-        ``InvalidOptionError`` where the folder does not exist or holds a text file that is not a prompt.
+        Raises ``InvalidOptionError`` if the folder does not exist or has a text file that is not a prompt.
         """
         replaced = {} if folder is None else _texts_in(Path(folder))
         unknown = sorted(replaced.keys() - _built_in().keys())
@@ -285,35 +287,35 @@ class Prompts:
 
     @property
     def version(self) -> str:
-        """The version as it is logged."""
+        """The version to log."""
         return f"{VERSION}+{self.digest[:8]}" if self.replaced else VERSION
 
     def system(self, prompts: Sequence[Prompt], language: str) -> str:
-        """The fixed part at the start of a message: the rules, then the questions, with examples in the language."""
+        """Return the fixed start of a message: the rules, then the questions, with examples in ``language``."""
         wanted = ["rules", *prompts, *(f"{each}.{language}" for each in prompts if f"{each}.{language}" in self.texts)]
         if "claims_form" not in prompts:
             wanted.append(f"language.{language}")
         return "\n".join(each.text if isinstance(each, Instruction) else self.texts[each] for each in wanted)
 
     def turn(self, name: str, problem: str) -> str:
-        """The turn that asks to ``repair`` an unusable reply, or to check a doubtful one ``again``."""
+        """Return the turn that asks the model to ``repair`` an unusable reply, or to check a doubtful one ``again``."""
         return self.texts[name].replace("{problem}", problem)
 
 
 def mark_of(texts: Sequence[str]) -> str:
-    """The fence of a message: 16 hex digits of SHA-256 over its texts, found in none of them.
+    """Return the fence of a message: 16 hex digits derived from its texts and found in none of them.
 
-    Derived, not drawn: equal questions give equal messages, and nobody can write a text that holds its own fence.
+    It is not random, so equal questions give equal messages. No text can contain its own fence.
     """
     digest = hashlib.sha256("\x00".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
-    folded = [text.lower() if text.isascii() else text.casefold() for text in texts]  # the same, many times as fast
+    folded = [text.lower() if text.isascii() else text.casefold() for text in texts]  # same result, much faster
     while any(digest[:_MARK_DIGITS] in text for text in folded):
         digest = hashlib.sha256(digest.encode()).hexdigest()
     return digest[:_MARK_DIGITS]
 
 
 def fenced(blocks: Sequence[Block]) -> str:
-    """The data part of a message: each text after a line that holds the fence and the text's label."""
+    """Return the data part of a message: each text follows a line with the fence and the text's label."""
     mark = mark_of([block.text for block in blocks])
     lines = [f"[{mark} {block.label}]" + (f"\n{block.text}" if block.text else "") for block in blocks]
     return "\n".join([*lines, f"[{mark} end]"])

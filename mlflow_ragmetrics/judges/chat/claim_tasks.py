@@ -1,4 +1,4 @@
-"""Questions about claims and chunks: which share a call, how long ones are divided and their answers joined."""
+"""Questions about claims and chunks: which ones share a call, how to divide long ones and join the answers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _QUOTE = 40
 _MOST_SENTENCES = 12
 _MOST_BEFORE = 1000  # characters
 _LONG_CLAIM = 100
-_MOST_CLAIMS = 60  # in one call: longer lists are read with less care
+_MOST_CLAIMS = 60  # per call; models read longer lists less carefully
 _CLAIM_TOKENS, _VERDICT_TOKENS, _RELATED_TOKENS = 15, 130, 80
 _RANK = {"CONTRADICTED": 1, "SUPPORTED": 2}
 
 
 def _parts(items: Sequence[T], number: int) -> list[Sequence[T]]:
-    """``items`` in order, in so many parts of about the same length, none empty."""
+    """Split ``items`` in order into at most ``number`` non-empty parts of similar length."""
     number = max(1, min(number, len(items)))
     return [items[a:b] for a, b in pairwise(len(items) * part // number for part in range(number + 1))]
 
 
 def divided_claims(question: Claims, parts: int) -> list[Claims]:
-    """Parts of the text; each knows the last of what was said before it."""
+    """Split the text into parts; the history of each part ends with the text before it."""
     told = ""
     found = []
     for lines in _parts(distinct_statements(question.text), parts):
@@ -42,14 +42,14 @@ def divided_claims(question: Claims, parts: int) -> list[Claims]:
 
 
 def spread_claims(question: Claims) -> list[Claims]:
-    """Without the passages: the claims are then judged by a question of their own, which can be divided."""
+    """Drop the passages, so that a separate, divisible question judges the claims."""
     return [replace(question, passages=())] if question.passages else [question]
 
 
 def joined_claims(
     question: Claims, pieces: Sequence[Claims], answers: Sequence[tuple[str, ...] | Extraction]
 ) -> tuple[str, ...] | Extraction:
-    """All claims in order, each once, with their verdicts where they have any."""
+    """Return all claims in order without repeats, with their verdicts if there are any."""
     found = [each if isinstance(each, Extraction) else Extraction(each) for each in answers]
     unclaimed = tuple(sentence for each in found for sentence in each.unclaimed)
     at_odds = tuple(text for each in found for text in each.at_odds)
@@ -61,12 +61,12 @@ def joined_claims(
 
 
 def divided_verify(question: Verify, parts: int) -> list[Verify]:
-    """Some of the claims each."""
+    """Divide the claims."""
     return [replace(question, claims=tuple(claims)) for claims in _parts(question.claims, parts)]
 
 
 def spread_verify(question: Verify) -> list[Verify]:
-    """All claims by either half of the passages; of a single passage nothing is cut off."""
+    """Ask about all claims with each half of the passages; a single passage is not divided."""
     if len(question.passages) < 2:
         return [question]
     return [replace(question, passages=tuple(half)) for half in _parts(question.passages, 2)]
@@ -75,9 +75,9 @@ def spread_verify(question: Verify) -> list[Verify]:
 def joined_verify(
     question: Verify, pieces: Sequence[Verify], answers: Sequence[tuple[Finding, ...]]
 ) -> tuple[Finding, ...]:
-    """The findings on all claims; of those on one claim by several groups of passages the one that backs it best.
+    """Return one finding per claim; if several groups of passages gave one, take the one that backs the claim best.
 
-    Where no group backs it, one that contradicts it outweighs those that are silent.
+    If no group supports a claim, a contradiction outweighs silence.
     """
     if all(piece.passages == question.passages for piece in pieces):
         return tuple(finding for each in answers for finding in each)
@@ -94,19 +94,19 @@ def _backing(finding: Finding) -> tuple[int, float]:
 
 
 def divided_related(question: RelatedChunks, parts: int) -> list[RelatedChunks]:
-    """Some of the chunks each."""
+    """Divide the chunks."""
     return [replace(question, chunks=tuple(chunks)) for chunks in _parts(question.chunks, parts)]
 
 
 def spread_related(question: RelatedChunks) -> list[RelatedChunks]:
-    """Either half of the chunks; a single one is not cut."""
+    """Divide the chunks in half; a single chunk is not divided."""
     return divided_related(question, 2) if len(question.chunks) > 1 else [question]
 
 
 def joined_related(
     question: RelatedChunks, pieces: Sequence[RelatedChunks], answers: Sequence[tuple[Related, ...]]
 ) -> tuple[Related, ...]:
-    """The related chunks of all pieces, numbered as in the whole question."""
+    """Return the related chunks of all pieces, numbered as in the whole question."""
     starts = [sum(len(piece.chunks) for piece in pieces[:place]) for place in range(len(pieces))]
     return tuple(
         replace(each, chunk=start + each.chunk) for start, found in zip(starts, answers, strict=True) for each in found
@@ -114,7 +114,7 @@ def joined_related(
 
 
 def all_supported(question: Verify) -> tuple[Finding, ...]:
-    """Findings as plans take them: each claim is supported by the first passage."""
+    """Return placeholder findings for plans: the first passage supports each claim."""
     quotes = ((1, question.passages[0][:_QUOTE]),) if question.passages else ()
     return tuple(Finding("SUPPORTED", _REASON, 1.0, quotes) for _ in question.claims)
 
@@ -128,7 +128,7 @@ def _judged_at_once(question: Claims, calls: Calls) -> bool:
 
 
 def _claims_reply(question: Claims, calls: Calls) -> int:
-    """Two claims a sentence, each as long as the sentence, though never very long."""
+    """Estimate two claims per sentence, each as long as the sentence, up to a limit."""
     each = _CLAIM_TOKENS + (_VERDICT_TOKENS if _judged_at_once(question, calls) else 0)
     return sum(2 * (each + min(tokens_in(line), _LONG_CLAIM)) for line in distinct_statements(question.text))
 
@@ -140,7 +140,7 @@ def _claims_shared(question: Claims, calls: Calls) -> Hashable | None:
 
 
 def _claims_conflict(question: Claims, other: Claims) -> bool:
-    """Whether they are parts of different conversations."""
+    """Whether the texts belong to different conversations."""
     return (question.question, question.history) != (other.question, other.history)
 
 

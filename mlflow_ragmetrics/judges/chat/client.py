@@ -1,4 +1,4 @@
-"""What stands between a judge and its model: the budget, what was spent, and the request itself."""
+"""Sends a judge's requests to its model, within its budget, and counts usage."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ _COUNTS = (
 
 @dataclass(eq=False)
 class Request:
-    """A request that was sent and is not answered: what it may cost at most, in tokens."""
+    """An unanswered request and the most tokens that it may cost."""
 
     prompt: int
     completion: int
 
 
 class Usage(ChargesCaller):
-    """A meter that many threads read and advance at once.
+    """Counts requests and tokens; safe to use from many threads.
 
-    ``calls`` are requests that were sent, answered or not; ``estimated_calls`` those whose provider did not report
-    tokens: these are counted as a quarter of the characters.
+    ``calls`` counts requests sent, answered or not. ``estimated_calls`` counts those without token counts from the
+    provider; their tokens are estimated as a quarter of the characters.
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
@@ -64,7 +64,7 @@ class Usage(ChargesCaller):
         self._changed = threading.Condition()
 
     def add(self, **counts: int) -> None:
-        """Add to the counts of these names."""
+        """Add to the named counts."""
         with self._changed:
             self._counts.update(counts)
         charge(counts)
@@ -76,22 +76,22 @@ class Usage(ChargesCaller):
 
     @property
     def cost(self) -> float | None:
-        """Dollars spent so far; ``None`` where the prices are not known."""
+        """Dollars spent so far; ``None`` without prices."""
         with self._changed:
             return self._cost()
 
     def snapshot(self) -> dict[str, float]:
-        """All counts by name, and ``cost`` where the prices are known."""
+        """Return all counts by name, and ``cost`` if prices are known."""
         with self._changed:
             counts: dict[str, float] = dict(self._counts)
             cost = self._cost()
         return counts if cost is None else {**counts, "cost": cost}
 
     def begin_call(self, budget: Budget, prompt_tokens: int, most_tokens: int) -> Request:
-        """Count a request before it is sent; ``BudgetExceededError`` where the budget does not cover it.
+        """Count a request before it is sent; raise ``BudgetExceededError`` if the budget does not cover it.
 
-        Requests that are still open, or whose reply was lost, count with their prompts and as long a reply as they
-        allow. One that only they keep out waits until they are answered.
+        Open requests and lost replies count at their highest possible cost. If only open requests are in the way, wait
+        for their answers.
         """
         request = Request(prompt_tokens, most_tokens)
         with self._changed:
@@ -108,14 +108,14 @@ class Usage(ChargesCaller):
         return request
 
     def end_call(self, request: Request, *, lost: bool = False) -> None:
-        """Note that a request is over; one that was ``lost`` may have been paid for, though no reply came."""
+        """End a request; a ``lost`` one brought no reply but may be charged."""
         with self._changed:
             if self._open.pop(request, request) is None and lost:
                 self._lost[request] = None
             self._changed.notify_all()
 
     def answered(self, request: Request, *, prompt: int, completion: int, cached: int, estimated: bool) -> None:
-        """Count the tokens of a request in place of what it might have cost."""
+        """Count the actual tokens of a request instead of its highest possible cost."""
         counts = {
             "prompt_tokens": prompt,
             "completion_tokens": completion,
@@ -145,27 +145,27 @@ class Usage(ChargesCaller):
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that a judge may cost over its life: requests and dollars."""
+    """The requests and dollars that a judge may spend over its life."""
 
     judge: str
     max_calls: int | None = None
     max_cost: float | None = None
 
     def check_calls(self, calls: int) -> None:
-        """``BudgetExceededError`` where one more request after ``calls`` is too much."""
+        """Raise ``BudgetExceededError`` if one more request after ``calls`` exceeds the limit."""
         if self.max_calls is not None and calls >= self.max_calls:
             raise self._exceeded(f"max_calls={self.max_calls} is reached")
 
     def covers(self, cost: float | None) -> bool:
-        """Whether so many dollars may be spent."""
+        """Whether a total of ``cost`` dollars is within the limit."""
         return self.max_cost is None or cost is None or cost <= self.max_cost
 
     def cost_exceeded(self) -> BudgetExceededError:
-        """What a request is refused with that might cost more than is left."""
-        return self._exceeded(f"max_cost={self.max_cost} is reached, or would be by one more call")
+        """Return the error for a request that might cost more than the budget has left."""
+        return self._exceeded(f"max_cost={self.max_cost} is reached, or one more call could exceed it")
 
     def _exceeded(self, limit: str) -> BudgetExceededError:
-        message = f"{self.judge}: {limit}; what was answered before is kept, raise the limit to go on"
+        message = f"{self.judge}: {limit}; earlier answers are kept, and a higher limit lets you continue"
         return BudgetExceededError(message, fatal=True, code="budget")
 
 
@@ -179,10 +179,10 @@ _TRUNCATED = 0.4
 
 
 class ModelClient:
-    """Gets replies from ``model``, a LangChain chat model, with ``call_options`` as arguments of each call.
+    """Gets replies from ``model``, a LangChain chat model, called with ``call_options``.
 
-    Safe in many threads at once. ``usage`` counts what it cost. What a model rejects (structured output, a system turn,
-    a temperature) is left out from then on. A ``Breaker`` ends the asking where nothing answers.
+    Safe to use from many threads. ``usage`` counts requests and tokens. Features that the model rejects (structured
+    output, a system turn, a temperature) are left out of later requests. A ``Breaker`` stops repeated failures.
     """
 
     def __init__(self, name: str, model: Any, call_options: Mapping[str, Any], options: JudgeOptions) -> None:
@@ -203,17 +203,17 @@ class ModelClient:
         self._warned = False
 
     def reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Reply:
-        """The reply to ``messages``; a ``JudgeError`` where none came, fatal where none ever will."""
+        """Return the reply to ``messages``; raise ``JudgeError`` without one, fatal if retrying cannot help."""
         self._check_window(messages)
         try:
             return self._retry.run(lambda: self._attempt(messages, schema, options), before_retry=self._before_retry)
-        except Exception as error:  # the client is somebody else's and may fail in any way
+        except Exception as error:  # third-party clients may raise anything
             raise self._failure(error) from None
 
     def _attempt(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], options: Mapping[str, Any]) -> Reply:
-        """One request, and others in place of it as long as the model rejects something that can be left out.
+        """Send a request; if the model rejects a feature, send it again without that feature.
 
-        It stays left out of later requests only where the error states that, and the request then succeeds.
+        Later requests omit the feature too if the error names it and the new request succeeds.
         """
         manner = lasting = self._manner
         told: list[str] = []
@@ -230,7 +230,7 @@ class ModelClient:
                 manner = replace(manner, **{name: False})
                 lasting = replace(lasting, **{name: False}) if is_stated else lasting
                 if name in LEFT_OUT:
-                    often = "is left out from then on" if is_stated else "was left out of a request"
+                    often = "is left out of later requests" if is_stated else "was left out of a request"
                     told.append(f"{self.name}: {LEFT_OUT[name]} {often}: {said_in(error)}")
                 continue
             self._manner = self._manner.both(lasting)
@@ -245,7 +245,7 @@ class ModelClient:
         said = manner.messages(messages)
         prompt = sum(tokens_in(text) for _, text in said)
         self._wait_for_turn(prompt)
-        # written in other alphabets a token has fewer characters, and the schema is paid for too
+        # other alphabets have fewer characters per token, and the schema is charged too
         priced = sum(len(text.encode()) for _, text in said) // 3 + tokens_in(to_json(schema).decode())
         most = self.model.most_tokens(arguments)
         begin = partial(self.usage.begin_call, self._budget, priced, most)
@@ -297,8 +297,8 @@ class ModelClient:
         window = self.model.window
         prompt = sum(tokens_in(text) for _, text in messages)
         if window is not None and prompt > window:
-            message = f"{self.name}: the question has about {prompt:,} tokens and the model takes {window:,}; use one"
-            raise JudgeReplyError(f"{message} with a larger window, or shorter chunks", code="too_long")
+            message = f"{self.name}: the question has about {prompt:,} tokens, but the model accepts {window:,}; use a"
+            raise JudgeReplyError(f"{message} model with a larger window, or shorter chunks", code="too_long")
 
     def _failure(self, error: Exception) -> JudgeError:
         attempts = self._retry.options.attempts if self._retry.worth_it(error) else 1
@@ -308,9 +308,9 @@ class ModelClient:
         return failure_of(self.name, error, attempts)
 
     def _sleep(self, seconds: float) -> bool:
-        """Wait before another attempt; ends at once where the run did, or where meanwhile the breaker has opened."""
+        """Wait before another attempt; return True if the run ended, and raise if the breaker has opened."""
         while seconds > 0:
-            if (opened := self._breaker.opened) is not None:  # it may close meanwhile
+            if (opened := self._breaker.opened) is not None:  # read once: another thread may close it
                 raise opened
             if pause(min(seconds, _SLICE)):
                 return True
@@ -326,7 +326,7 @@ class ModelClient:
 
     def _wait(self, seconds: float) -> None:
         if self._sleep(seconds):
-            raise JudgeError("the run was ended before the judge was asked", code="interrupted")
+            raise JudgeError("the run ended before the request was sent", code="interrupted")
 
     def _before_retry(self, error: BaseException, seconds: float) -> None:
         self.usage.add(retries=1)
@@ -345,12 +345,12 @@ class ModelClient:
         )
         if prompt > _LONG_PROMPT and 0 < reported < _TRUNCATED * prompt and not self._warned:
             self._warned = True
-            message = f"{self.name}: the server counted {reported:,} prompt tokens where about {prompt:,} were sent; it"
-            warn_caller(f"{message} may cut prompts short in silence: raise its context window")
+            message = f"{self.name}: the server counted {reported:,} of about {prompt:,} prompt tokens; it may truncate"
+            warn_caller(f"{message} prompts silently: raise its context window")
 
 
 def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What the coroutine returns; always on the same loop, to which asynchronous clients are bound."""
+    """Return the coroutine's result; all share one event loop, because asynchronous clients are bound to theirs."""
     with _LOOP_LOCK:
         loop = _LOOPS.get(os.getpid())
         if loop is None:

@@ -1,4 +1,4 @@
-"""Claims of texts, verdicts on them and related passages, as parts of a message and as read from its reply."""
+"""Claims, verdicts and related passages: the parts of a message, and how to read the reply."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MOST_SENTENCES_A_CLAIM = 3
 
 
 def claims_part(questions: Sequence[Claims]) -> Part:
-    """One text per question, ``t1`` and on, its sentences numbered. Repeated and blank claims are dropped."""
+    """Label each question's text ``t1``, ``t2`` and so on, and number its sentences."""
     ids = {f"t{number}": question for number, question in enumerate(questions, 1)}
     blocks = (*_situation(questions), *_texts(questions))
     return Part(
@@ -57,7 +57,7 @@ def claims_part(questions: Sequence[Claims]) -> Part:
 
 
 def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
-    """Claims and the verdicts on them in one reply; every question is about the same passages."""
+    """Ask for claims and their verdicts in one reply."""
     claims = [question for question in questions if isinstance(question, Claims)]
     related = [question for question in questions if isinstance(question, RelatedChunks)]
     if not claims or not claims[0].passages:
@@ -90,7 +90,7 @@ def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
 
 
 def _situation(questions: Sequence[Claims | Verify | RelatedChunks]) -> list[Block]:
-    """What the texts are about: the turns before the question, and the question."""
+    """The context of the texts: the earlier turns and the question."""
     history = next((each.history for each in questions if isinstance(each, Claims) and each.history), ())
     asked = dict.fromkeys(each.question for each in questions if each.question)
     return [*history_block(history), *[Block("question", text) for text in asked]]
@@ -109,17 +109,17 @@ def _read_texts(data: Mapping[str, Any], ids: Mapping[str, Claims], layout: _Lay
 
 
 def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _Layout | None = None) -> _Extracted:
-    """The claims of one text, with their verdicts where the passages have a ``layout``."""
+    """Read the claims of one text, and their verdicts if the passages have a ``layout``."""
     given = entry.get("claims")
     if not isinstance(given, list):
         return Problem('"claims" must be a list')
     entries: dict[str, Mapping[str, Any]] = {}
-    for each in given:  # a prompt of one's own may ask for plain strings
+    for each in given:  # a custom prompt may ask for plain strings
         named = each if isinstance(each, Mapping) else {"claim": each}
         if not isinstance(named.get("claim"), str):
             return Problem("each claim must be a statement in words")
         claim = text_in(named, "claim")
-        if claim and not any(map(str.isalnum, claim)):  # small models give the form's own "…" back
+        if claim and not any(map(str.isalnum, claim)):  # small models copy the "…" of the form
             return Problem("each claim must be a statement in words")
         if claim:
             entries.setdefault(claim, named)
@@ -147,10 +147,10 @@ def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _L
 def _uncovered(
     question: Claims, claims: Mapping[str, Mapping[str, Any]], none: Collection[int]
 ) -> tuple[list[str], list[int], list[int]]:
-    """The claims that their sentences do not make; the sentences without a claim that are under ``none``; the others.
+    """Return the claims that match no sentence, and the unclaimed sentences: those under ``none``, then the others.
 
-    A claim makes a statement of a sentence that it names where they share a word; of a very short one also where it
-    shares a word with what was asked. One that names no sentence covers those of which it has a third of the words.
+    A claim matches a sentence that it names if they share a word; for a very short sentence, words of the question
+    count too. A claim that names no sentence covers a sentence if it has a third of the sentence's words.
     """
     lines = distinct_statements(question.text)
     asked = _words(" ".join((question.question or "", *question.history)))
@@ -172,7 +172,7 @@ def _uncovered(
 
 
 def _words(text: str) -> set[str]:
-    """The beginnings of a text's words, so that "opened" is the word of "opens", without function words."""
+    """Return stems of a text's words without function words, so that "opened" matches "opens"."""
     return {term[:_STEM] for term in terms(text) if term not in STOP_WORDS}
 
 
@@ -186,7 +186,7 @@ def _integers(given: object) -> list[int]:
 
 @dataclass
 class _Layout:
-    """Which ids passages and claims have in one message."""
+    """The ids of passages and claims in one message."""
 
     first_passage: dict[tuple[str, ...], int] = field(default_factory=dict)
     first_claim: dict[Verify, int] = field(default_factory=dict)
@@ -195,14 +195,14 @@ class _Layout:
     claims: int = 0
 
     def place(self, passages: tuple[str, ...]) -> None:
-        """Put passages into the message where they are not there yet."""
+        """Add passages to the message unless they are already there."""
         if passages not in self.first_passage:
             self.first_passage[passages] = self.passages + 1
             self.blocks += [Block(f"p{self.passages + i}", text) for i, text in enumerate(passages, 1)]
             self.passages += len(passages)
 
     def list_claims(self, question: Verify) -> None:
-        """Put the claims of a question into the message, one a line, so that none can pass for several."""
+        """Add a question's claims to the message, one per line, so that none looks like several."""
         self.first_claim[question] = self.claims + 1
         lines = [f"c{self.claims + i}: {' '.join(claim.split())}" for i, claim in enumerate(question.claims, 1)]
         self.blocks.append(Block(f"claims on {self.span(question.passages)}", "\n".join(lines)))
@@ -214,18 +214,18 @@ class _Layout:
         return [f"c{number}" for number in range(first, first + len(question.claims))]
 
     def passage_of(self, label: object, passages: tuple[str, ...]) -> int:
-        """The number, from 1, that the passage with this label has in its question; 0 for none of them."""
+        """The number of the labeled passage in its question, from 1; 0 if there is none."""
         number = number_in(label) - self.first_passage[passages] + 1
         return number if 1 <= number <= len(passages) else 0
 
     def span(self, passages: tuple[str, ...]) -> str:
-        """The ids of passages, first to last."""
+        """The ids of passages, from first to last."""
         first = self.first_passage[passages]
         return f"p{first}" if len(passages) == 1 else f"p{first}-p{first + len(passages) - 1}"
 
 
 def evidence_part(questions: Sequence[_Evidence]) -> Part:
-    """Passages ``p1`` and on, claims ``c1`` and on; at most one question about related chunks."""
+    """Label passages ``p1``, ``p2`` and claims ``c1``, ``c2`` and so on; at most one question is about chunks."""
     verify = [question for question in questions if isinstance(question, Verify)]
     related = [question for question in questions if isinstance(question, RelatedChunks)]
     layout = _Layout(blocks=_situation(questions))
@@ -244,7 +244,7 @@ def evidence_part(questions: Sequence[_Evidence]) -> Part:
 
 
 def _text_of(question: RelatedChunks, verify: Sequence[Verify], layout: _Layout) -> tuple[str, str]:
-    """The text that chunks are related to; where its claims are in the message already, only a pointer to them."""
+    """The text to relate chunks to, or a reference to its claims if the message already has them."""
     same = [each for each in verify if each.passages == question.chunks and each.role == question.role and each.claims]
     if len(same) != 1:
         return "text", without_repeats(question.text)
@@ -274,7 +274,7 @@ def _findings(
 def _judged(
     entries: Mapping[str, Mapping[str, Any]], claims: Iterable[str], passages: tuple[str, ...], layout: _Layout
 ) -> tuple[tuple[Finding, ...], tuple[Doubt, ...]] | Problem:
-    """The findings on claims from their entries, and what looks wrong in them."""
+    """Read the findings on claims and the doubts about them."""
     findings: list[Finding] = []
     doubts: list[Doubt] = []
     scale = _scale(entries.values())
@@ -283,14 +283,14 @@ def _judged(
         if verdict not in _VERDICT["enum"]:
             return Problem(f"the verdict on {label} must be SUPPORTED, CONTRADICTED or NEUTRAL")
         support: float | None = None
-        if entry.get("support") is not None:  # a prompt of one's own may ask for verdicts only
+        if entry.get("support") is not None:  # a custom prompt may ask only for verdicts
             support = number_of(entry["support"])
             if support is None or not 0 <= support <= scale:
                 return Problem(f"the support of {label} must be a number from 0 to 100")
             support = round(support / scale, 4)
         quotes, quoted = passage_quotes(entry.get("quotes"), passages, lambda each: layout.passage_of(each, passages))
         finding = Finding(verdict, text_in(entry, "reason"), support, tuple(quotes.items()))
-        doubt = _contradiction(finding, quoted or is_non_answer(claim))  # of what passages lack they have no words
+        doubt = _contradiction(finding, quoted or is_non_answer(claim))  # "it is not stated" has nothing to quote
         unquoted = verdict == "SUPPORTED" and quoted and not any(quotes.values())
         findings.append(replace(finding, unquoted=unquoted, at_odds=doubt is not None))
         if doubt is not None or unquoted:
@@ -300,11 +300,11 @@ def _judged(
 
 _UNQUOTED = "is SUPPORTED by words that no passage has: copy them exactly"
 _EVEN = 0.5
-"""The support from which the prompts ask for SUPPORTED."""
+"""The support at which the prompts ask for SUPPORTED."""
 
 
 def _contradiction(finding: Finding, quoted: bool) -> str | None:
-    """How a verdict, its support and its quotes are at odds, or ``None``."""
+    """Describe a conflict between a verdict, its support and its quotes; ``None`` if there is none."""
     support, says_so = finding.support, finding.verdict == "SUPPORTED"
     if support is not None and 0 < support < 0.01:
         return "has its support on another scale than the others: 0 to 100 is meant"
@@ -314,7 +314,7 @@ def _contradiction(finding: Finding, quoted: bool) -> str | None:
 
 
 def _scale(entries: Iterable[Mapping[str, Any]]) -> float:
-    """1 where the supports of a reply are fractions, though asked for from 0 to 100; else 100."""
+    """Return 1 if the reply gives supports as fractions instead of 0 to 100, else 100."""
     given = [(number_of(each.get("support")), str(each.get("verdict"))) for each in entries]
     pairs = [(value, said) for value, said in given if value is not None]
     fractions = any(0 < value < 1 or (value == 1 and said.upper().startswith("SUPPORTED")) for value, said in pairs)
@@ -322,9 +322,9 @@ def _scale(entries: Iterable[Mapping[str, Any]]) -> float:
 
 
 def decided(finding: Finding, threshold: float) -> Finding:
-    """The finding with the verdict that its support means: SUPPORTED from ``threshold`` on, never below.
+    """Return the finding with the verdict for its support: SUPPORTED at ``threshold`` or above.
 
-    What is at odds with itself supports nothing.
+    A finding that contradicts itself gets no support.
     """
     if finding.at_odds:
         finding = replace(finding, support=0.0)
@@ -352,7 +352,7 @@ def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) 
         quote = bare_quote(entry, "quote")
         quote = quote if found_in(question.chunks[number - 1], quote) else ""
         judged.setdefault(number, Related(number, quote, text_in(entry, "reason")) if said == "true" else None)
-    lists_all = any("related" in entry for entry in entries)  # a prompt of one's own may ask for the related ones only
+    lists_all = any("related" in entry for entry in entries)  # a custom prompt may list only related passages
     if (lists_all or not entries) and len(judged) < len(question.chunks):
         return Problem('"related" must have an entry for each passage')
     return tuple(each for each in judged.values() if each is not None)

@@ -1,4 +1,4 @@
-"""Grades, sufficiency of passages and nuggets, as parts of a message and as read from its reply."""
+"""Grades, sufficiency, nuggets and preferences: the parts of a message, and how to read the reply."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _GRADE_TOKENS, _QUOTE_TOKENS, _NUGGET_TOKENS = 120, 80, 30
 
 
 def grades_part(questions: Sequence[_Graded]) -> Part:
-    """Grades of one answer: one question per aspect, or one per reference, all about the same other texts."""
+    """Ask for grades of one answer, by several aspects or by several references."""
     grades = [question for question in questions if isinstance(question, Grade)]
     aspects = {question.aspect if isinstance(question, Grade) else "tone": question for question in questions}
     references = tuple(question.reference for question in grades if question.reference is not None)
@@ -79,13 +79,13 @@ def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | 
     except JudgeReplyError:
         allowed = "0, 0.5 or 1" if is_tone else "a number from 1 to 5"
         return Problem(f'the grade with the id "{name}" must be {allowed}')
-    if not is_tone and str(given.value).strip() == "1.0":  # the best of a scale from 0 to 1, or the worst of ours?
+    if not is_tone and str(given.value).strip() == "1.0":  # best on 0 to 1, or worst on 1 to 5?
         return Problem(f'the grade with the id "{name}" must be a whole number from 1 (worst) to 5 (best)')
     return Rating(grade, given.reason)
 
 
 def sufficiency_part(questions: Sequence[Sufficiency]) -> Part:
-    """One question with its history and passages; these questions are asked alone."""
+    """Ask one question with its history and passages."""
     (question,) = questions
     blocks = [*history_block(question.history), Block(_QUESTION_ID, question.question)]
     blocks += [Block(f"p{number}", text) for number, text in enumerate(question.passages, 1)]
@@ -106,14 +106,14 @@ def _finding(entry: Mapping[str, Any], passages: Sequence[str]) -> Finding | Pro
     quotes, _ = passage_quotes(
         entry.get("quotes"), passages, lambda label: n if (n := number_in(label)) <= len(passages) else 0
     )
-    share = given if 0 < given < 1 else given / 100  # some models give a fraction, whatever they are asked for
+    share = given if 0 < given < 1 else given / 100  # some models return a fraction anyway
     return Finding(
         "", text_in(entry, "reason"), round(share, 4), tuple((n, text) for n, text in quotes.items() if text)
     )
 
 
 def nuggets_part(questions: Sequence[Nuggets]) -> Part:
-    """One question with its reference or passages; these questions are asked alone."""
+    """Ask for the facts in one question's reference or passages."""
     (question,) = questions
     labels = ["reference" if question.from_reference else f"p{n}" for n in range(1, len(question.sources) + 1)]
     blocks = [Block("question", question.question), *map(Block, labels, question.sources)]
@@ -125,7 +125,7 @@ def nuggets_part(questions: Sequence[Nuggets]) -> Part:
 
 
 def _nuggets(given: object) -> tuple[Nugget, ...] | Problem:
-    """The facts, each once."""
+    """Read the facts, without repeats."""
     if not isinstance(given, list):
         return Problem('"nuggets" must be a list')
     found: dict[str, Nugget] = {}
@@ -142,7 +142,7 @@ _MOST_NUGGETS = 20
 
 
 def preference_part(questions: Sequence[Prefer]) -> Part:
-    """One question with two answers, called A and B in their order; these questions are asked alone."""
+    """Ask which of two answers, A or B, is better."""
     (question,) = questions
     blocks = [*history_block(question.history), Block(_QUESTION_ID, question.question)]
     blocks += [Block(f"p{number}", text) for number, text in enumerate(question.contexts, 1)]
@@ -169,7 +169,7 @@ def _preferred(entry: Mapping[str, Any]) -> Finding | Problem:
 
 
 def _grades_conflict(question: Grade, other: Grade) -> bool:
-    """Whether both ask for one aspect, or name different texts; one grade by each of several references is none."""
+    """Whether both grade the same aspect or use different texts; grades by several references do not conflict."""
     if replace(question, reference=other.reference) == other:
         return question.rubric is not None or None in (question.reference, other.reference)
     pairs = [
@@ -183,7 +183,7 @@ def _grades_conflict(question: Grade, other: Grade) -> bool:
 def _grades_shared(question: Grade, calls: Calls) -> Hashable | None:
     if question.rubric is not None:
         return (question.answer, "rubrics")
-    return (question.answer, question.aspect)  # relevance is graded with no reference in view
+    return (question.answer, question.aspect)  # relevance is graded without the reference
 
 
 TASKS: dict[type[Question[Any]], Task[Any]] = {

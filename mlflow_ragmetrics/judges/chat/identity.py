@@ -1,4 +1,4 @@
-"""What stored answers are filed under: a digest of everything about a chat model that reaches its requests."""
+"""Builds cache keys: a digest of every part of a chat model that affects its requests."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ _ACCOUNTS = ("organization", "project")
 
 
 class UnidentifiedError(Exception):
-    """A part of a model that nothing identifies: two models that answer differently could not be told apart."""
+    """A part of a model cannot be identified, so models with different answers could share a cache key."""
 
 
 def identity_of(name: str, model: Any, arguments: Mapping[str, Any]) -> str:
-    """The name, the class and a digest of every parameter that reaches the requests, without secrets.
+    """Return the name, the class and a digest of every parameter that affects requests, without secrets.
 
-    ``arguments`` go with each call. Addresses are those that the model's client resolved, however they were given.
+    ``arguments`` go with each call. Addresses are those that the model's client resolved, however they were set.
     ``UnidentifiedError`` names the first part (a function, a foreign object) that cannot be described.
     """
     described = {"model": _described(model, "model"), "arguments": _described_items(arguments, "arguments")}
@@ -63,7 +63,7 @@ def identity_of(name: str, model: Any, arguments: Mapping[str, Any]) -> str:
 
 def _described(value: Any, place: str) -> Any:
     if isinstance(value, float) and value.is_integer():
-        return int(value)  # a temperature of 0 is one of 0.0
+        return int(value)  # 0 and 0.0 are the same temperature
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):
@@ -84,7 +84,7 @@ def _described(value: Any, place: str) -> Any:
 
 
 def _described_items(items: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """The parameters of a model or a call: those that only the client here uses are left out."""
+    """Describe the parameters of a model or a call, without those that only the local client uses."""
     decisive = {name: each for name, each in items.items() if name not in _NOT_SENT and _decides(name, each)}
     return {name: _described(each, f"{place}.{name}") for name, each in decisive.items() if each is not None}
 
@@ -121,7 +121,7 @@ def _described_object(value: Any, place: str) -> Any:
 
 
 def _keeps_state(model: BaseModel) -> bool:
-    """Whether a class that is not LangChain's own has private attributes, excluded fields or metadata with a value."""
+    """Whether a class outside LangChain has private attributes, excluded fields or metadata with a value."""
     own: Any = next((kind for kind in type(model).__mro__ if kind.__module__.startswith(_LANGCHAIN)), BaseModel)
     if own is type(model):
         return False
@@ -133,12 +133,12 @@ def _keeps_state(model: BaseModel) -> bool:
 
 
 def _reached(model: Any) -> Iterator[str]:
-    """The addresses and accounts that the model's own HTTP clients settled on, environment variables included."""
+    """Yield the addresses and accounts that the model's HTTP clients resolved, also from environment variables."""
     for name in _CLIENTS:
         client = getattr(model, name, None)
         owners = (client, getattr(client, "_client", None))
         addresses = (_followed(owner, way) for owner in owners for way in _WAYS_TO_AN_ADDRESS)
-        address = next(filter(None, addresses), None)  # an SDK's own address goes before that of its HTTP client
+        address = next(filter(None, addresses), None)  # an SDK's address wins over its HTTP client's
         if address is not None:
             yield _without_password(address).rstrip("/")
         accounts = [getattr(owner, account, None) for owner in owners for account in _ACCOUNTS]

@@ -1,4 +1,4 @@
-"""The options of a language-model judge: one model for Python, YAML, the command line, MLflow and Spark."""
+"""The options of a language-model judge, shared by Python, YAML, the command line, MLflow and Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 
 Calls = Literal["auto", "full", "compact", "single"]
 MOST_AGREED: Calls = "single"
-"""The form of calls whose scores agree best with people's labels: what ``"auto"`` is where no plan is made."""
+"""The form of calls that agrees best with people's labels; ``"auto"`` uses it if no plan is made."""
 
 _MILLION = 1_000_000
 _NotNegative = Annotated[float, Field(ge=0)]
@@ -38,7 +38,7 @@ class _Options(BaseModel):
 
 
 class Prices(_Options):
-    """US dollars per million tokens. ``cached``: the price of cached prompt tokens (default: that of ``input``)."""
+    """US dollars per million tokens. ``cached``: the price of cached prompt tokens (default: the ``input`` price)."""
 
     input: _NotNegative
     output: _NotNegative
@@ -55,12 +55,11 @@ def _without_5xx(codes: object) -> object:
 
 
 class RetryOptions(_Options):
-    """Which failed requests are sent again, and after how long; waits are in seconds, grow, and are jittered.
+    """Which failed requests to retry, and how long to wait; waits are in seconds, grow and are jittered.
 
-    Retried are the HTTP statuses in ``codes`` (``on_http_codes`` in YAML), 5xx, timeouts, connection errors and broken
-    replies; ``on_client_errors`` adds every other 4xx except 401 and 403. The n-th wait is ``initial *
-    multiplier**(n-1)``, at most ``longest`` (``max`` in YAML). A ``Retry-After`` of more than ``longest_ask`` seconds
-    ends the attempts.
+    Retries HTTP statuses in ``codes`` (``on_http_codes`` in YAML), 5xx, timeouts, connection errors and broken replies;
+    ``on_client_errors`` adds every other 4xx except 401 and 403. The n-th wait is ``initial * multiplier**(n-1)``, at
+    most ``longest`` (``max`` in YAML). A ``Retry-After`` of more than ``longest_ask`` seconds ends the attempts.
     """
 
     attempts: _AtLeastOne = 6
@@ -82,21 +81,21 @@ def _kept_secret(key: SecretStr) -> SecretStr:
 
 
 class JudgeOptions(_Options):
-    """Every option of a language-model judge, checked.
+    """The options of a language-model judge.
 
-    ``name``: what results call it (default: the model's name). ``calls``: ``"full"`` (at most 9 calls per row),
-    ``"compact"`` (at most 5), ``"single"`` (claims and their verdicts in one call) or ``"auto"`` (for all rows of an
-    evaluation the form that costs least; ``"single"`` where rows come one by one). ``support_threshold``: the graded
-    support (0 to 1) from which a claim is SUPPORTED. ``prompts``: a folder whose text files replace the built-in
-    prompts of the same names.
+    ``name``: the judge's name in results (default: the model's name). ``calls``: ``"full"`` (at most 9 calls per row),
+    ``"compact"`` (at most 5), ``"single"`` (claims and their verdicts in one call) or ``"auto"`` (the cheapest form for
+    an evaluation's rows; ``"single"`` if rows come one by one). ``support_threshold``: a claim with at least this
+    support (0 to 1) is SUPPORTED. ``prompts``: a folder of text files that replace the built-in prompts of the same
+    names.
 
-    Of the model: ``temperature``, ``max_tokens`` (0 and 1000 for a model URI, else the model's own), ``seed``,
-    ``base_url`` and ``api_key``; the last two go with a model URI. The key is never shown, logged or stored.
+    For the model: ``temperature``, ``max_tokens`` (0 and 1000 for a model URI, else the model's own) and ``seed``; for
+    a model URI also ``base_url`` and ``api_key``. The key is never shown, logged or stored.
 
-    Of its requests: ``timeout`` (seconds per request; ``None``: no limit), ``retry`` and, for short, its ``attempts``;
+    For requests: ``timeout`` (seconds per request; ``None``: no limit); ``retry``, or only its ``attempts``;
     ``requests_per_minute`` and ``tokens_per_minute`` (the provider's rate limits); ``max_calls`` and ``max_cost`` (in
-    dollars; needs ``prices``), where a ``BudgetExceededError`` ends the evaluation; ``trace``: let MLflow's autologging
-    and LangSmith record the calls; ``structured=False``: never ask for structured output.
+    dollars; needs ``prices``), which end the evaluation with ``BudgetExceededError``; ``trace``: let MLflow's
+    autologging and LangSmith record the calls; ``structured=False``: never request structured output.
     """
 
     name: str | None = None
@@ -128,7 +127,7 @@ class JudgeOptions(_Options):
 
     @property
     def retries(self) -> RetryOptions:
-        """``retry``, or what holds without it, with ``attempts`` put in."""
+        """``retry`` or its defaults, with ``attempts`` applied."""
         retry = self.retry or RetryOptions()
         return retry if self.attempts is None else retry.model_copy(update={"attempts": self.attempts})
 
@@ -158,7 +157,7 @@ class JudgeKeywords(TypedDict, total=False):
 
 
 def judge_options(given: Mapping[str, Any]) -> JudgeOptions:
-    """Keyword arguments as ``JudgeOptions``; ``InvalidOptionError`` names the first option that is wrong.
+    """Check keyword arguments; ``InvalidOptionError`` names the first wrong option.
 
     >>> judge_options({"calls": "compact", "retry": {"attempts": 2}}).retries.attempts
     2

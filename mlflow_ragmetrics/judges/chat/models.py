@@ -1,6 +1,6 @@
-"""From a URI or a LangChain chat model to the model that is called, and its name.
+"""Opens and names the model for a URI or a LangChain chat model.
 
-``endpoints:/``, ``gateway:/`` and ``databricks`` go through MLflow's own clients.
+``endpoints:/``, ``gateway:/`` and ``databricks`` use MLflow's own clients.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ _SAME = ("anthropic", "cohere", "deepseek", "fireworks", "groq", "huggingface", 
 _PACKAGES |= {provider: f"langchain-{provider}" for provider in (*_SAME, "perplexity", "together", "xai")}
 _DEFAULTS: dict[str, Any] = {"temperature": 0.0, "max_tokens": 1000}
 _REASONING = re.compile(r"^(o\d|gpt-[5-9])")
-_REASONING_TOKENS = 8000  # thoughts count as tokens of the reply
+_REASONING_TOKENS = 8000  # reasoning counts as reply tokens
 _KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|TOKEN)\b")
 _THROUGH_MLFLOW = ("endpoints", "gateway", "databricks")
 _URI = re.compile(r"^(?P<provider>[A-Za-z][\w-]+):/{0,2}(?P<model>[^\s/]\S*)$")
 
 
 def name_of(model: Any) -> str:
-    """A URI as it is; of a LangChain object its ``model`` or ``model_name``, else its class."""
+    """Return a URI as it is; for a LangChain object, its ``model`` or ``model_name``, else its class."""
     return redact(model) if isinstance(model, str) else name_of_model(model)
 
 
 def open_model(model: Any, options: JudgeOptions) -> tuple[Any, dict[str, Any]]:
-    """The chat model that ``model`` stands for, and the options that go with each call.
+    """Return the chat model for ``model`` and the options of each call.
 
-    ``InvalidOptionError`` where it is neither a URI nor a chat model, ``MissingExtraError`` where a package is missing.
+    Raises ``InvalidOptionError`` if it is neither a URI nor a chat model, and ``MissingExtraError`` without a package.
     """
     if not isinstance(model, str):
         keep_secret(model)
@@ -65,7 +65,7 @@ def open_model(model: Any, options: JudgeOptions) -> tuple[Any, dict[str, Any]]:
             raise InvalidOptionError(message, param="model")
         for name in ("base_url", "api_key"):
             if getattr(options, name) is not None:
-                raise InvalidOptionError(f"{name} goes with a model URI; a chat model has its own", param=name)
+                raise InvalidOptionError(f"{name} goes with a model URI; set it on the chat model instead", param=name)
         bare, bound = bare_model(model)
         return bare, {**bound, **_call_options(options)}
     match = _URI.match("databricks:/databricks" if model == "databricks" else model)
@@ -79,14 +79,14 @@ def open_model(model: Any, options: JudgeOptions) -> tuple[Any, dict[str, Any]]:
 
 
 def _target_of(provider: str) -> str | None:
-    """Where an endpoint of that name is: the same name elsewhere is another model."""
+    """Return the server of the endpoint; the same name on another server is another model."""
     if provider == "endpoints":
         from mlflow.deployments import get_deployments_target
         from mlflow.exceptions import MlflowException
 
         try:
             return str(get_deployments_target())
-        except MlflowException:  # none is set, which the first call says
+        except MlflowException:  # no target is set; the first call reports it
             return None
     if provider == "gateway":
         import mlflow
@@ -101,21 +101,21 @@ def _call_options(options: JudgeOptions) -> dict[str, Any]:
 
 
 def _made_with(provider: str, model: str, options: JudgeOptions) -> dict[str, Any]:
-    """What a provider's class is made with; only the retries and the waiting here hold, not its own."""
+    """Return the arguments of a provider's class, with its retries disabled."""
     wanted = {**_DEFAULTS, **_call_options(options)}
-    if provider in ("openai", "azure_openai") and _REASONING.match(model):  # these refuse any temperature
+    if provider in ("openai", "azure_openai") and _REASONING.match(model):  # these reject any temperature
         wanted = {"max_tokens": _REASONING_TOKENS, **_call_options(options)}
     if provider == "ollama":
         wanted["num_predict"] = wanted.pop("max_tokens")
         return wanted if options.timeout is None else {**wanted, "client_kwargs": {"timeout": options.timeout}}
-    wanted["max_retries"] = 1 if provider.startswith("google") else 0  # there 0 stands for the default
+    wanted["max_retries"] = 1 if provider.startswith("google") else 0  # Google's classes take 0 as the default
     return wanted if options.timeout is None else {**wanted, "timeout": options.timeout}
 
 
 def _through_langchain(uri: str, provider: str, model: str, options: JudgeOptions) -> Any:
     package = _PACKAGES.get(provider)
     known = f"the judge {redact(uri)!r} has the unknown provider {provider!r}{meant(provider, _PACKAGES)}"
-    unknown = InvalidOptionError(f"{known} (known are {', '.join(sorted(_PACKAGES))})", param="model")
+    unknown = InvalidOptionError(f"{known} (known: {', '.join(sorted(_PACKAGES))})", param="model")
     try:
         from langchain.chat_models import init_chat_model
     except ImportError as error:
@@ -142,16 +142,16 @@ def _through_langchain(uri: str, provider: str, model: str, options: JudgeOption
         if variable is not None and options.api_key is None:
             message = f"the judge {redact(uri)!r} needs a key: set the environment variable {variable[0]}"
             raise MissingKeyError(message, param="model", variable=variable[0]) from error
-        message = f"the judge {redact(uri)!r} cannot be made: {said}"
+        message = f"the judge {redact(uri)!r} cannot be created: {said}"
         raise InvalidOptionError(message, param="model") from error
 
 
 class EndpointModel(BaseChatModel):
-    """Asks through MLflow's clients.
+    """Sends requests through MLflow's clients.
 
     ``endpoints:/name`` is an endpoint of the deployments target (``mlflow.deployments.set_deployments_target`` or
-    ``MLFLOW_DEPLOYMENTS_TARGET``), ``databricks:/name`` one of Databricks' model serving; ``gateway:/name`` and
-    ``databricks`` go through MLflow's judge client. ``target``: the server that the URI was resolved against.
+    ``MLFLOW_DEPLOYMENTS_TARGET``), ``databricks:/name`` one of Databricks Model Serving; ``gateway:/name`` and
+    ``databricks`` use MLflow's judge client. ``target``: the server that the URI was resolved to.
     """
 
     uri: str

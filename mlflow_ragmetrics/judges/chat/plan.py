@@ -1,4 +1,4 @@
-"""What an evaluation would cost, before anything is spent: a judge that prices its messages instead of sending them."""
+"""Estimates the cost of an evaluation with a judge that counts its messages instead of sending them."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from mlflow_ragmetrics.judges.chat.tasks import (
 from mlflow_ragmetrics.text.non_answers import asserts
 
 FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
-"""The claims that a sentence makes, in the least and the most that a plan tells."""
+"""Claims per sentence in the lowest and the highest estimate of a plan."""
 _USUAL_CLAIMS = 2
 _BRIEF, _VERBOSE = 0.2, 1.5
-_FORMS: tuple[Calls, ...] = ("single", "compact", "full")  # of equals the first
-_REPLY_TOKEN = 4  # the price of a token of replies in those of prompts, as most providers have it
+_FORMS: tuple[Calls, ...] = ("single", "compact", "full")  # the first wins a tie
+_REPLY_TOKEN = 4  # the usual price of a reply token, in prompt tokens
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Plan:
-    """Requests and tokens that a judge would need, and the cost where the prices are known.
+    """The requests and tokens that a judge would need, and the cost if prices are known.
 
-    It tells the least, with one claim a sentence and brief reasons; ``most`` is the plan with three claims a sentence,
-    long reasons and several quotes. Tokens are a quarter of the characters; ``schema_tokens`` are beside the prompts',
-    where the model takes a schema. Not in it: requests that fail, and replies that are to be looked at again.
+    These are lowest estimates, with one claim per sentence and brief reasons. ``most`` holds the highest ones, with
+    three claims per sentence, long reasons and several quotes. Tokens are a quarter of the characters. If the model
+    takes a schema, add ``schema_tokens``. Failed requests and second looks at doubtful replies are not included.
     """
 
     calls: int = 0
@@ -54,49 +54,49 @@ class Plan:
 
     @property
     def weight(self) -> float:
-        """The cost, in dollars where prices are known, else in tokens of prompts; for comparing plans of one judge."""
+        """The cost in dollars, or in prompt tokens without prices; for comparing plans of one judge."""
         return self.prompt_tokens + _REPLY_TOKEN * self.completion_tokens if self.cost is None else self.cost
 
     def as_dict(self) -> dict[str, float]:
-        """All figures by name, those of the most with ``most_`` before it; ``cost`` only where it is known."""
+        """Return all figures by name, the highest estimates under ``most_``; ``cost`` only if prices are known."""
         own = {name: value for name, value in vars(self).items() if name != "most" and value is not None}
         more = {} if self.most is None else self.most.as_dict()
         return {**own, **{f"most_{name}": value for name, value in more.items()}}
 
 
 class Plans(dict[str, Plan]):
-    """The plan of each language model by its name; empty where none is asked."""
+    """Plans by name of language model; empty if no language model is needed."""
 
     def _repr_html_(self) -> str:
         if not self:
-            return cell([Line("No language model is asked: nothing is sent, and it costs nothing.")])
+            return cell([Line("This evaluation needs no language model: nothing is sent, and it is free.")])
         columns = ("model", "calls", "prompt tokens", "reply tokens", "dollars")
         rows = []
         for name, plan in self.items():
             most = plan.most or plan
             prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
-            cost = "not known" if plan.cost is None or most.cost is None else f"{plan.cost:.4g} to {most.cost:.4g}"
+            cost = "unknown" if plan.cost is None or most.cost is None else f"{plan.cost:.4g} to {most.cost:.4g}"
             replies = _range(plan.completion_tokens, most.completion_tokens)
             rows.append((name, _range(plan.calls, most.calls), prompts, replies, cost))
-        notes = ["From one claim a sentence to three; answers that are cached cost nothing. Nothing was sent."]
+        notes = ["For one to three claims per sentence. Cached answers are free. Nothing was sent."]
         notes += [_PRICES] if any(plan.cost is None for plan in self.values()) else []
         table = Table(dict(zip(columns, zip(*rows, strict=True), strict=True)), left=["model"])
-        return cell([Heading("What it would take"), table, *(Line(note, "faint") for note in notes)])
+        return cell([Heading("Estimated cost"), table, *(Line(note, "faint") for note in notes)])
 
 
 def _range(least: int, most: int) -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
-_PRICES = "For the money give the suite prices={'input': …, 'output': …}, in dollars per million tokens."
+_PRICES = "To see dollars, give the suite prices={'input': …, 'output': …}, in dollars per million tokens."
 
 
 class PlanJudge(Judge):
-    """Takes the place of a ``ChatJudge``: renders the same messages, counts them in ``plan``, sends nothing.
+    """Replaces a ``ChatJudge``: builds the same messages and counts them in ``plan``, but sends nothing.
 
-    Replies that would not fit are counted as the judge then pays for them, cut and asked for again. Its answers are
-    placeholders (each sentence makes so many claims, each is supported by the first passage), so that every later
-    question is asked as well; scores made of them mean nothing.
+    A reply that would not fit counts as truncated and requested again. The answers are placeholders (a fixed number of
+    claims per sentence, each supported by the first passage), so that later questions are counted too. Scores from
+    them mean nothing.
     """
 
     def __init__(self, judge: ChatJudge, claims_a_sentence: int = FEWEST_CLAIMS) -> None:
@@ -108,11 +108,11 @@ class PlanJudge(Judge):
         self._lock = threading.Lock()
 
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
-        """The calls that the judge itself would make."""
+        """Return the calls that the judge itself would make."""
         return self.judge.calls(pending, in_flight)
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
-        """Placeholders; the messages that would have been sent are counted."""
+        """Count the messages that the judge would send, and return placeholders."""
         asked = [question for question in dict.fromkeys(questions) if task_of(question) is not None]
         answers = answers_in_calls(asked, self._room, self.judge.prompt_length, self._counted) if asked else {}
         return [answers[each] if each in answers else no_task(self.name, each) for each in questions]
@@ -125,7 +125,7 @@ class PlanJudge(Judge):
         first, most = self.judge.allowances(self._room.needed(questions))
         fits = first is None or wanted <= first
         self._count(prompt, wanted if first is None else min(wanted, first), request.schema)
-        if not fits and first is not None and first < most:  # cut short, and asked again
+        if not fits and first is not None and first < most:  # truncated, then requested again
             self._count(prompt, min(wanted, most), request.schema)
         if not fits and wanted > most:
             cut = JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
@@ -154,7 +154,7 @@ class PlanJudge(Judge):
 
 
 def cheapest_form(judge: ChatJudge, ask: Callable[[Judge], object]) -> ChatJudge:
-    """The judge in the form of calls that costs least; ``ask`` puts the questions to the judge that it is given."""
+    """Return the judge with the cheapest form of calls; ``ask`` puts all questions to a judge."""
     plans = {form: PlanJudge(judge.in_form(form)) for form in _FORMS}
     for planned in plans.values():
         ask(planned)
@@ -167,7 +167,7 @@ _NAMES = "-" * 16
 
 
 def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int = 1) -> object:
-    """An answer as plans take it: so many claims of a sentence, a single one short, several long; all supported."""
+    """Return a placeholder answer: ``claims_a_sentence`` claims per sentence, a single one short, several long."""
     if not isinstance(question, Claims):
         return known_task(question).placeholder(question)
     if claims_a_sentence == 1:

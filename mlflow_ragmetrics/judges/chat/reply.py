@@ -1,4 +1,4 @@
-"""What a chat model sent back: its JSON, found tolerantly, and why there is none (cut short, refused)."""
+"""Reads a chat model's reply: finds its JSON tolerantly, or the reason why there is none (truncated, refused)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _THINKING = re.compile(r"<(?:think(?:ing)?|reasoning)>|<\|channel\|>", re.IGNORE
 _STOP_TOKEN = re.compile(r"<\|(?:end|return)\|>\s*$")
 _FENCED = re.compile(r"```[A-Za-z]*\s*([{\[].*?[}\]])\s*```", re.DOTALL)
 _OPENING = re.compile(r"[{\[]")
-_BRACKET_OR_TEXT = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"?', re.DOTALL)  # to the end where a text does not
+_BRACKET_OR_TEXT = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"?', re.DOTALL)  # an unclosed text runs to the end
 _LOOSE = str.maketrans("", "", " \t\r\n\"'`\\,")
 _READERS: tuple[Callable[[str], Any], ...] = (
     json.JSONDecoder(strict=False).decode,
-    partial(json_repair.loads, skip_json_loads=True, strict=True),  # strict: never one value made of several
+    partial(json_repair.loads, skip_json_loads=True, strict=True),  # strict: never merges several values
 )
 _REFUSAL = re.compile(
     r"^\W*(?:i['’]?m (?:very |really )?sorry|sorry|i (?:can(?:no|['’])t|am unable|am not able|won['’]t|must decline)"
@@ -47,17 +47,17 @@ _REFUSAL = re.compile(
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a reply cannot be used, in words of ours: none of the reply's own text is in it."""
+    """Why a reply cannot be used; it quotes nothing from the reply."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A chat model's reply: its text, its JSON object where there is one, and what it cost.
+    """A chat model's reply: its text, its JSON object if it has one, and its tokens.
 
-    ``cut``: the limit on tokens ended it. ``refused``: the model, or its provider's filter, would not answer.
-    ``tokens`` has ``input``, ``output`` and ``cached`` where the provider tells.
+    ``cut``: the token limit ended it. ``refused``: the model or its provider's filter declined to answer. ``tokens``
+    has ``input``, ``output`` and ``cached`` if the provider reports them.
     """
 
     text: str
@@ -68,10 +68,10 @@ class Reply:
 
 
 def read_reply(message: Any, keys: Collection[str] = (), asked: str = "") -> Reply:
-    """What a LangChain message says, whether as text, as blocks or as the arguments of tool calls.
+    """Read a LangChain message: its text, its blocks or the arguments of its tool calls.
 
-    ``keys`` are those that the object wanted may have. ``asked``: the data of the request; an object that is part of
-    it is never the reply.
+    ``keys``: the keys that the object may have. ``asked``: the data of the request; an object copied from it is never
+    the reply.
     """
     said = _text_of(message).strip()
     is_whole = _is_object(said)
@@ -87,7 +87,7 @@ def read_reply(message: Any, keys: Collection[str] = (), asked: str = "") -> Rep
     calls = [*(getattr(message, "tool_calls", None) or []), *(getattr(message, "invalid_tool_calls", None) or [])]
     if calls:
         data = _of_calls([call.get("args") for call in calls], keys, asked)
-    else:  # beside a refusal, or before a cut, stand quotes and drafts
+    else:  # refusals and truncated replies may contain quotes and drafts
         data = None if declined or (cut and not _is_object(text)) else parse_object(text, keys, asked)
     return Reply(
         text=text or str(extra.get("refusal") or ""),
@@ -99,7 +99,7 @@ def read_reply(message: Any, keys: Collection[str] = (), asked: str = "") -> Rep
 
 
 def reply_in_error(error: BaseException, keys: Collection[str] = ()) -> Reply | None:
-    """The reply inside a client's exception about how the reply ended (OpenAI's raise these); else ``None``."""
+    """Read the reply from a client's exception about how it ended (OpenAI raises these); else ``None``."""
     kind = type(error).__name__
     if kind == "ContentFilterFinishReasonError":
         return Reply("", refused=True)
@@ -114,11 +114,11 @@ def reply_in_error(error: BaseException, keys: Collection[str] = ()) -> Reply | 
 
 
 def parse_object(text: str, keys: Collection[str] = (), asked: str = "") -> dict[str, Any] | None:
-    """The one JSON object with any of ``keys`` that ends ``text``, begins it or stands alone in a fence.
+    """Return the one JSON object with any of ``keys`` at the start or end of ``text``, or alone in a fence.
 
-    ``None`` without one. An object that is part of ``asked``, the data of the request, is not an answer, nor is one
-    quoted in a sentence or in thoughts that do not end. Two different objects are none: a reply that quotes a forged
-    one beside its own must not be read by the wrong one. What is nearly JSON is repaired.
+    Returns ``None`` if there is none. Ignores objects copied from ``asked``, the data of the request, and those quoted
+    in a sentence or in unfinished thoughts. Two different objects also give ``None``: one may be a quoted forgery.
+    Near-JSON is repaired.
 
     >>> parse_object('Here you are: ```json {"grade": 4,} ``` Anything else?')
     {'grade': 4}
@@ -153,7 +153,7 @@ def _is_object(text: str) -> bool:
 
 
 def _read(source: str) -> Any:
-    """The value of JSON, or of what is nearly JSON; ``None`` where it is neither."""
+    """Parse JSON or near-JSON; ``None`` if it is neither."""
     for read in _READERS:
         try:
             return read(source)
@@ -163,7 +163,7 @@ def _read(source: str) -> Any:
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
-    """Where brackets open and close again, the outermost ones only; what does not close is left out."""
+    """Return the spans of outermost brackets that are closed."""
     found: list[tuple[int, int]] = []
     position = begin = depth = 0
     while mark := (_BRACKET_OR_TEXT if depth else _OPENING).search(text, position):
@@ -179,7 +179,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
 
 
 def _shaped(value: Any, keys: Collection[str]) -> dict[str, Any] | None:
-    """The object in the form asked for; a list may stand alone, be written as text, or have its entries by id."""
+    """Return the object in the requested form; accepts a bare list, a list as text, and entries keyed by id."""
     if isinstance(value, list) and len(keys) == 1 and value and all(isinstance(each, dict) for each in value):
         value = value[0] if len(value) == 1 and not value[0].keys().isdisjoint(keys) else dict.fromkeys(keys, value)
     if not isinstance(value, dict) or (keys and value.keys().isdisjoint(keys)):
@@ -196,7 +196,7 @@ def _entries(value: Any) -> Any:
 
 
 def _of_calls(arguments: Sequence[Any], keys: Collection[str], asked: str) -> dict[str, Any] | None:
-    """The arguments of tool calls as one object: lists under one key are joined."""
+    """Merge the arguments of tool calls into one object, joining lists under the same key."""
     joined: dict[str, Any] = {}
     for each in arguments:
         source = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
@@ -209,7 +209,7 @@ def _of_calls(arguments: Sequence[Any], keys: Collection[str], asked: str) -> di
 
 
 def _is_part(source: str, asked: str) -> bool:
-    """Whether the JSON ``source`` stands in the data ``asked``, however it is spaced and quoted."""
+    """Whether the data ``asked`` contains the JSON ``source``, whatever the spacing and quoting."""
     forms = {source, json.dumps(_read(source), ensure_ascii=False)} if asked else set()
     told = asked.translate(_LOOSE).casefold()
     return any(form.translate(_LOOSE).casefold() in told for form in forms)
@@ -242,14 +242,14 @@ _TEXT = {"type": "string"}
 
 
 def array_of(**properties: Any) -> dict[str, Any]:
-    """The schema of an array of objects that have exactly these properties; ``str`` stands for a text."""
+    """Return the schema of an array of objects with exactly these properties; ``str`` means a text."""
     shapes = {name: _TEXT if shape is str else shape for name, shape in properties.items()}
     entry = {"type": "object", "properties": shapes, "required": list(shapes), "additionalProperties": False}
     return {"type": "array", "items": entry}
 
 
 def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> dict[str, Mapping[str, Any]] | Problem:
-    """The entries of the array ``key`` by id, if they are those asked, each once: ``t1``, ``T1`` or ``1``."""
+    """Return the entries of the array ``key`` by id, if each id in ``asked`` occurs once: ``t1``, ``T1`` or ``1``."""
     entries = data.get(key)
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         return Problem(f'"{key}" must be a list of objects')
@@ -265,7 +265,7 @@ def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> di
 
 
 def text_in(entry: Mapping[str, Any], name: str) -> str:
-    """The text under ``name`` on one line, or ``""``."""
+    """Return the text under ``name`` on one line, or ``""``."""
     value = entry.get(name)
     return " ".join(value.split()) if isinstance(value, str) else ""
 
@@ -277,10 +277,9 @@ _EDGES = " \t\r\n.,;:!?"
 
 
 def found_in(passage: str, quote: str) -> bool:
-    """Whether ``passage`` holds ``quote``, its parts in order where an ellipsis parts it.
+    """Whether ``passage`` contains ``quote``; the parts around an ellipsis must occur in order.
 
-    Case, spacing, kinds of quotation marks and dashes, and punctuation at the ends of a part do not count.
-
+    Ignores case, spacing, styles of quotation marks and dashes, and punctuation at the ends of parts.
     >>> found_in("It opens at 9 – on weekdays, that is – and closes at 5.", "“opens at 9 - on weekdays … closes at 5”")
     True
     """
@@ -303,10 +302,10 @@ def _plain(text: str) -> str:
 def passage_quotes(
     given: object, passages: Sequence[str], number_of: Callable[[object], int]
 ) -> tuple[dict[int, str], bool]:
-    """The quotes of a reply by the number of their passage, and whether the reply quoted any words that tell something.
+    """Return the quotes of a reply by passage number, and whether it quoted any meaningful words.
 
-    ``number_of`` gives the number, from 1, of the passage with a label; 0 for none of them. A quote that its passage
-    does not hold is ``""``.
+    ``number_of`` maps a label to its passage's number, from 1, or to 0. A quote that is not in its passage becomes
+    ``""``.
     """
     found: dict[int, str] = {}
     quoted = False
@@ -321,12 +320,12 @@ def passage_quotes(
 
 
 def bare_quote(entry: Mapping[str, Any], name: str) -> str:
-    """The text under ``name`` without the quotation marks around it."""
+    """Return the text under ``name`` without surrounding quotation marks."""
     return text_in(entry, name).strip(" \"'“”«»…")
 
 
 def number_of(given: object) -> float | None:
-    """A number, or one that is written as text, such as ``"85%"``; else ``None``."""
+    """Return a number, also from a text such as ``"85%"``; else ``None``."""
     try:
         return None if given is None or isinstance(given, bool) else float(str(given).strip().rstrip("%"))
     except ValueError:
@@ -334,6 +333,6 @@ def number_of(given: object) -> float | None:
 
 
 def number_in(label: object) -> int:
-    """The number of a passage's label, such as 3 for ``p3``; 0 where it has none."""
+    """Return the number in a passage's label, such as 3 for ``p3``; 0 if there is none."""
     digits = str(label).strip().lstrip("pP")
     return int(digits) if digits.isdecimal() and len(digits) < 8 else 0

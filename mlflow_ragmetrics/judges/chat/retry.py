@@ -1,4 +1,4 @@
-"""When a request is sent again, or not at all: what failures say, attempts, the breaker, tokens per minute."""
+"""Decides when to send a request again: reads failures, counts attempts, and limits tokens per minute."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status that a client's exception, or one of its causes, carries."""
+    """Return the HTTP status of a client's exception or of one of its causes."""
     for cause in _causes(error):
         for holder in (cause, getattr(cause, "response", None)):
             for name in ("status_code", "http_status", "status", "code"):
@@ -56,9 +56,9 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after(error: BaseException, now: Callable[[], float] = time.time) -> float | None:
-    """The seconds that a ``Retry-After`` header (or ``retry-after-ms``) asks to wait; ``None`` without one.
+    """Return the seconds to wait by a ``Retry-After`` (or ``retry-after-ms``) header; ``None`` without one.
 
-    A date is counted from the server's own ``Date``, where it says one: this machine's clock may be wrong.
+    A date is relative to the server's ``Date`` header if there is one, because the local clock may be wrong.
     """
     for cause in _causes(error):
         headers = getattr(getattr(cause, "response", None), "headers", None)
@@ -86,35 +86,35 @@ def _moment(date: Any) -> float | None:
 
 
 def is_connection_failure(error: BaseException) -> bool:
-    """Whether no HTTP reply came: nobody was reached, or not in time."""
+    """Whether no HTTP reply came: the server was unreachable or too slow."""
     if any(isinstance(cause, (TimeoutError, ConnectionError)) for cause in _causes(error)):
         return True
     names = {kind.__name__ for cause in _causes(error) for kind in type(cause).__mro__}
-    # clients wrap the sockets' errors in classes of their own, which cannot be imported here
+    # clients wrap socket errors in their own classes, which cannot be imported here
     return any(name.endswith(("ConnectionError", "TransportError", "ConnectError", "TimeoutError")) for name in names)
 
 
 def quota_is_spent(error: BaseException) -> bool:
-    """Whether the account has nothing left, which no waiting changes: said in the code, the body or the message."""
+    """Whether the code, body or message says that the account's quota is exhausted, so waiting cannot help."""
     for cause in _causes(error):
         said = f"{getattr(cause, 'code', '')} {getattr(cause, 'body', '')} {cause}".lower()
         if status_of(cause) == 402:
             return True
-        if any(sign in said for sign in _SPENT):  # Google says so of each minute's limit, too
+        if any(sign in said for sign in _SPENT):  # Google also uses these for per-minute limits
             limits = _QUOTA_ID.findall(said)
             return any(not _SOON.search(each) for each in limits) if limits else _DELAY.search(said) is None
     return False
 
 
 def is_spoiled(error: BaseException) -> bool:
-    """Whether a reply came that is not a chat completion: cut short, or a gateway's page."""
+    """Whether the reply is not a chat completion: truncated, or a gateway's page."""
     status = status_of(error)
-    # an IndexError is how LangChain meets a reply without choices
+    # LangChain raises IndexError for a reply without choices
     return status < 300 if status is not None else isinstance(error, (IndexError, JSONDecodeError))
 
 
 def may_be_charged(error: BaseException) -> bool:
-    """Whether a model may have worked on a request of which only this came."""
+    """Whether a model may have worked on the request despite this error."""
     if isinstance(error, JudgeError):
         return error.code == "timeout"
     if any("refused" in str(cause).lower() for cause in _causes(error)):
@@ -123,12 +123,12 @@ def may_be_charged(error: BaseException) -> bool:
 
 
 def said_in(error: BaseException) -> str:
-    """The error's own words on one line, without secrets, and not too many."""
+    """Return the error's message on one line, shortened and without secrets."""
     return redact(" ".join(str(error).split()))[:_LONGEST_MESSAGE]
 
 
 def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
-    """The ``JudgeError`` for a client's exception: fatal where the key was refused, never holding a secret."""
+    """Convert a client's exception to a ``JudgeError`` without secrets; fatal if the key was refused."""
     if isinstance(error, JudgeError):
         return error
     status = status_of(error)
@@ -150,10 +150,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Retry:
-    """Does an action again where another attempt may succeed. ``sleep`` returns True where the run was ended meanwhile;
-    ``passes``: whether a failure that is else final will pass.
+    """Repeats an action while another attempt may succeed: after HTTP 429, 5xx and the other ``options.codes``,
+    timeouts, connection errors and broken replies.
 
-    Tried again are HTTP 429, 5xx and the other ``options.codes``, timeouts, connection errors and broken replies.
+    ``sleep`` returns True if the run ended meanwhile. ``passes``: whether an otherwise final failure is temporary.
     """
 
     options: RetryOptions = field(default_factory=RetryOptions)
@@ -161,7 +161,7 @@ class Retry:
     passes: Callable[[BaseException], bool] = lambda error: False
 
     def asks_to_wait(self, error: BaseException) -> bool:
-        """Whether the provider said that it is asked too often, or how long to wait."""
+        """Whether the provider reports too many requests, or a time to wait."""
         return status_of(error) == 429 or retry_after(error) is not None
 
     def worth_it(self, error: BaseException) -> bool:
@@ -187,7 +187,7 @@ class Retry:
         )
 
     def wait_after(self, error: BaseException, attempt: int) -> float:
-        """Seconds to wait after the failed attempt of this number, from 1: what was asked for, else exponential."""
+        """Return the seconds to wait after failed attempt ``attempt``, from 1: as requested, else exponential."""
         asked = retry_after(error)
         if asked is not None:
             return asked
@@ -195,7 +195,7 @@ class Retry:
         return grown * random.uniform(0.5, 1.0)
 
     def run(self, action: Callable[[], T], *, before_retry: Callable[[BaseException, float], None]) -> T:
-        """Do ``action`` until it succeeds or no attempt is left; raises its last error."""
+        """Run ``action`` until it succeeds or no attempt is left; raise its last error."""
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.options.attempts),
             retry=tenacity.retry_if_exception(self.worth_it),
@@ -208,7 +208,7 @@ class Retry:
 
     def _sleep(self, seconds: float) -> None:
         if self.sleep(seconds):
-            raise JudgeError("the run was ended before the judge answered", code="interrupted")
+            raise JudgeError("the run ended before the judge answered", code="interrupted")
 
 
 def _error_in(state: tenacity.RetryCallState) -> BaseException:
@@ -223,7 +223,7 @@ _STEADY = 5.0
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of failure that repeats: ``failures`` in a row over at least ``seconds``, or ``at_once``, are enough."""
+    """A kind of failure; the breaker opens after ``failures`` in a row over ``seconds``, or after ``at_once``."""
 
     code: str
     message: str
@@ -233,7 +233,7 @@ class _Kind:
 
 
 _QUOTA = _Kind("quota", "the account's quota is exhausted", 4)
-_SPOILED = _Kind("not_a_completion", "what the address replies with is not a chat completion", 4)
+_SPOILED = _Kind("not_a_completion", "the address does not reply with chat completions", 4)
 _UNREACHABLE = _Kind("unreachable", "the server cannot be reached", 4, seconds=5.0, at_once=24)
 _TIMEOUT = _Kind("timeout", "the server does not reply in time", 8, seconds=5.0, at_once=64)
 _BROKEN = _Kind("http_5xx", "the server only replies with errors", 12, seconds=60.0)
@@ -241,7 +241,7 @@ _ABSENT = {404, 405, 410}
 
 
 def _kind_of(error: BaseException) -> _Kind | None:
-    """The kind of a failure; ``None`` for one that says nothing about the next request (a text that is too long)."""
+    """Return the kind of a failure; ``None`` if other requests may still succeed (a text that is too long)."""
     if isinstance(error, JudgeError):
         return _TIMEOUT if error.code == "timeout" else None
     if quota_is_spent(error):
@@ -257,11 +257,10 @@ def _kind_of(error: BaseException) -> _Kind | None:
 
 
 class Breaker:
-    """Opens after the same failure several times in a row; while it is open requests fail at once, fatally.
+    """Opens after the same failure several times in a row; while it is open, requests fail at once, fatally.
 
-    Now and then one request is let through: a success closes the breaker, for a judge that lives on for days. A model
-    that has answered is given seconds of nothing but failures first, unless its quota is exhausted. ``opened`` is the
-    failure of every request while it is open.
+    An occasional request still passes, and its success closes the breaker. If the model has answered before, failures
+    must last several seconds first, unless the quota is exhausted. ``opened``: the error of requests while it is open.
     """
 
     def __init__(self, name: str, now: Callable[[], float] = time.monotonic) -> None:
@@ -277,7 +276,7 @@ class Breaker:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Raise the failure while the breaker is open, but for one request now and then."""
+        """Raise the error while the breaker is open, except for an occasional request."""
         with self._lock:
             if self.opened is None:
                 return
@@ -286,18 +285,18 @@ class Breaker:
             self._probe_at = self._now() + self._wait
 
     def succeeded(self) -> None:
-        """A reply came."""
+        """Record a reply."""
         with self._lock:
             self._kind = self.opened = None
             self._failures, self._wait = 0, _FIRST_PROBE
             self._has_answered = True
 
     def is_passing(self, error: BaseException) -> bool:
-        """Whether an address that is not there has answered before."""
+        """Whether a missing address has answered before."""
         return self._has_answered and status_of(error) in _ABSENT
 
     def failed(self, error: BaseException) -> None:
-        """A request failed; raises where that ends the run."""
+        """Record a failed request; raise if the breaker is open."""
         kind = _kind_of(error)
         with self._lock:
             if kind is None:
@@ -309,8 +308,8 @@ class Breaker:
                 return
             if self.opened is not None:
                 self._wait = min(_LONGEST_PROBE, 2 * self._wait)
-            requests = f"{self._failures} requests in a row failed so"
-            message = f"{self._name}: {kind.message}; {requests}, so it is asked no more; what was answered is kept"
+            requests = f"{self._failures} requests in a row failed"
+            message = f"{self._name}: {kind.message}; {requests}, and no more are sent; earlier answers are kept"
             self.opened = JudgeError(message, fatal=True, code=kind.code)
             self._probe_at = self._now() + self._wait
             raise self.opened from None
@@ -327,10 +326,9 @@ _MINUTE = 60.0
 
 
 class TokenLimiter:
-    """Limits the tokens that are sent over any 60 seconds to ``tokens_per_minute``.
+    """Limits the tokens sent in any 60 seconds to ``tokens_per_minute``.
 
-    A request that is larger than the limit passes alone. ``hold`` stops all requests for a while, as ``Retry-After``
-    asks.
+    A request larger than the limit passes alone. ``hold`` pauses all requests, as ``Retry-After`` asks.
     """
 
     def __init__(self, tokens_per_minute: float | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
@@ -342,7 +340,7 @@ class TokenLimiter:
         self._lock = threading.Lock()
 
     def enter(self, tokens: int) -> float:
-        """Seconds to wait before a request of ``tokens`` tokens; 0.0 means it may be sent now, and counts it."""
+        """Seconds to wait before a request of ``tokens`` tokens; 0.0 counts it, and you may send it now."""
         with self._lock:
             now = self._now()
             self._forget(now)
@@ -353,7 +351,7 @@ class TokenLimiter:
             return max(0.0, wait)
 
     def hold(self, seconds: float) -> None:
-        """Let nothing pass for so many seconds from now."""
+        """Let nothing pass for ``seconds`` from now."""
         with self._lock:
             self._held_until = max(self._held_until, self._now() + seconds)
 

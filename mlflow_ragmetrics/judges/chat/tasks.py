@@ -1,4 +1,4 @@
-"""Questions as requests: what a message holds, which questions share one, and how long ones are divided."""
+"""Turns questions into requests: what a message holds, which questions share one, how to divide long ones."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mlflow_ragmetrics.judges.chat.reply import Problem
 from mlflow_ragmetrics.text.sentences import statements
 
 Result = Union[object, Problem]
-"""The answer to a question, or why the reply holds none."""
+"""The answer to a question, or why the reply has none."""
 Doubt = str
-"""What looks wrong in a reply, in words of ours."""
+"""A possible error in a reply."""
 
 
 @dataclass(frozen=True)
 class Incomplete:
-    """An answer that can be used, and what makes it doubtful: the model is asked to look at that once more."""
+    """A usable answer with doubts; the model is asked once to check them."""
 
     answer: object
     doubts: tuple[Doubt, ...]
@@ -29,33 +29,33 @@ class Incomplete:
 
 @dataclass(frozen=True)
 class Block:
-    """A text under evaluation and the label that names it; the label is ours, the text is anybody's."""
+    """A text under evaluation and the label that we give it; the text may come from anybody."""
 
     label: str
     text: str = ""
 
 
 def history_block(history: Sequence[str]) -> list[Block]:
-    """The turns before a question, one a line, so that none can pass for several; nothing where there are none."""
+    """Return the turns before a question, one per line, so that none looks like several; empty without turns."""
     return [Block("history", "\n".join(" ".join(turn.split()) for turn in history))] if history else []
 
 
 def distinct_statements(text: str) -> list[str]:
-    """The sentences of ``text``, each once: one that is repeated makes the same claims again."""
+    """Return the sentences of ``text`` without repeats; a repeated sentence makes the same claims."""
     return list(dict.fromkeys(statements(text)))
 
 
 def without_repeats(text: str) -> str:
-    """The text itself where no sentence of it is repeated, else its sentences, each once."""
+    """Return ``text`` if no sentence is repeated, else its sentences without repeats."""
     distinct = distinct_statements(text)
     return text if len(distinct) == len(statements(text)) else "\n".join(distinct)
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """A prompt that is no file: the rubric of a ``Grade``, or what a question of one's own asks.
+    """A prompt without a file: the rubric of a ``Grade``, or the text of a custom question.
 
-    It stands in the trusted part of the message; texts under evaluation belong in blocks.
+    It goes into the trusted part of the message; texts under evaluation go into blocks.
     """
 
     text: str
@@ -67,10 +67,9 @@ Prompt = Union[str, Instruction]
 
 @dataclass(frozen=True)
 class Part:
-    """What a message asks about some questions of related kinds, and how the reply is read.
+    """The part of a message that asks related kinds of questions, and how to read the reply.
 
-    ``schema`` has the properties of the reply's object by name. ``read`` takes that object and gives every question its
-    answer or its problem.
+    ``schema``: the properties of the reply's object. ``read`` returns an answer or a problem for each question.
     """
 
     questions: tuple[Question[Any], ...]
@@ -82,13 +81,13 @@ class Part:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One call: ``parts`` in order, each with the questions that it answers."""
+    """One call: its parts in order."""
 
     parts: tuple[Part, ...]
 
     @property
     def prompts(self) -> list[Prompt]:
-        """The prompts that make up the fixed part."""
+        """The prompts of the fixed part."""
         return list(dict.fromkeys(prompt for part in self.parts for prompt in part.prompts))
 
     @property
@@ -98,7 +97,7 @@ class ChatRequest:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of the reply; it depends on the kinds of questions only."""
+        """The JSON schema of the reply; it depends only on the kinds of questions."""
         properties = {key: value for part in self.parts for key, value in part.schema.items()}
         return {
             "title": "reply",
@@ -110,7 +109,7 @@ class ChatRequest:
         }
 
     def read(self, data: Mapping[str, Any]) -> dict[Question[Any], Result]:
-        """The answer to each question, or the problem with it."""
+        """Return the answer to each question, or the problem with it."""
         return {question: result for part in self.parts for question, result in part.read(data).items()}
 
 
@@ -119,17 +118,17 @@ Q = TypeVar("Q", bound=Question[Any])
 
 @dataclass(frozen=True)
 class Task(Generic[Q]):
-    """How a chat model is asked questions of one kind.
+    """How to ask a chat model questions of one kind.
 
-    ``part`` makes what one message asks about several of them; kinds with the same ``part`` are asked together.
-    ``placeholder``: an answer of the usual length, for plans. Questions may share a call where ``shares`` gives an
-    equal value under that ``calls`` option (``None``: asked alone), no two of one kind ``conflict``, and their ``size``
-    together is at most ``most``. With ``calls="compact"`` a question waits for those of the kinds ``after``. ``single``
-    takes the place of ``part`` with ``calls="single"``, and nothing waits then.
+    ``part`` builds the part of a message for several of them; kinds with the same ``part`` are asked together.
+    ``placeholder``: an answer of the usual length, for plans. Questions may share a call if ``shares`` returns equal
+    values for that ``calls`` option (``None``: ask alone), no two of one kind ``conflict``, and their total ``size`` is
+    at most ``most``. With ``calls="compact"``, a question waits for the kinds in ``after``. With ``calls="single"``,
+    ``single`` replaces ``part`` and nothing waits.
 
-    ``reply``: the usual length of its reply in tokens. A question whose reply would be too long is divided (``divide``:
-    into so many; ``parts``: into how many at least), one whose prompt would be too long is asked of a part of what is
-    read for it (``spread``); ``join`` makes one answer of those to its pieces. Without them it is asked as it is.
+    ``reply``: the usual length of a reply in tokens. ``divide`` splits a question whose reply would be too long, into
+    at least ``parts`` pieces. ``spread`` splits one whose prompt would be too long by its sources. ``join`` combines
+    the answers to the pieces. Without these functions, a question is asked whole.
     """
 
     part: Callable[[Sequence[Q]], Part]
@@ -147,11 +146,11 @@ class Task(Generic[Q]):
     join: Callable[[Q, Sequence[Q], Sequence[Any]], object] = lambda question, pieces, answers: answers[0]
 
     def part_in(self, calls: Calls) -> Callable[[Sequence[Q]], Part]:
-        """What makes the part under this ``calls`` option."""
+        """Return the function that builds the part for this ``calls`` option."""
         return self.single if calls == "single" and self.single is not None else self.part
 
     def waits_for(self, calls: Calls) -> tuple[type[Question[Any]], ...]:
-        """The kinds of questions that must be answered first under this ``calls`` option."""
+        """Return the kinds of questions to answer first with this ``calls`` option."""
         return () if calls == "full" or (calls == "single" and self.single is not None) else self.after
 
 
@@ -159,27 +158,27 @@ _TASKS: dict[type[Question[Any]], Task[Any]] = {}
 
 
 def register_task(kind: type[Q], task: Task[Q]) -> None:
-    """Let chat models answer questions of the class ``kind``; the last task registered for a class holds."""
+    """Let chat models answer questions of the class ``kind``; the last registered task wins."""
     _TASKS[kind] = task
 
 
 def task_of(question: Q) -> Task[Q] | None:
-    """The task for a question, or ``None`` where no chat model answers questions of its class."""
+    """Return the task for a question, or ``None`` if chat models do not answer its kind."""
     return _TASKS.get(type(question))
 
 
 def known_task(question: Q) -> Task[Q]:
-    """The task for a question that has one; else ``KeyError``."""
+    """Return the task for a question; ``KeyError`` if it has none."""
     return _TASKS[type(question)]
 
 
 def no_task(judge: str, question: Question[Any]) -> JudgeError:
-    """What becomes of a question that no chat model answers."""
+    """Return the error for a question that chat models do not answer."""
     return JudgeError(f"{judge}: a chat model does not answer questions of the kind {question.kind!r}")
 
 
 def request_of(questions: Sequence[Question[Any]], calls: Calls = "full") -> ChatRequest:
-    """The request that asks these questions; ``KeyError`` where no chat model answers one of them."""
+    """Return the request for these questions; ``KeyError`` if one has no task."""
     makers: dict[Callable[[Sequence[Any]], Part], list[Question[Any]]] = {}
     for question in questions:
         makers.setdefault(_TASKS[type(question)].part_in(calls), []).append(question)
@@ -189,19 +188,18 @@ def request_of(questions: Sequence[Question[Any]], calls: Calls = "full") -> Cha
 _Questions = Sequence[Question[Any]]
 _Pieces = list[Question[Any]]
 Ask = Callable[[_Questions], dict[Question[Any], Outcome]]
-"""Asks questions in one call, and gives an outcome for each."""
+"""Asks questions in one call and returns an outcome for each."""
 Measure = Callable[[_Questions], int]
-"""The tokens of the prompt that asks questions in one call, rather too many than too few."""
-_LONGEST = 8.0  # one reply without end must not put every claim into a call of its own
+"""Estimates, on the high side, the tokens of a prompt for these questions."""
+_LONGEST = 8.0  # one endless reply must not put every claim into its own call
 
 _SHORT_PROMPT = 2000
 
 
 class Room:
-    """The tokens that a reply may have (``reply``) and those of a prompt (``prompt``; ``None``: nobody knows).
+    """The most tokens of a reply (``reply``) and of a prompt (``prompt``; ``None``: unknown).
 
-    A reply that was cut short although it had all room teaches that this model writes more about questions of these
-    kinds than is usual.
+    A reply truncated at the full limit shows that this model writes longer replies to such questions than usual.
     """
 
     def __init__(self, calls: Calls, reply: int, prompt: int | None = None) -> None:
@@ -209,32 +207,32 @@ class Room:
         self._lengths: dict[type[Question[Any]], float] = {}
 
     def needed(self, questions: _Questions) -> int:
-        """How long the reply to these questions is likely to be."""
+        """Return the likely length of the reply to these questions, in tokens."""
         return sum(
             round(known_task(each).reply(each, self.calls) * self._lengths.get(type(each), 1.0)) for each in questions
         )
 
     def lengths(self) -> dict[type[Question[Any]], float]:
-        """By kind of question, how many times as long as usual its reply is expected to be, where it is longer."""
+        """Return expected lengths by kind of question, as multiples of the usual length, if longer."""
         return dict(self._lengths)
 
     def was_cut(self, questions: _Questions, expected: Mapping[type[Question[Any]], float]) -> None:
-        """Note that the reply to these questions, asked with these ``lengths``, did not fit.
+        """Record that the reply to these questions, with these ``expected`` lengths, did not fit.
 
-        Twice as much is expected from now on; several replies that are cut at the same time teach no more than one.
+        Doubles the expected length; several replies truncated at the same time count once.
         """
         for kind in {type(each) for each in questions if known_task(each).divide is not None}:
             self._lengths[kind] = max(self._lengths.get(kind, 1.0), min(_LONGEST, 2 * expected.get(kind, 1.0)))
 
     def was_too_long(self, prompt: int) -> None:
-        """Note that a prompt of so many tokens was refused for its length; short ones are never taken for too long."""
+        """Record that a prompt of ``prompt`` tokens was refused as too long; short prompts never count as too long."""
         self.prompt = max(_SHORT_PROMPT, min(prompt, self.prompt or prompt) * 3 // 4)
 
 
 def answers_in_calls(questions: _Questions, room: Room, measure: Measure, ask: Ask) -> dict[Question[Any], Outcome]:
-    """An outcome for each question: all are asked in one call where that fits, else divided until it does.
+    """Return an outcome for each question: ask all in one call if that fits, else divide them until they fit.
 
-    What cannot be divided is asked as it is. A question fails where any piece of it does.
+    An indivisible question is asked whole. A question fails if any of its pieces fails.
     """
     whole = list(questions)
     pieces, calls = _calls(whole, room, measure)
@@ -270,7 +268,7 @@ def _is_cut(outcome: Outcome) -> bool:
 
 
 def _lost(pieces: _Pieces, found: Mapping[int, Outcome]) -> Outcome | None:
-    """The failure of one of the pieces after which there is no use in asking about the others."""
+    """Return a piece's failure that makes it useless to ask about the others."""
     told = [found[id(each)] for each in pieces if id(each) in found]
     return next((each for each in told if _is_cut(each) or (isinstance(each, JudgeError) and each.fatal)), None)
 
@@ -280,7 +278,7 @@ def _is_whole(calls: list[_Pieces], questions: _Questions) -> bool:
 
 
 def _calls(questions: _Questions, room: Room, measure: Measure, least: int = 1) -> tuple[list[_Pieces], list[_Pieces]]:
-    """The pieces of each question, ``least`` where it can be divided, and the calls that they are asked in.
+    """Return the pieces of each question, at least ``least`` if divisible, and the calls for them.
 
     No two pieces of one question share a call.
     """
@@ -305,7 +303,7 @@ def _calls(questions: _Questions, room: Room, measure: Measure, least: int = 1) 
 
 
 def _pieces(question: Question[Any], room: Room, measure: Measure, least: int) -> tuple[_Pieces, bool]:
-    """The question in pieces whose replies fit; or, where only the prompt is too long, by what it is read from."""
+    """Divide the question until its reply fits; if only the prompt is too long, divide its sources."""
     task = known_task(question)
     parts = max(least, task.parts(question, room.calls), -(-room.needed([question]) // room.reply))
     if parts > 1 and task.divide is not None and len(divided := task.divide(question, parts)) > 1:
@@ -330,11 +328,11 @@ def _joined(question: Question[Any], pieces: _Pieces, answers: list[Outcome]) ->
 
 
 def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
-    """The calls to make now for one sample's questions, as their tasks say; what is in none of them waits.
+    """Return the calls to make now for one sample's questions; the other questions wait.
 
-    Full: each question is asked alone, but for grades by rubrics of one's own on one answer. Compact: all claims share
-    a call; everything about contexts shares one, and waits for the claims that are still being made; both directions
-    between answer and reference share one. Single: claims, their verdicts and related chunks share one.
+    Full: each question is asked alone, except grades of one answer by custom rubrics. Compact: all claims share a call;
+    all questions about contexts share one and wait for open claims; both directions between answer and reference share
+    one. Single: claims, their verdicts and related chunks share one.
     """
     unanswered = {type(question) for question in (*pending, *in_flight)}
     groups: dict[Hashable, list[list[Question[Any]]]] = {}

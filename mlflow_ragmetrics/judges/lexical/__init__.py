@@ -1,1 +1,1 @@
-"""The offline judge: sentences, claims, terms, coverage, disagreement, and how to say it."""
+"""The offline judge: sentences, claims, terms, coverage and contradictions."""

@@ -1,4 +1,4 @@
-"""Where a claim and an otherwise matching sentence disagree: a number, a name, a negation, an opposite word."""
+"""Finds contradictions between a claim and a similar sentence: a number, a name, a negation, an opposite word."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Measures = dict[str, dict[str, str]]
 
 @dataclass(frozen=True)
 class Disagreement:
-    """What differs: its kind, the claim's word and the passage's word."""
+    """A difference: its kind, the claim's word and the passage's word."""
 
     kind: Kind
     claim: str
@@ -70,10 +70,10 @@ class Disagreement:
 
 
 def find_disagreement(terms: Terms, content: Sequence[int], sentence: Place) -> Disagreement | None:
-    """The first disagreement of a claim, given by its content terms, with a sentence; ``None`` if they do not match.
+    """Return the first disagreement between a claim's content terms and a sentence; ``None`` if they do not match.
 
-    A number, name or opposite disagrees where it stands in the same slot: beside the same word, or at the same end.
-    At least 60% of the claim's other words must be in the sentence, and two of them.
+    A number, name or opposite disagrees if it is in the same slot: next to the same word, or at the same end. The
+    sentence must contain at least 60% of the claim's other words, and at least two.
     """
     ours = [terms.keys[place] for place in content]
     distinct = set(ours)
@@ -93,9 +93,9 @@ def find_disagreement(terms: Terms, content: Sequence[int], sentence: Place) -> 
 def _same_slots(
     ours: Sequence[str], kinds: Sequence[int], sentence: Place, shared: set[str]
 ) -> Iterator[tuple[Kind, int, int]]:
-    """Terms of one kind that differ and stand in the same slot, where the claim's is not in the sentence.
+    """Yield different terms of one kind in the same slot, if the claim's term is not in the sentence.
 
-    A number or an opposite needs one common neighbour, a name both.
+    A number or an opposite needs one common neighbour, a name needs both.
     """
     theirs, their_kinds = sentence.keys, sentence.kinds
     for mine, key in enumerate(ours):
@@ -112,7 +112,7 @@ def _same_slots(
 
 
 def _kind_of(mine: str, other: str, both: int) -> Kind | None:
-    """As what one term may take the place of another; ``both``: what each of them is."""
+    """Return how two terms differ; ``both``: the kinds they have in common."""
     if both & NUMBER and _shape(mine) == _shape(other):
         return "number"
     if other in _OPPOSITE_STEMS.get(mine, ()):
@@ -121,7 +121,7 @@ def _kind_of(mine: str, other: str, both: int) -> Kind | None:
 
 
 def _shape(key: str) -> str:
-    """Months, clock times, years and other numbers never take each other's place."""
+    """Classify numbers: months, clock times, years and others never replace each other."""
     if key.startswith("month:"):
         return "month"
     if ":" in key:
@@ -130,7 +130,7 @@ def _shape(key: str) -> str:
 
 
 def _neighbours(keys: Sequence[str], place: int, shared: set[str]) -> tuple[str, str]:
-    """The nearest shared keys before and after, at most three away; at the end of the text, an empty key."""
+    """Return the nearest shared keys before and after, at most three away; an empty key at either end of the text."""
     before, after = place - 1, place + 1
     while before >= 0 and keys[before] not in shared and place - before < _REACH:
         before -= 1
@@ -140,7 +140,7 @@ def _neighbours(keys: Sequence[str], place: int, shared: set[str]) -> tuple[str,
 
 
 def _other_unit(terms: Terms, content: Sequence[int], sentence: Place) -> Disagreement | None:
-    """The claim's number with another unit of the same kind behind it than that number has in the sentence."""
+    """Return a disagreement if one number has different units of the same kind in claim and sentence."""
     ours = _measures(terms, content)
     theirs = _measures(sentence.terms, sentence.content) if ours else {}
     for number, units in ours.items():
@@ -155,7 +155,7 @@ def _other_unit(terms: Terms, content: Sequence[int], sentence: Place) -> Disagr
 
 
 def _measures(terms: Terms, content: Sequence[int]) -> Measures:
-    """For each number its units, and how number and unit are written."""
+    """Return the units of each number, and how number and unit are written."""
     found: Measures = {}
     for number, unit in pairwise(content):
         if terms.kinds[number] & NUMBER and terms.keys[unit] in _KINDS_OF_UNITS:
@@ -167,11 +167,11 @@ def _measures(terms: Terms, content: Sequence[int]) -> Measures:
 
 
 def find_denial(claim: Terms, evidence: Sequence[Place]) -> Disagreement | None:
-    """A word that the claim denies and the evidence, which holds much of the claim, says without a negation near it.
+    """Return a word that the claim denies and the evidence affirms; the evidence must contain much of the claim.
 
-    The evidence agrees where it denies the word, one of the claim's next words or a word shortly before it, says its
-    opposite, or denies anything while the word is not in it. Conditions ("if it does not"), manners ("without",
-    "careful not to"), hedges ("may not") and remarks on the passages deny nothing.
+    The evidence agrees if it denies the word, one of the claim's next words or a word shortly before it, contains the
+    word's opposite, or denies anything without containing the word. Conditions ("if it does not"), manners ("without",
+    "careful not to"), hedges ("may not") and remarks on the passages are not denials.
     """
     keys, content = claim.keys, claim.content() if evidence else []
     for number, term in enumerate(content):
@@ -190,7 +190,7 @@ def find_denial(claim: Terms, evidence: Sequence[Place]) -> Disagreement | None:
 
 
 def find_omission(claim: Terms, evidence: Sequence[Place]) -> Disagreement | None:
-    """A word that the evidence only ever denies, in a claim that denies nothing; the reverse of ``find_denial``."""
+    """Return a word that the evidence only denies, in a claim without denials; the reverse of ``find_denial``."""
     said = [(place, *term) for place in evidence for term in enumerate(zip(place.keys, place.kinds, strict=True))]
     affirmed = {key for _, _, (key, kind) in said if not kind & NEGATED}
     denied = [(place, number, key) for place, number, (key, kind) in said if kind & NEGATED and key not in affirmed]
@@ -208,7 +208,7 @@ def _lowered(claim: Terms, places: range) -> list[str]:
 
 
 def _is_qualified(claim: Terms, index: int) -> bool:
-    """Whether the negation of the term at ``index`` states no fact: a condition, a manner, a hedge."""
+    """Whether the negation of the term at ``index`` is a condition, a manner or a hedge, not a fact."""
     before = _lowered(claim, range(max(index - _CLAUSE, 0), index))
     negator = next((place for place in range(len(before) - 1, -1, -1) if is_negator(before[place])), None)
     if negator is None:
@@ -223,7 +223,7 @@ def _is_qualified(claim: Terms, index: int) -> bool:
 
 
 def _agrees(sentence: Place, key: str, near: set[str]) -> bool:
-    """Whether a sentence denies a word too: within three words of it, or one of the ``near`` words in its place."""
+    """Whether a sentence denies the word too, within three words, or denies one of the ``near`` words instead."""
     places = [place for place, other in enumerate(sentence.keys) if other == key]
     for place, (other, kind) in enumerate(zip(sentence.keys, sentence.kinds, strict=True)):
         negated = kind & NEGATED
@@ -238,5 +238,5 @@ def _agrees(sentence: Place, key: str, near: set[str]) -> bool:
 
 
 def _denies(key: str) -> bool:
-    """Whether a word denies something by itself: "fail", "unable", "impossible"."""
+    """Whether a word is a denial by itself: "fail", "unable", "impossible"."""
     return key in _IMPLICIT_NEGATIONS or key.startswith(_DENYING_PREFIXES)

@@ -1,4 +1,4 @@
-"""Grades by wording: correctness, relevance, tone, related passages, and whether passages suffice."""
+"""Grades by wording: correctness, relevance, tone, related passages and sufficiency of passages."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _BEGINS_ALIKE: Final = 0.8
 _OTHER_NUMBER: Final = 0.6
 _PREFIX: Final = 5
 _ASIDE: Final = re.compile(r"\([^()]*\)")
-_NUMBERS: Final = ("#", "month:")  # their keys begin so
+_NUMBERS: Final = ("#", "month:")  # prefixes of their keys
 
 
 class Overlap(NamedTuple):
-    """How much of one text another holds, 0 to 1, with the words found and missing."""
+    """The share of one text found in another, 0 to 1, with the words found and missing."""
 
     value: float
     found: list[str]
@@ -32,13 +32,13 @@ class Overlap(NamedTuple):
 
 
 def _overlap(value: float, wanted: Mapping[str, str], available: Container[str]) -> Overlap:
-    """``value``, and which words of ``wanted``, texts by their keys, are available."""
+    """Return ``value`` with the words of ``wanted`` (texts by key) that are available, and the others."""
     found = [text for key, text in wanted.items() if key in available]
     return Overlap(value, found, [text for key, text in wanted.items() if key not in available])
 
 
 def _words_of(text: str, *, every: bool = False) -> list[tuple[str, str]]:
-    """Keys and texts of the content words of ``text``; of ``every`` word also where none has content ("no", "it")."""
+    """Return keys and texts of content words; of all words for ``every``, or if none has content ("no", "it")."""
     terms, sentences = analysed(text)
     words = [place for *_, places in sentences for place in places]
     chosen = words if every else terms.content(words) or words
@@ -46,11 +46,10 @@ def _words_of(text: str, *, every: bool = False) -> list[tuple[str, str]]:
 
 
 def compare(answer: str, reference: str, question: str = "") -> Overlap:
-    """The share of a short reference in the answer, or the F1 of content words with a long one, 0 to 1.
+    """Return the share of a short reference found in the answer, or the F1 of content words for a long one, 0 to 1.
 
-    Short: at most 12 content words. Words that the question already says count a quarter, words that begin alike
-    0.8, and where the answer gives another number than the reference, the whole counts 0.6. What stands in brackets
-    may be left out.
+    Short means at most 12 content words. Words of the question count a quarter, and words with the same beginning 0.8.
+    If the answer gives a different number, the total is multiplied by 0.6. Text in brackets is optional.
     """
     gold = _words_of(reference)
     counts = Counter([key for key, _ in _words_of(answer, every=not analysed(reference).content())])
@@ -96,7 +95,7 @@ _CAUTIOUS = pattern_of("cautious_words", before=r"\b")
 
 
 class ToneFound(NamedTuple):
-    """1.0 cautious, 0.5 neutral, 0.0 misleading, and the words that say so."""
+    """1.0 for cautious, 0.5 for neutral, 0.0 for misleading, and the words behind it."""
 
     value: float
     kind: Literal["cautious", "neutral", "misleading"]
@@ -104,7 +103,7 @@ class ToneFound(NamedTuple):
 
 
 def tone_of(answer: str) -> ToneFound:
-    """Cautious where the answer admits that it does not know, misleading where it is only sure of itself."""
+    """Return cautious if the answer admits uncertainty, misleading if it only expresses certainty."""
     cautious, sure = _CAUTIOUS.search(answer), _SURE.search(answer)
     if cautious is not None:
         return ToneFound(1.0, "cautious", cautious.group())
@@ -118,10 +117,10 @@ _FEWEST: Final = 2
 
 
 def related_sentences(text: str, source: Source) -> list[tuple[Place, list[str]]]:
-    """For each related passage the sentence that shares most with a sentence of ``text``, and the shared words.
+    """Return, for each related passage, the sentence closest to a sentence of ``text``, and the shared words.
 
-    Related: a sentence of the text, or a clause of it behind ", and" or ", but", has at least half of its content
-    words, and two of them (or all), in it.
+    A passage is related if one of its sentences contains at least half of the content words, and at least two (or all),
+    of a sentence of the text or of a clause after ", and" or ", but".
     """
     terms = analysed(text).terms
     most = places_per_word(len(text))
@@ -142,7 +141,7 @@ def related_sentences(text: str, source: Source) -> list[tuple[Place, list[str]]
 
 
 def _sentences_and_clauses(text: str) -> Iterator[dict[str, int]]:
-    """The content words of each sentence, and of its clauses where each of them has two at least, by their keys."""
+    """Yield content words by key, per sentence and per clause if every clause has at least two."""
     terms, sentences = analysed(text)
     for start, end, places in sentences:
         cuts = [cut.end() for cut in CLAUSE_END.finditer(text, start, end)]
@@ -164,7 +163,7 @@ _STEEPNESS: Final = 9.0
 
 
 class QuestionCoverage(NamedTuple):
-    """``value``: 0 to 1. The passage (from 1) that holds most of the question, its sentence, the words in it or not."""
+    """Coverage (0 to 1), with the best passage (from 1), its best sentence and the words found or missing."""
 
     value: float
     passage: int
@@ -174,11 +173,11 @@ class QuestionCoverage(NamedTuple):
 
 
 def cover_question(question: str, history: tuple[str, ...], source: Source) -> QuestionCoverage:
-    """The best passage's share of the question's words, each by how often it stands there for the passage's length.
+    """Return how much of the question the best passage covers, weighting word counts by the passage's length.
 
-    The weight of a word is that of Okapi BM25; words of the user's turn before count less, as they may say what "it"
-    is. Tables and menus hold words without saying anything: prose counts more. Nothing is known of the world: whether
-    what is said about the words is what was asked, is not seen.
+    Weights follow Okapi BM25. Words of the user's previous turn count less; they may explain an "it". Prose counts more
+    than tables and menus, which list words without stating anything. The score sees only words, not whether the passage
+    answers the question.
     """
     asked = dict(_words_of(question))
     before = [analysed(turn) for turn in history[-1:]]
@@ -204,7 +203,7 @@ def _share(weights: Mapping[str, float], asked: Container[str], places: list[Pla
     total = credit = 0.0
     for key, weight in weights.items():
         count: float = counts[key] or _RELATED * max((counts[each] for each in source.related(key)), default=0)
-        if key in asked or count:  # what was said before may be spoken of again, and need not
+        if key in asked or count:  # words of earlier turns count only if found
             total += weight
             credit += weight * count / (count + length)
     prose = sum(not kind & (NAME | NUMBER) for kind in kinds) / len(kinds) if kinds else 0.0

@@ -1,4 +1,4 @@
-"""The offline judge: answers every question by comparing words, and says so."""
+"""The offline judge: answers every question by comparing words, and says so in its reasons."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _WAY_OUT: Final = 'that needs a language model, such as judge="openai:/gpt-4o-mi
 class LexicalJudge(Judge):
     """Judges by wording alone: no key, no download, thousands of claims per second.
 
-    ``language`` is that of the reasons ("en" or "ru"); texts may be in either. ``threshold`` is the support (0 to 1)
-    from which a claim counts as SUPPORTED. ``longest``: how many words, numbers and marks it reads for one question,
-    all texts together; where there are more, it gives a ``JudgeError`` and no verdict on a part. As many take about a
-    second, and time grows with the text. It is good where answers copy their passages and poor where they paraphrase
-    or abstract; every reason says that it is lexical and cites the words that decided.
+    ``language``: the language of reasons ("en" or "ru"); texts may be in either. ``threshold``: a claim with at least
+    this support (0 to 1) is SUPPORTED. ``longest``: the most words, numbers and marks in the texts of one question,
+    which take about a second; longer questions get a ``JudgeError``. The judge works well if answers copy their
+    passages, and poorly if they paraphrase or abstract. Every reason says that it is lexical and cites the deciding
+    words.
 
     >>> from mlflow_ragmetrics.core.question import Verify
     >>> judge = LexicalJudge()
@@ -68,7 +68,7 @@ class LexicalJudge(Judge):
 
     def __init__(self, *, language: str = "en", threshold: float = THRESHOLD, longest: int = _LONGEST) -> None:
         if not 0 < threshold <= 1:
-            message = f"threshold={threshold!r} of the lexical judge must lie above 0 and at most at 1"
+            message = f"threshold={threshold!r} of the lexical judge must be above 0 and at most 1"
             raise InvalidOptionError(message, param="threshold")
         if isinstance(longest, bool) or not isinstance(longest, int) or longest < 1:
             message = f"longest={shown(longest)} of the lexical judge must be a whole number of words, at least 1"
@@ -79,7 +79,7 @@ class LexicalJudge(Judge):
         self.fingerprint = f"lexical {_VERSION} threshold={threshold} language={language}"
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
-        """One outcome for each of ``questions``; an unknown kind of question is a ``JudgeError``."""
+        """Return one outcome per question; an unknown kind of question gives a ``JudgeError``."""
         return [self._answer(question) for question in questions]
 
     def _answer(self, question: Question[Any]) -> Any:
@@ -120,7 +120,7 @@ class LexicalJudge(Judge):
         return tuple([findings[claim] for claim in question.claims])
 
     def _finding(self, judgement: Judgement, against: Against) -> Finding:
-        """A verdict with the numbers of the passages: the sentences that judge a claim, or that are nearest to it."""
+        """Return a verdict that quotes the sentences that decided it, or the nearest ones, with passage numbers."""
         cited, places = judgement.quoted, judgement.coverage.source.places
         if judgement.verdict != "CONTRADICTED":
             nearest = nearest_places(judgement.coverage, 1 if cited else 2)
@@ -168,7 +168,7 @@ class LexicalJudge(Judge):
         return Rating(round(1 + 4 * overlap.value, 4), self._say(code, **_counted(overlap.found, overlap.missing)))
 
     def _correctness(self, answer: str, reference: str, question: str) -> Rating:
-        """The overlap with the reference, less the share of the answer's claims that the reference contradicts."""
+        """Return the overlap with the reference, reduced by the share of claims that the reference contradicts."""
         overlap = compare(answer, reference, question)
         code = f"lexical_judge.correctness{_extent(overlap.found, overlap.missing)}"
         reasons = [self._say(code, **_counted(overlap.found, overlap.missing))]
@@ -181,7 +181,7 @@ class LexicalJudge(Judge):
         return Rating(round(1 + 4 * overlap.value * share, 4), " ".join(reasons))
 
     def _prefer(self, question: Prefer) -> Finding | JudgeError:
-        """The answer that agrees more with a reference and is supported more by the passages, each counting half."""
+        """Prefer the answer with more agreement with a reference and more supported claims, each counting half."""
         if question.rubric is not None:
             return JudgeError(f"the lexical judge cannot compare answers by a rubric; {_WAY_OUT}")
         if not (question.references or question.contexts):
@@ -202,10 +202,10 @@ class LexicalJudge(Judge):
         return sum(found) / max(1, len(found))
 
     def _too_long(self, names: list[str]) -> JudgeError:
-        held = f"{' and '.join(names)} together hold" if len(names) > 1 else f"the {names[0]} holds"
+        held = f"{' and '.join(names)} together have" if len(names) > 1 else f"the {names[0]} has"
         return JudgeError(
             f"{held} more than the {self.longest:,} words that the lexical judge reads at once; shorten the texts, or "
-            "give judge=rm.LexicalJudge(longest=…) more, which takes longer"
+            "raise the limit with judge=rm.LexicalJudge(longest=…), which takes longer"
         )
 
     def _say(self, code: str, **values: Any) -> str:
@@ -214,23 +214,23 @@ class LexicalJudge(Judge):
 
 @lru_cache(maxsize=1024)
 def _where(against: Against, passage: int, language: str) -> dict[str, str]:
-    """How a reason calls what a claim was held against: the passages, of them the best, the reference or the answer."""
+    """Return the words that name a claim's evidence in a reason: the passages, the reference or the answer."""
     names = {"there": "in", "best": "best", "at": "at", "of": "of"}
     return {name: said(f"lexical_judge.{code}.{against}", language, passage=passage) for name, code in names.items()}
 
 
 def _extent(found: Sequence[str], missing: Sequence[str]) -> str:
-    """How the codes of sentences end that say that all or none was found."""
+    """Return the ending of a reason's code if all or none of the words were found."""
     return ("" if missing else ".all") + ("" if found else ".none")
 
 
 def _counted(found: Sequence[str], missing: Sequence[str]) -> dict[str, Any]:
-    """What a reason says of words: how many of how many were found, and which."""
+    """Return the numbers and lists of words found and missing, for a reason."""
     total = len(found) + len(missing)
     return {"n": len(found), "total": total, "found": _listed(found), "missing": _listed(missing)}
 
 
 def _listed(texts: Iterable[str]) -> str:
-    """The first few words, each once."""
+    """List the first few words, without repeats."""
     words = list(dict.fromkeys(texts))
     return ", ".join(words[:_WORDS_SHOWN]) + (", …" if len(words) > _WORDS_SHOWN else "")

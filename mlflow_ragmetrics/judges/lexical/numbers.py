@@ -1,4 +1,4 @@
-"""Numbers, dates and units as they are written in English and Russian."""
+"""Reads numbers, dates and units in English and Russian."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MONTH_NAMES = """january jan январь января январе янв|febr
     |november nov ноябрь ноября ноябре ноя|december dec декабрь декабря декабре дек"""
 MONTHS = {word: place for place, words in enumerate(_MONTH_NAMES.split("|"), start=1) for word in words.split()}
 
-# Units that a number may have, written in full, by what they measure; other spellings are synonyms.
+# Units in full, by kind of quantity; other spellings are synonyms.
 UNITS = {
     "share": "percent point процент",
     "money": "dollar euro rouble pound cent доллар евро рубль",
@@ -61,7 +61,7 @@ UNITS = {
     "area": "acre hectare гектар",
 }
 
-# Abbreviations that are units only behind a number.
+# Abbreviations that are units only after a number.
 UNITS_BEHIND_NUMBERS = {"m": "meter", "mi": "mile", "g": "gram", "l": "liter", "h": "hour", "м": "метр", "г": "год"}
 
 _DATE = re.compile(r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})")
@@ -96,9 +96,9 @@ def read_date(text: str) -> tuple[str, str, str] | None:
 
 
 def spelled_number(words: Sequence[str]) -> tuple[int, int]:
-    """The number that the first words spell, and how many words it takes: ("two", "hundred", "men") is (200, 2).
+    """Return the number that the first words spell and its word count: ("two", "hundred", "men") is (200, 2).
 
-    Nothing spelled is (0, 0). "one" alone is a pronoun as often as a number and is left to the caller.
+    Returns (0, 0) without a number. The caller decides about "one", which is often a pronoun.
     """
     total = current = taken = 0
     previous = 0

@@ -1,4 +1,4 @@
-"""Texts taken apart: their terms by sentence, the claims in them, and passages as an index of terms."""
+"""Analyses texts: their terms by sentence, their claims, and an index of passages by term."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
 from mlflow_ragmetrics.text.sentences import read_sentences, word_set
 from mlflow_ragmetrics.text.word_lists import pattern_of
 
-_LONGEST_KEPT: Final = 8_000  # characters of a text of which many are kept
+_LONGEST_KEPT: Final = 8_000  # characters; the cache holds many texts up to this length
 _PREFIX: Final = 5
 _LONGEST: Final = 60
 _NEAR: Final = 4
 _FEWEST_PLACES: Final = 5
 _WORK: Final = 5_000_000
-MOST_PLACES: Final = 500  # of one key: what a claim costs stays bounded however long the passages are
+MOST_PLACES: Final = 500  # per key, so that the work per claim is limited however long the passages are
 
 
 class Analysis(NamedTuple):
-    """The terms of a text, and its sentences: where each begins and ends, and which of the terms are in it."""
+    """The terms of a text, and its sentences as (start, end, range of terms)."""
 
     terms: Terms
     sentences: list[tuple[int, int, range]]
@@ -48,15 +48,15 @@ _many_analyses, _few_analyses = lru_cache(maxsize=512)(_analyse), lru_cache(maxs
 
 
 def analysed(text: str) -> Analysis:
-    """The analysis of ``text``, made now or kept from before; of long texts the last few are kept."""
+    """Analyse ``text``; the results are cached, but only a few for long texts."""
     return (_many_analyses if len(text) <= _LONGEST_KEPT else _few_analyses)(text)
 
 
 class Place(NamedTuple):
-    """One sentence of a passage: the passage's number from 1, and the sentence's content terms.
+    """One sentence of a passage, with the passage's number from 1 and the content terms.
 
-    ``keys`` are those of the terms, which stand at ``content`` among the ``terms`` of the passage; ``position`` says
-    where the first of them stands in the row of all content terms.
+    ``content``: their indices among the passage's ``terms``. ``keys``: their keys. ``position``: the position of the
+    first one among all content terms of the source.
     """
 
     passage: int
@@ -74,19 +74,19 @@ class Place(NamedTuple):
 
     @property
     def kinds(self) -> list[int]:
-        """What the content terms are."""
+        """The kinds of the content terms."""
         return [self.terms.kinds[each] for each in self.content]
 
     def word(self, number: int) -> str:
-        """The text of one of the content terms."""
+        """Return the text of a content term."""
         return self.terms.text_at(self.content[number])
 
 
 class Source:
     """Passages, indexed by the keys of their content terms.
 
-    ``places``: their sentences in order; one of more than 60 content terms (a table, a menu) is several places.
-    ``postings``: the places that hold a key, among the first 500 times that it stands anywhere.
+    ``places``: their sentences in order; one with more than 60 content terms (a table, a menu) is split. ``postings``:
+    the places of each key, among its first 500 occurrences.
     """
 
     def __init__(self, passages: tuple[str, ...]) -> None:
@@ -122,9 +122,9 @@ class Source:
                     postings.append(number)
 
     def nearness(self, left: str, right: str, most: int) -> float:
-        """1 where ``right`` follows ``left`` at once, 0.5 where they stand at most four apart, else 0.
+        """Return 1 if ``right`` directly follows ``left``, 0.5 if they are at most four terms apart, else 0.
 
-        Of ``left``, the first ``most`` places are looked at.
+        Considers the first ``most`` occurrences of ``left``.
         """
         rights = self._positions.get(right, [])
         best = 0.0
@@ -139,7 +139,7 @@ class Source:
         return best
 
     def related(self, key: str) -> list[str]:
-        """Keys of the passages that begin like ``key``: "development" for "developer"."""
+        """Return keys in the passages with the same beginning as ``key``: "development" for "developer"."""
         return self._prefixes.get(key[:_PREFIX], []) if len(key) > _PREFIX else []
 
 
@@ -147,38 +147,38 @@ _many_sources, _few_sources = lru_cache(maxsize=200)(Source), lru_cache(maxsize=
 
 
 def source_of(passages: tuple[str, ...]) -> Source:
-    """The index of ``passages``, made now or kept from before; of long ones the last are kept."""
+    """Index ``passages``; the results are cached, but only a few for long passages."""
     return (_many_sources if sum(map(len, passages)) <= _LONGEST_KEPT else _few_sources)(passages)
 
 
 def places_per_word(characters: int) -> int:
-    """How many places of each word claims of so many characters are compared with, 5 to 500.
+    """Return how many places per word to compare with claims of this length: 5 to 500.
 
-    Everything up to some ten thousand words of claims; beyond, the work grows with the text and not with its square.
+    The limit applies from about ten thousand words, where work would otherwise grow with the square of the length.
     """
     return min(MOST_PLACES, max(_FEWEST_PLACES, _WORK // max(1, characters)))
 
 
 _FEWEST_WORDS: Final = 3
 _AHEAD: Final = 100
-# Blanks before a citation go with it; they are tried from the first one only: tried from each, it takes quadratic time.
+# Matches blanks before a citation from the first one only; trying each one would take quadratic time.
 _CITATION = re.compile(r"(?<!\s)\s*(?:\[\^?\d+(?:\s*[,–-]\s*\d+)*\]|【[^【】]*】)")
 _EMPHASIS = re.compile(r"\*\*|__|`")
 _SUBJECTS: Final = word_set(
     """he she it they we you i this that these those there the his her its their он она оно они это этот эта эти
     мы вы его её их"""
 )
-_REMARK = pattern_of("remarks_on_passages", before=r"\b(?=[iwptcdsnотк])")  # so that it is tried at few words
+_REMARK = pattern_of("remarks_on_passages", before=r"\b(?=[iwptcdsnотк])")  # tries only words with these initials
 CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+")
 _CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)")
 
 
 def split_claims(text: str) -> tuple[str, ...]:
-    """The claims of ``text``: sentences and list items, and clauses that have a subject of their own.
+    """Return the claims of ``text``: sentences, list items, and clauses with their own subject.
 
-    Citations such as "[2]" and emphasis marks are removed. Questions and lead-ins ("Here are the steps:") state
-    nothing and are left out, as are courtesies ("Let me know if …") and remarks that the passages do not say it, unless
-    there is nothing else. No letter or digit: no claim.
+    Removes citations such as "[2]" and emphasis marks. Leaves out questions, lead-ins ("Here are the steps:"),
+    courtesies ("Let me know if …") and remarks that the passages do not say it, unless nothing else remains. A claim
+    has at least one letter or digit.
     """
     pieces = [_EMPHASIS.sub("", _CITATION.sub("", text[start:end])).strip() for start, end, _ in read_sentences(text)]
     stated = [piece for piece in pieces if piece and not _states_nothing(piece)]
@@ -192,7 +192,7 @@ def _states_nothing(piece: str) -> bool:
 
 
 def _clauses(sentence: str) -> Iterator[str]:
-    """Cut at a semicolon, or at ", and" and its like where a pronoun or article opens the next clause."""
+    """Split at semicolons, and at ", and" or similar before a pronoun or article."""
     start = 0
     for cut in _CLAUSE.finditer(sentence):
         subject = cut[1]

@@ -1,4 +1,4 @@
-"""How well passages cover a claim, the verdict that follows, and which of its words nothing backs."""
+"""Measures how well passages cover a claim, decides the verdict and finds unsupported words."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _NEARLY: Final = 0.8
 
 
 class Coverage(NamedTuple):
-    """What the passages have of a claim.
+    """How the passages cover a claim.
 
-    ``support``: 0 to 1. ``content``: where the claim's content terms stand among its ``terms``; ``found`` and
-    ``missing``: each of them once. ``places``: the sentences of the best window that share a term, the best first.
-    ``masks``: for each sentence that shares any, which of ``found`` it has, as bits; ``windows`` the same of it and
-    the two behind it in its passage. ``stray_number``: the claim's first number that is nowhere in the passages near
-    two other words of the claim.
+    ``support``: 0 to 1. ``content``: indices of the claim's content terms; ``found`` and ``missing``: the same without
+    repeats. ``places``: the sentences of the best window that share a term, the best first. ``masks``: for each
+    sentence that shares a term, a bit per term of ``found``; ``windows``: the same for it and the next two sentences of
+    its passage. ``stray_number``: the claim's first number that the passages never have near two other words of the
+    claim.
     """
 
     terms: Terms
@@ -59,9 +59,9 @@ class Coverage(NamedTuple):
 
 
 def cover(terms: Terms, source: Source, most: int = MOST_PLACES) -> Coverage:
-    """Compare a claim's terms with the passages. A claim without content words is covered by nothing: support 0.
+    """Compare a claim's terms with the passages. A claim without content words has support 0.
 
-    Of each term, the first ``most`` places are looked at.
+    Considers the first ``most`` places of each term.
     """
     keys, kinds, postings = terms.keys, terms.kinds, source.postings
     content = _informative(terms, source)
@@ -95,13 +95,13 @@ def cover(terms: Terms, source: Source, most: int = MOST_PLACES) -> Coverage:
 
 
 def _informative(terms: Terms, source: Source) -> list[int]:
-    """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
+    """Return content terms; skip words about the passages ("according to the text") unless the passages have them."""
     keys, content = terms.keys, terms.content()[:_LONGEST_CLAIM]
     return [each for each in content if keys[each] not in ABOUT_PASSAGES or keys[each] in source.postings] or content
 
 
 def _windows(masks: dict[int, int], source: Source) -> dict[int, int]:
-    """For each sentence, what it and the two sentences behind it in its passage hold."""
+    """Return the terms found in each sentence together with the next two of its passage."""
     windows = {}
     for place, mask in masks.items():
         passage = source.places[place].passage
@@ -113,14 +113,14 @@ def _windows(masks: dict[int, int], source: Source) -> dict[int, int]:
 
 
 def _best_window(masks: dict[int, int], windows: dict[int, int], most: int) -> list[int]:
-    """The sentences of the first window that holds ``most`` terms, the fullest first."""
+    """Return the sentences of the first window with ``most`` terms, the fullest first."""
     first = next((place for place, mask in windows.items() if mask.bit_count() == most), 0)
     window = [place for place in range(first, first + _WIDTH) if place in masks]
     return sorted(window, key=lambda place: -masks[place].bit_count())
 
 
 def _together(keys: list[str], source: Source, otherwise: float, most: int) -> float:
-    """How far neighbouring content words are neighbours in a passage too, 0 to 1; ``otherwise`` without a pair."""
+    """Return how often adjacent content words are adjacent in a passage too, 0 to 1; ``otherwise`` without a pair."""
     if len(keys) < 2:
         return otherwise
     return sum(source.nearness(left, right, most) for left, right in pairwise(keys)) / (len(keys) - 1)
@@ -129,7 +129,7 @@ def _together(keys: list[str], source: Source, otherwise: float, most: int) -> f
 def _stray_number(
     terms: Terms, content: list[int], found: list[int], masks: dict[int, int], source: Source, most: int
 ) -> int | None:
-    """The first number that no sentence and its neighbours hold together with two other words of the claim."""
+    """Return the first number without two other words of the claim in the same or an adjacent sentence."""
     needed = 1 + min(_BESIDE, len(found) - 1)
     for number in content:
         if terms.kinds[number] & NUMBER:
@@ -146,11 +146,10 @@ def _stray_number(
 
 
 def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
-    """The sentences of the source that hold most of a claim, nearest first, ``wanted`` of them at most.
+    """Return at most ``wanted`` sentences that share most with a claim, nearest first.
 
-    Each shared content word counts by how few sentences hold it (inverse document frequency), and each pair of
-    neighbours that are neighbours there too counts half a word more. Sentences with less than 0.8 times as many of the
-    words as the fullest are not looked at.
+    Shared content words are weighted by inverse document frequency. Each adjacent pair that is adjacent in the sentence
+    too adds half a word. Sentences with fewer than 0.8 times the words of the fullest one are skipped if enough remain.
     """
     keys, source, masks = coverage.terms.keys, coverage.source, coverage.masks
     fewest = _FULL * max(map(int.bit_count, masks.values()), default=0)
@@ -170,7 +169,7 @@ def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
 
 
 _LABEL_REACH: Final = 5  # from "passage" to its number, and from one number to the next in "passages 1, 2 and 3"
-# Stems that a number behind them only names: "passage 2", "step 6".
+# Stems whose number is only a label: "passage 2", "step 6".
 _NUMBERED: Final = word_set(
     """passag step document sourc excerpt chunk paragraph section figur tabl отрывок отрывк шаг документ
     источник раздел"""
@@ -192,10 +191,10 @@ _LEAD = re.compile(
 
 
 def terms_of_claim(claim: str) -> Terms:
-    """The terms of a claim, without a remark on its source in front and without numbers that only count passages.
+    """Return the terms of a claim without a leading remark on its source and without labels of passages.
 
     "Passage 1 states that bread is cheap", "According to the text, bread is cheap (passages 1 and 3)" and "Step 6:
-    bread is cheap" all say that bread is cheap.
+    bread is cheap" are all the claim that bread is cheap.
     """
     lead = _LEAD.match(claim)
     rest = claim[lead.end() :] if lead else ""
@@ -221,10 +220,10 @@ _DOUBTED: Final = 0.5
 
 
 class Judgement(NamedTuple):
-    """What wording says of a claim; ``support`` is lower than the coverage where the passages disagree.
+    """A verdict by wording; ``support`` is lower than the coverage if the passages disagree.
 
-    ``quoted``: the sentences that support the claim, of every passage that does, or the one that contradicts it.
-    ``doubt``: the word that lowers the support of a claim which no sentence contradicts, and why.
+    ``quoted``: the supporting sentences of all passages, or the contradicting one. ``doubt``: why the support of an
+    uncontradicted claim is lower, and the word.
     """
 
     verdict: Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL"]
@@ -236,9 +235,9 @@ class Judgement(NamedTuple):
 
 
 def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_PLACES) -> Judgement:
-    """SUPPORTED from ``threshold`` on, CONTRADICTED where the best matching sentence says otherwise, else NEUTRAL.
+    """SUPPORTED at ``threshold`` or above, CONTRADICTED if the best matching sentence disagrees, else NEUTRAL.
 
-    Of each word, the first ``most`` places are looked at.
+    Considers the first ``most`` places of each word.
     """
     terms = terms_of_claim(claim)
     coverage = cover(terms, source, most)
@@ -266,7 +265,7 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_P
 
 
 def _elsewhere(coverage: Coverage) -> list[int]:
-    """The best sentence of each other passage that holds nearly as much of the claim, and all of its numbers."""
+    """Return the best sentence of each other passage with nearly as much of the claim and all of its numbers."""
     places, masks, kinds = coverage.source.places, coverage.masks, coverage.terms.kinds
     numbers = sum(1 << bit for bit, term in enumerate(coverage.found) if kinds[term] & NUMBER)
     best: dict[int, tuple[int, int]] = {}
@@ -292,11 +291,11 @@ _UNBACKED: Final = 0.5
 
 
 def doubted_words(claim: str, passages: Sequence[str]) -> list[tuple[int, int, float]]:
-    """The words of ``claim`` as (start, end, doubt): 0 where the nearest two sentences have it, 1 where none does.
+    """Return the words of ``claim`` as (start, end, doubt): 0 if the nearest two sentences have it, 1 if no text does.
 
-    A word that only stands elsewhere in the passages counts 0.5, one that a related word stands for 0.7. A word's
-    doubt is the mean over it and its neighbours, which count less by a factor of e with each word between; words
-    without content ("of", "the") have that of their neighbours. A remark on the source in front has no words here.
+    A word found only elsewhere in the passages counts 0.5, one with only a related word there 0.7. The doubt is a mean
+    over the word and its neighbours, weighted less by a factor of e per word of distance. Words without content ("of",
+    "the") get the mean of their neighbours. A leading remark on the source is left out.
     """
     source = source_of(tuple(passages))
     terms = terms_of_claim(claim)
@@ -317,7 +316,7 @@ def doubted_words(claim: str, passages: Sequence[str]) -> list[tuple[int, int, f
 
 
 def _fading(own: Sequence[float | None]) -> list[tuple[float, float]]:
-    """For each word the sums of doubts and of weights up to it, both fading with each step."""
+    """Return, for each word, running sums of doubts and weights, decayed at each step."""
     sums, total, weight = [], 0.0, 0.0
     for doubt in own:
         total, weight = total * _FADING + (doubt or 0.0), weight * _FADING + (doubt is not None)
@@ -326,7 +325,7 @@ def _fading(own: Sequence[float | None]) -> list[tuple[float, float]]:
 
 
 def unbacked_spans(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """The parts of ``claim`` that nothing backs, as (start, end): neighbouring words with a doubt of 0.5 or more.
+    """Return the unsupported parts of ``claim`` as (start, end): adjacent words with a doubt of 0.5 or more.
 
     >>> claim = "The tower of Paris was painted green in 1968."
     >>> [claim[start:end] for start, end in unbacked_spans(claim, ["The tower of Paris was built in 1889."])]
@@ -342,6 +341,6 @@ def unbacked_spans(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int]
 
 
 def unbacked_in(item: Item, passages: Sequence[str] | None) -> tuple[str, ...]:
-    """The parts of an unsupported claim or sentence that none of ``passages``, by which it was judged, backs."""
+    """Return the parts of an unsupported claim or sentence that are not in ``passages``, the texts that judged it."""
     spans = unbacked_spans(item.text, passages) if passages and item.unbacked_by_chunks else ()
     return tuple(item.text[start:end] for start, end in spans)

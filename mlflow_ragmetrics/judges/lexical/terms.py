@@ -1,4 +1,4 @@
-"""A text as terms: every word and number with the key under which other spellings of it are found."""
+"""Splits a text into terms: each word and number with a key shared by its other spellings."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
 from mlflow_ragmetrics.text.sentences import STOP_WORDS, ByWord, word_set
 
 _LONGEST_STEMMED: Final = 40
-# The first two alternatives are most tokens, and are found there in half the time: plain words, and breaks. At a blank,
-# none of the alternatives is tried.
+# The first two alternatives, plain words and breaks, match most tokens and halve the time. No alternative is tried at a
+# blank.
 _TOKEN = re.compile(
     r"(?! )([A-Za-z]{2,}(?![^\W\d_]|[\u0300-\u036f'’])|[.!?;:,()\n]"
     r"|\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d{1,3}(?:, \d{3})*, 0\d{2}(?!\w)"
@@ -52,7 +52,7 @@ _OUR = re.compile(r"(?<=[a-z]{3})our")
 _ISE = re.compile(r"(?<=[a-z]{3})([iy])s(e|ed|es|er|ers|ing|ation|ations)$")
 _RE = re.compile(r"(?<=[a-z]{2})([bt])re(s?)$")
 _BREAKS = frozenset(".!?;:,()\n")
-_UNSTEMMED = frozenset("abfhjkopquvwxz")  # no suffix of the English stemmer ends in them
+_UNSTEMMED = frozenset("abfhjkopquvwxz")  # no suffix of the English stemmer has these last letters
 _OR = frozenset(("or", "nor", "или", "ни"))
 _DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
 _SCALES_OF_DEGREES = dict.fromkeys(("celsius", "c", "цельсия"), "celsius")
@@ -60,7 +60,7 @@ _SCALES_OF_DEGREES |= dict.fromkeys(("fahrenheit", "f", "фаренгейта"),
 
 
 class _Stemmers(threading.local):
-    """Those of one thread: a Snowball stemmer keeps its word in itself."""
+    """Stemmers per thread, because a Snowball stemmer stores its word."""
 
     def __init__(self) -> None:
         self.english, self.russian = map(snowballstemmer.stemmer, ("english", "russian"))
@@ -71,7 +71,7 @@ _STEMMERS = _Stemmers()
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """The Snowball stem of a case-folded word or of its synonym, Russian for Cyrillic and English else."""
+    """The Snowball stem of a case-folded word or of its synonym; Russian for Cyrillic, else English."""
     synonyms = _synonyms()
     if word in synonyms:
         return synonyms[word]
@@ -88,7 +88,7 @@ def _snowball(word: str) -> str:
 
 
 def _american(word: str) -> str:
-    """British spellings as American ones; words that are spelled alike everywhere may change too, but all alike."""
+    """Convert British to American spelling; may change other words too, but always in the same way."""
     if "our" in word:
         word = _OUR.sub("or", word)
     if "is" in word or "ys" in word:
@@ -98,7 +98,7 @@ def _american(word: str) -> str:
 
 @lru_cache(maxsize=1)
 def _synonyms() -> dict[str, str]:
-    """The stem that stands for each word of a group of synonyms, by the word and by its own stem."""
+    """Return the stem of each synonym group's first word, by every word and by its own stem."""
     table: dict[str, str] = {}
     for line in files(__package__).joinpath("synonyms.txt").read_text(encoding="utf-8").splitlines():
         words = [] if line.startswith("#") else line.split()
@@ -107,15 +107,15 @@ def _synonyms() -> dict[str, str]:
     return table
 
 
-CONTENT, NUMBER, NAME, NEGATED = 1, 2, 4, 8  # what a term is
+CONTENT, NUMBER, NAME, NEGATED = 1, 2, 4, 8  # bits of a term's kind
 
 
 class Terms:
     """The terms of a text in order, in columns.
 
-    ``keys`` are stems, or "#" and the value of a number, or "month:" and its place in the year. ``kinds`` are sums of
-    ``CONTENT`` (no function word), ``NUMBER``, ``NAME`` and ``NEGATED`` (the first content word after a negator in its
-    clause). Each term stands in the text from its place in ``starts`` to that in ``ends``.
+    ``keys``: stems, "#" with a number's value, or "month:" with its number. ``kinds``: sums of ``CONTENT`` (no function
+    word), ``NUMBER``, ``NAME`` and ``NEGATED`` (the first content word after a negator in its clause). ``starts`` and
+    ``ends``: positions in the text.
     """
 
     __slots__ = ("ends", "keys", "kinds", "starts", "text")
@@ -135,26 +135,26 @@ class Terms:
         self.kinds.append(kind)
 
     def only(self, places: Iterable[int]) -> Terms:
-        """The terms at these places alone."""
+        """Return only the terms at these places."""
         kept = Terms(self.text)
         for place in places:
             kept.add(self.keys[place], self.starts[place], self.ends[place], self.kinds[place])
         return kept
 
     def text_at(self, place: int) -> str:
-        """The text of a term."""
+        """Return the text of a term."""
         return self.text[self.starts[place] : self.ends[place]]
 
     def content(self, places: Iterable[int] | None = None) -> list[int]:
-        """Which of these places, or of all, are those of content terms."""
+        """Return the places of content terms, among ``places`` or all."""
         kinds = self.kinds
         return [place for place in (range(len(kinds)) if places is None else places) if kinds[place] & CONTENT]
 
 
 class _Word(NamedTuple):
-    """What a token is wherever it stands: ``CONTENT`` or 0, and whether it has a capital.
+    """A token without its neighbours: its kind (``CONTENT`` or 0) and whether it is capitalized.
 
-    ``key`` is empty where its neighbours decide. ``plain``: it is no break, name or negator and needs no look at them.
+    ``key`` is empty if the neighbours decide. ``plain``: no break, name or negator, so the neighbours do not matter.
     """
 
     folded: str
@@ -166,7 +166,7 @@ class _Word(NamedTuple):
 
 def terms_of(text: str) -> Terms:
     """The terms of ``text`` in order; linear in its length."""
-    parts = _TOKEN.split(text)  # what lies before each token, and the token, in turn
+    parts = _TOKEN.split(text)  # alternates gaps and tokens
     gaps, tokens = parts[::2], parts[1::2]
     ends = list(accumulate(map(len, parts)))[1::2]
     found = list(map(_WORDS.__getitem__, tokens))
@@ -219,7 +219,7 @@ def terms_of(text: str) -> Terms:
 
 
 def _negation(word: str, kind: int, terms: Terms, negated: int) -> int:
-    """``NEGATED`` where the next content word behind ``word``, the last of ``terms`` so far, is negated; else 0."""
+    """Return ``NEGATED`` if the next content word after ``word``, the last term so far, is negated; else 0."""
     if is_negator(word):
         return NEGATED
     if kind or word in CANCELLING:
@@ -230,7 +230,7 @@ def _negation(word: str, kind: int, terms: Terms, negated: int) -> int:
 
 
 def is_longer_than(most: int, texts: Iterable[str]) -> bool:
-    """Whether ``texts`` together hold more than ``most`` words, numbers and marks; reads no further than that."""
+    """Whether ``texts`` together have more than ``most`` words, numbers and marks; stops reading there."""
     texts = list(texts)
     if sum(map(len, texts)) <= most or sum(len(text) - text.count(" ") for text in texts) <= most:
         return False
@@ -239,7 +239,7 @@ def is_longer_than(most: int, texts: Iterable[str]) -> bool:
 
 
 def is_negator(word: str) -> bool:
-    """Whether a word in lower case negates what follows it: "not", "never", "doesn't"."""
+    """Whether a lower-case word negates the words after it: "not", "never", "doesn't"."""
     return word in NEGATORS or word.endswith(("n't", "n’t"))
 
 
@@ -256,7 +256,7 @@ _WORDS = ByWord(_word_of)
 
 
 def _plain_key(word: str) -> str:
-    """The key of a word that needs no look at its neighbours; empty for numbers, months and number words."""
+    """Return the key of a word that does not depend on its neighbours; empty for numbers, months and number words."""
     if len(word) > _LONGEST_STEMMED:
         return word
     if word[0].isdecimal() or word in MONTHS or word in SPELLED or word in _DEGREES or word in CURRENCY_SIGNS:
@@ -265,8 +265,8 @@ def _plain_key(word: str) -> str:
 
 
 def _fold(token: str) -> str:
-    """Case and compatibility forms away; "John's" is "john", "can’t" is "can't"."""
-    if len(token) > _LONGEST_STEMMED:  # to normalise a long run of combining marks would take quadratic time
+    """Normalize case and compatibility forms; "John's" becomes "john", "can’t" becomes "can't"."""
+    if len(token) > _LONGEST_STEMMED:  # normalizing a long run of combining marks takes quadratic time
         return token.casefold()
     if token.isascii():
         word = token.lower()
@@ -280,15 +280,15 @@ def _fold(token: str) -> str:
 
 
 def _without_accents(word: str) -> str:
-    """Latin letters without their accents: "beyoncé" is "beyonce"; other scripts keep their marks."""
+    """Remove accents from Latin letters: "beyoncé" becomes "beyonce"; other scripts keep their marks."""
     decomposed = unicodedata.normalize("NFD", word)
     return _ACCENTED.sub(r"\1", decomposed) if decomposed[0] < "\u0250" else word
 
 
 def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...], int, bool]:
-    """The keys of the term at ``place``, how many tokens it takes, and whether it is a number.
+    """Return the keys of the term at ``place``, its number of tokens, and whether it is a number.
 
-    Behind the last of the words stands an empty one.
+    ``words`` ends with an empty word.
     """
     word = words[place]
     first = word[0]
@@ -325,7 +325,7 @@ def _read_digits(words: list[str], gaps: list[str], place: int) -> tuple[tuple[s
 
 
 def _is_month(words: list[str], place: int) -> bool:
-    """Short names and "may", "march" are months only beside a number."""
+    """Whether the word is a month; short names, "may" and "march" are months only next to a number."""
     if len(words[place]) > 3 and words[place] != "march":
         return True
     beside = words[max(place - 1, 0) : place] + words[place + 1 : place + 2]

@@ -305,7 +305,7 @@ def test_a_graph_that_halts_on_every_row_says_so(language: str, said: str) -> No
     from tests.adapters.langchain.programs import QUESTION, halting_graph
 
     suite = rm.Suite("coherence", language=language)
-    with pytest.warns(UserWarning, match="it was interrupted before its end"):
+    with pytest.warns(UserWarning, match="it was interrupted before it gave"):
         report = rm.evaluate_chain(
             halting_graph(interrupt_before=["send"]), [{"question": QUESTION}] * 2, suite, log=False
         )

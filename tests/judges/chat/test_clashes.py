@@ -250,7 +250,7 @@ def test_what_an_error_states_is_left_out_and_said() -> None:
         report = rm.Suite(["correctness"], judge=judge_at(server), concurrency=1).evaluate(rows)
     assert ["temperature" in each for each in server.requests] == [True, False, False, False, False]
     assert all("response_format" in each for each in server.requests)
-    assert any("the temperature is left out from then on" in each for each in report.warnings)
+    assert any("the temperature is left out of later requests" in each for each in report.warnings)
 
 
 @pytest.mark.parametrize("fault", [Fault(body=b"<html>busy</html>"), Fault(status=404)], ids=["a page", "404"])
@@ -265,7 +265,7 @@ def test_a_prompt_that_was_cut_is_said_in_the_report() -> None:
     rows = [{"answer": "Long. " * 1000, "reference": "r"}]
     with misbehaving_server() as server:
         report = rm.Suite(["correctness"], judge=judge_at(server)).evaluate(rows)
-    assert any("may cut prompts short" in each for each in report.warnings)
+    assert any("may truncate prompts silently" in each for each in report.warnings)
 
 
 def test_a_turn_of_the_history_is_one_line() -> None:

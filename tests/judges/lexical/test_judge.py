@@ -267,11 +267,11 @@ def test_a_judge_of_longer_texts_takes_seconds_not_minutes(text):
 @pytest.mark.parametrize(
     ("question", "fields"),
     [
-        (Claims("a b c. " * 3, "reference"), "the reference holds"),
-        (Verify(("a b c.",), ("d e f.", "g h i."), "contexts"), "answer and contexts together hold"),
-        (Verify(("a b c.",), ("d e f g h i j.",), "answer", "reference"), "reference and answer together hold"),
-        (RelatedChunks("a b c.", ("d e f.", "g h i.")), "answer and contexts together hold"),
-        (Grade("correctness", "a b c d e.", None, "f g h i."), "answer and reference together hold"),
+        (Claims("a b c. " * 3, "reference"), "the reference has"),
+        (Verify(("a b c.",), ("d e f.", "g h i."), "contexts"), "answer and contexts together have"),
+        (Verify(("a b c.",), ("d e f g h i j.",), "answer", "reference"), "reference and answer together have"),
+        (RelatedChunks("a b c.", ("d e f.", "g h i.")), "answer and contexts together have"),
+        (Grade("correctness", "a b c d e.", None, "f g h i."), "answer and reference together have"),
     ],
     ids=lambda each: getattr(each, "kind", None),
 )
