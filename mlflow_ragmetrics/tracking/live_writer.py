@@ -121,7 +121,7 @@ class LiveWriter:
         return "damaged" in (self._outbox.run(self._number, "losses") or {})
 
     def _unlisted(self, found: Mapping[int, Row]) -> dict[int, Row]:
-        """The answers that are not in the run's tables: a damaged or older outbox may have written ones."""
+        """The answers that are not in the run's tables; a damaged or older outbox may repeat written answers."""
         frame, _ = self._service.tables(list(found.values()))
         records = [_record(list(frame.columns), row) for row in table_rows(frame)]
         listed = self._records(ROWS)

@@ -72,7 +72,7 @@ def test_a_question_that_is_there_is_not_said_to_have_other_answers(run_id: str)
     cli("label", run_id, "--to", "mlflow", "--answers", "1-5")
     refused = CliRunner().invoke(main, ["label", run_id, "--to", "mlflow"])
     assert refused.exit_code == 2
-    assert "asks for Numeric, not Categorical: give other --answers" in " ".join(refused.output.split())
+    assert "asks for Numeric, not Categorical: change --answers" in " ".join(refused.output.split())
 
 
 @pytest.mark.parametrize(
