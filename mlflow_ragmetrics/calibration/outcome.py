@@ -117,7 +117,7 @@ class Calibration:
         if gain is None:
             if self.at_default is None:
                 return "Labels are grades: no threshold is chosen; set good_from to say which grades are good."
-            return f"{default}; another needs ten good and ten bad rows, or groups, with labels."
+            return f"{default}; too few labels: another needs ten good and ten bad rows, or groups."
         interval = f"gain {gain.gain:+.3f}, 95 % interval {gain.low:+.3f} to {gain.high:+.3f}"
         if gain.beats_default:
             held_out = f"balanced accuracy {gain.held_out:.3f} instead of {gain.default:.3f}"

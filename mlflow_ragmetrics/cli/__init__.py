@@ -1,8 +1,8 @@
-"""The command ``ragmetrics``: evaluate a file, and look up what there is to evaluate with.
+"""The command ``ragmetrics``.
 
-Exit codes: 0 done, 1 a gate not reached, 2 a mistake in what was given or nothing scored, 3 no judge answered or the
-judges gave out, 130 stopped by Ctrl-C, 143 by SIGTERM: the first of these signals stops a command, which writes what is
-done, and a second one ends it at once.
+Exit codes: 0 done, 1 a gate failed, 2 invalid input or nothing scored, 3 no judge answered or judging stopped early,
+130 stopped by Ctrl-C, 143 by SIGTERM. The first signal stops a command, which writes the finished rows; a second one
+ends it at once.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from mlflow_ragmetrics.errors import RagMetricsError
 
 _COMMANDS = {
     "evaluate": ("evaluate", "Score the rows of a file and log them to MLflow."),
-    "compare": ("compare", "Compare two runs: is one better, beyond noise?"),
-    "calibrate": ("calibrate", "Measure a metric against human labels, and its best threshold."),
+    "compare": ("compare", "Compare two runs: is one significantly better?"),
+    "calibrate": ("calibrate", "Compare a metric with human labels, and find its best threshold."),
     "label": ("label", "Choose rows for people to label."),
     "watch": ("watch", "Score the traces of an experiment as they arrive."),
-    "show": ("show", "Show the rows of a run, and one row with its claims marked."),
-    "stress": ("stress", "Show which edits of supported answers a judge notices."),
-    "list": ("metrics:list_command", "Show the metrics and the presets."),
-    "explain": ("metrics:explain_command", "Show one metric: formula, options, thresholds, an example."),
+    "show": ("show", "Show the rows of a run, or one row with its claims marked."),
+    "stress": ("stress", "Test which edits of supported answers a judge notices."),
+    "list": ("metrics:list_command", "List the metrics and the presets."),
+    "explain": ("metrics:explain_command", "Explain a metric: formula, options, thresholds, an example."),
     "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),
     "init": ("init", "Write a commented suite.yaml to start from."),
 }
 
 _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-_ALLOCATIONS = 50_000  # between two looks for garbage: with Python's 700 these are a tenth of a short command's time
-_AT_ONCE = b"Ended at once: what was being written is not whole.\n"
+_ALLOCATIONS = 50_000  # between garbage collections: Python's default of 700 costs a tenth of a short command's time
+_AT_ONCE = b"Ended at once: files being written are incomplete.\n"
 
 
 class _Refusal(click.ClickException):
     exit_code = 2
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """The sentence on standard error."""
+        """Print the message to standard error."""
         _say(f"Error: {self.format_message()}", file)
 
 
 def _say(text: str, file: IO[Any] | None = None) -> None:
-    """Write ``text``, without secrets, to standard error, broken between words where that is a terminal."""
+    """Write ``text``, without secrets, to standard error, wrapped if that is a terminal."""
     from mlflow_ragmetrics.cli.output import for_terminal
     from mlflow_ragmetrics.core.document import clean_lines
     from mlflow_ragmetrics.core.safe_text import redact
@@ -64,7 +64,7 @@ def _say(text: str, file: IO[Any] | None = None) -> None:
 
 
 class _Commands(click.Group):
-    """Loads a command's module only when that command is called, and turns errors into one sentence."""
+    """Imports the module of a command when it is called, and prints errors as one sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -79,7 +79,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with the name that was likely meant where there is no such command."""
+        """Suggest the nearest name for an unknown command; otherwise as in click."""
         if args and args[0] not in _COMMANDS and not ctx.resilient_parsing:
             near = get_close_matches(args[0], _COMMANDS, n=1)
             ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
@@ -96,7 +96,7 @@ class _Commands(click.Group):
         except RagMetricsError as error:
             raise _Refusal(str(error)) from None
         except MemoryError:
-            raise _Refusal("memory ran out before the end; nothing more was written") from None
+            raise _Refusal("memory ran out; nothing more was written") from None
         except KeyboardInterrupt as error:
             click.echo("Stopped before the end; nothing more was written.", err=True)
             ctx.exit(exit_code_of(error))
@@ -105,7 +105,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="ragmetrics")
 def main() -> None:
-    """Evaluate RAG answers: what is wrong with each, and whether one version is better than another.
+    """Evaluate RAG answers: find the errors in each answer, and compare versions.
 
     \b
     Examples:
@@ -118,7 +118,7 @@ def main() -> None:
     context = click.get_current_context()
     context.call_on_close(partial(gc.set_threshold, *gc.get_threshold()))
     gc.set_threshold(_ALLOCATIONS)
-    with suppress(OSError):  # a working directory that is gone holds no modules
+    with suppress(OSError):  # the working directory may be deleted
         context.with_resource(importing_from(os.getcwd()))
     warnings.showwarning = _say_warning
     if (own := sys.__stdout__) is not None and sys.stdout is own and not own.isatty():
@@ -130,7 +130,7 @@ def main() -> None:
 
 
 class _Pipe(io.FileIO):
-    """Standard output whose reader may leave before the end, as ``head`` does: the command goes on without it."""
+    """Standard output that ignores a closed pipe, such as ``| head``, so that the command continues."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -145,7 +145,7 @@ def _say_warning(message: Warning | str, category: type[Warning], *_: object, **
 
 
 class Stopped(KeyboardInterrupt):
-    """What ``number``, a signal, raises: SIGTERM, as Kubernetes and ``timeout`` send it, ends as Ctrl-C does."""
+    """Raised by the signal ``number``; SIGTERM, sent by Kubernetes and ``timeout``, is handled like Ctrl-C."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -158,14 +158,14 @@ def exit_code_of(interruption: KeyboardInterrupt) -> int:
 
 
 def say_stopping(rows: int) -> None:
-    """Say that so many rows are kept, and how to end without that."""
+    """Print that ``rows`` scored rows will be written, and how to end at once."""
     done = "1 row is" if rows == 1 else f"{rows} rows are"
     click.echo(f"Stopping; {done} scored and will be written. A second Ctrl-C or SIGTERM ends at once.", err=True)
 
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """While this lasts the signals raise ``Stopped``; where somebody else handles or ignores one, nothing changes."""
+    """Let the signals raise ``Stopped`` in this context; signals with another handler are left alone."""
     ours = {
         number: default
         for number, default in _DEFAULTS.items()
@@ -183,7 +183,9 @@ def _stoppable() -> Iterator[None]:
         yield
     finally:
         for number, default in ours.items():
-            if signal.getsignal(number) is stop:  # else the process is about to end, and a second one still counts
+            if (
+                signal.getsignal(number) is stop
+            ):  # otherwise the process is about to end, and a second signal ends it at once
                 signal.signal(number, default)
 
 

@@ -1,4 +1,4 @@
-"""``ragmetrics calibrate``: how far can a metric be trusted, and which threshold to use."""
+"""``ragmetrics calibrate``: compares a metric with human labels and finds its best threshold."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ if TYPE_CHECKING:
 @click.argument("run", shell_complete=files)
 @click.argument("labels", required=False, shell_complete=files)
 @click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
-@click.option("--good-from", type=float, metavar="NUMBER", help="Where labels are grades: the lowest good one.")
-@click.option("--groups", metavar="COLUMN", help="Rows that belong together, such as answers to one question.")
-@click.option("--also", multiple=True, metavar="RUN", help="Runs of other judges on the same rows, to choose one.")
+@click.option("--good-from", type=float, metavar="NUMBER", help="The lowest good grade, if labels are grades.")
+@click.option("--groups", metavar="COLUMN", help="Column that groups related rows, such as answers to one question.")
+@click.option(
+    "--also", multiple=True, metavar="RUN", help="Runs of other judges on the same rows, to choose between them."
+)
 @click.option(
     "--words",
     multiple=True,
     metavar="WORD=NUMBER,…",
     callback=assignments,
-    help="What further words of the labels mean: 1 good, 0 bad, none for no label.",
+    help="Meaning of further words in the labels: 1 good, 0 bad, none for no label.",
 )
-@click.option("--feedback", is_flag=True, help="Labels are people's feedback on the traces of the run's experiment.")
+@click.option("--feedback", is_flag=True, help="Use human feedback on the traces of the run's experiment as labels.")
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Write the reliability plot (.png, .svg or .pdf).")
 @tracking_uri_option
 def command(
@@ -42,10 +44,10 @@ def command(
     words: Mapping[str, str] | None,
     **options: Any,
 ) -> None:
-    """Compare a metric of RUN with people's LABELS, and find the threshold that agrees best.
+    """Compare a metric of RUN with human LABELS, and find the threshold that agrees best.
 
-    RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote. LABELS is a column of its
-    data, or a file with the columns id and label. The outcome is logged into a run of its own.
+    RUN is a run's id or name in MLflow, or a file written by `ragmetrics evaluate --output`. LABELS is a column of its
+    data, or a file with the columns id and label. The result is logged as a new run.
 
     \b
     Examples:

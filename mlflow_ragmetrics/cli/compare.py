@@ -1,4 +1,4 @@
-"""``ragmetrics compare``: is one version better than another."""
+"""``ragmetrics compare``: compares two runs, row by row."""
 
 from __future__ import annotations
 
@@ -37,38 +37,40 @@ if TYPE_CHECKING:
     metavar="NUMBER",
     help="Largest difference that does not matter.",
 )
-@click.option("--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 on it: regressed, "cannot be told", ….')
-@click.option("--allow-different", is_flag=True, help="Compare although judge, prompts, suite or references differ.")
+@click.option(
+    "--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 for this verdict: regressed, "cannot be told", ….'
+)
+@click.option("--allow-different", is_flag=True, help="Compare even if judge, prompts, suite or references differ.")
 @click.option(
     "--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Changed rows to show."
 )
-@click.option(
-    "--groups", metavar="COLUMN", help="Rows that belong together [default: the groups that RUN_A was evaluated with]."
-)
+@click.option("--groups", metavar="COLUMN", help="Column that groups related rows [default: the groups of RUN_A].")
 @click.option(
     "--preference",
     multiple=True,
     callback=one_or_all,
     metavar="JUDGE",
-    help="Ask which answer is better, in both orders: lexical or a model URI; repeat it for a majority.",
+    help="Ask this judge which answer is better, in both orders: lexical or a model URI. Repeat it for a majority.",
 )
-@click.option("--rubric", metavar="TEXT", help="What makes an answer better, for --preference.")
+@click.option("--rubric", metavar="TEXT", help="The criteria for a better answer, for --preference.")
 @cache_option
 @max_calls_option
-@click.option("--dry-run", is_flag=True, help="Only say what calls, tokens and money --preference would take.")
-@click.option("--by", multiple=True, metavar="COLUMN", help="Differences of each slice as well, such as of each topic.")
+@click.option("--dry-run", is_flag=True, help="Only print the calls, tokens and cost of --preference.")
+@click.option(
+    "--by", multiple=True, metavar="COLUMN", help="Also show the differences of each slice, such as each topic."
+)
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "markdown", "json", "junit"]),
     default="text",
     show_default=True,
-    help="What is printed; all but text alone, so that it can be redirected.",
+    help="Output format; formats other than text are printed alone, for redirection.",
 )
 @click.option("--html", metavar="FILE", shell_complete=files, help="Write the page (of the last comparison).")
 @click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML.")
 @tracking_uri_option
-@click.option("--log/--no-log", default=None, help="Log into a run of its own [default: where B is a run].")
+@click.option("--log/--no-log", default=None, help="Log the comparison as a new run [default: if B is a run].")
 @click.pass_context
 def command(
     context: click.Context,
@@ -90,8 +92,8 @@ def command(
 ) -> None:
     """Compare RUN_B (and each further run) with RUN_A, row by row.
 
-    A run is an id or a name in MLflow, or a file that `ragmetrics evaluate --output` wrote. The words
-    `latest two of experiment NAME` stand for the last two evaluated runs of an experiment, older first.
+    A run is an id or a name in MLflow, or a file written by `ragmetrics evaluate --output`. Use
+    `latest two of experiment NAME` for the last two evaluated runs of an experiment, older first.
 
     \b
     Examples:
@@ -101,7 +103,7 @@ def command(
       ragmetrics compare main pr --format markdown >> "$GITHUB_STEP_SUMMARY"
       ragmetrics compare main pr --preference openai:/gpt-4o-mini
 
-    Exit codes: 0 done, 1 a --fail-on gate not reached, 2 a mistake.
+    Exit codes: 0 done, 1 a --fail-on gate failed, 2 invalid input.
     """
     from mlflow_ragmetrics.cli.evaluate import keyless, show_plan
     from mlflow_ragmetrics.comparison import compare as compare_runs
@@ -109,7 +111,7 @@ def command(
 
     check_writable(html, junit)
     if form != "text" and by:
-        raise InvalidOptionError(f"--by is shown with --format text, not {form}", param="format")
+        raise InvalidOptionError(f"--by needs --format text, not {form}", param="format")
     if preference is not None:
         limits = {"max_calls": max_calls, **(keyless(preference) if dry_run else {})}
         options |= {"preference": suite_of(judge=preference, cache=cache, **limits), "rubric": rubric}
@@ -154,7 +156,7 @@ def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
         open_store(tracking_uri)
     found = latest_results(" ".join(runs)) or [results_of(run) for run in runs]
     if len(found) < 2:
-        message = "compare takes at least two runs or files, or: latest two of experiment NAME"
+        message = "compare needs at least two runs or files, or: latest two of experiment NAME"
         raise InvalidOptionError(message, param="runs")
     return found
 

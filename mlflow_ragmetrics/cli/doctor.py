@@ -1,4 +1,4 @@
-"""``ragmetrics doctor``: is everything there that an evaluation needs?"""
+"""``ragmetrics doctor``: checks the environment of evaluations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DEVELOPMENT = ("test", "lint", "dev", "docs")
 
 @dataclass(frozen=True)
 class Check:
-    """One finding: fine, worth knowing, or wrong."""
+    """One finding: ok, a note, or a fault."""
 
     level: Literal["ok", "note", "fault"]
     subject: str
@@ -46,7 +46,7 @@ def check_versions() -> Iterator[Check]:
 
 
 def check_extras() -> Iterator[Check]:
-    """For each extra whether all of its packages are there."""
+    """For each extra, whether all of its packages are installed."""
     extras: dict[str, list[str]] = defaultdict(list)
     for extra, requirement in _requirements():
         if extra is not None and extra not in _DEVELOPMENT:
@@ -55,13 +55,13 @@ def check_extras() -> Iterator[Check]:
         missing = [package for package in packages if _version(package) is None]
         if missing:
             how = f"pip install 'mlflow_ragmetrics[{name}]'"
-            yield Check("note", f"extra {name}", f"not installed ({', '.join(missing)}); {how} where you need it")
+            yield Check("note", f"extra {name}", f"not installed ({', '.join(missing)}); {how} if you need it")
         else:
             yield Check("ok", f"extra {name}", "installed")
 
 
 def check_judge(judge: str) -> Check:
-    """Ask one short question and see whether a usable answer comes back."""
+    """Ask the judge one short question and check its answer."""
     from mlflow_ragmetrics.core.question import Verify
     from mlflow_ragmetrics.judges.resolve import judges_of
 
@@ -76,7 +76,7 @@ def check_judge(judge: str) -> Check:
 
 
 def _requirements() -> Iterator[tuple[str | None, Requirement]]:
-    """What the installed package asks for, each with the extra that it belongs to."""
+    """The requirements of the installed package, each with its extra, if any."""
     from packaging.requirements import Requirement
 
     for line in requires("mlflow_ragmetrics") or ():
@@ -98,7 +98,7 @@ _WORKERS = ("MLFLOW_GENAI_EVAL_MAX_WORKERS", 40)
 
 
 def check_store(destination: Destination) -> Check:
-    """Whether the store answers; a SQLite file that does not exist yet is not made."""
+    """Whether the store answers; does not create a missing SQLite file."""
     subject = f"MLflow store {destination.shown}"
     path = destination.sqlite_path
     if path is not None and not path.exists():
@@ -115,7 +115,7 @@ def check_store(destination: Destination) -> Check:
 
 
 def check_runs(destination: Destination) -> Iterator[Check]:
-    """The runs that a process left half written when it was killed, the newest 20 of them."""
+    """The runs that killed processes left half written, at most the newest 20."""
     import mlflow
 
     from mlflow_ragmetrics.tracking.run import abandoned_runs
@@ -129,20 +129,20 @@ def check_runs(destination: Destination) -> Iterator[Check]:
             mlflow.set_tracking_uri(destination.uri)
             experiments = [each.experiment_id for each in mlflow.search_experiments(max_results=1000)]
             found = abandoned_runs(experiments, live=True)
-    except RagMetricsError:  # check_store says so
+    except RagMetricsError:  # check_store reports it
         return
     finally:
         mlflow.set_tracking_uri(before)
     for run in found[:20]:
         advice = "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
-        finding = f"{run.info.run_id} was left half written by a process that was ended; {advice}"
+        finding = f"{run.info.run_id} was left half written by a process that ended; {advice}"
         yield Check("note", f"run {run.info.run_name}", finding)
     if len(found) > 20:
         yield Check("note", "runs", f"{len(found) - 20} more were left half written")
 
 
 def check_waiting(destination: Destination) -> Iterator[Check]:
-    """The answers for this store that live handlers left in the outbox when their processes ended."""
+    """The answers for this store that live handlers of ended processes left in the outbox."""
     from mlflow_ragmetrics.tracking.home import resolved_store
     from mlflow_ragmetrics.tracking.outbox import open_outbox, outbox_folder
 
@@ -151,15 +151,15 @@ def check_waiting(destination: Destination) -> Iterator[Check]:
         return
     waiting, unscored = open_outbox().left(resolved_store(destination.uri))
     if waiting or unscored:
-        finding = f"{waiting} scored answers of ended processes wait, {unscored} were not scored and are lost"
-        advice = "the next handler with the same experiment and suite writes them, and its run says what is lost"
+        finding = f"{waiting} scored answers of ended processes are waiting, {unscored} were not scored and are lost"
+        advice = "the next handler with the same experiment and suite writes them, and its run records the lost ones"
         yield Check("note", f"live answers in {folder}", f"{finding}; {advice}")
 
 
 def check_pool(destination: Destination) -> Iterator[Check]:
-    """Whether ``mlflow.genai.evaluate`` may have more threads than the store has connections: rows get lost then.
+    """Whether ``mlflow.genai.evaluate`` may use more threads than the store has connections, which can lose rows.
 
-    ``ragmetrics evaluate`` itself writes from one thread.
+    ``ragmetrics evaluate`` writes from one thread.
     """
     if not _DATABASE.match(destination.uri):
         return
@@ -170,16 +170,16 @@ def check_pool(destination: Destination) -> Iterator[Check]:
     if workers < pool:
         yield Check("ok", "connection pool", finding)
     else:
-        advice = f"before you call it, set {name}={max(1, pool - 5)} or MLFLOW_SQLALCHEMYSTORE_POOL_SIZE=100"
-        yield Check("note", "connection pool", f"{finding}; {advice}, else it may lose rows")
+        advice = f"set {name}={max(1, pool - 5)} or MLFLOW_SQLALCHEMYSTORE_POOL_SIZE=100 before you call it"
+        yield Check("note", "connection pool", f"{finding}, so it may lose rows; {advice}")
 
 
 def _check_folder(subject: str, path: Path) -> Check:
-    """MLflow makes missing folders itself, so the nearest one that exists decides."""
+    """Whether the nearest existing folder is writable; MLflow creates missing folders."""
     folder = next(each for each in path.parents if each.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        return Check("fault", subject, f"{folder} is not a folder that can be written to")
-    return Check("ok", subject, "does not exist yet; the first evaluation makes it")
+        return Check("fault", subject, f"{folder} is not a writable folder")
+    return Check("ok", subject, "does not exist yet; the first evaluation creates it")
 
 
 def _number(name: str, default: int) -> int:
@@ -192,10 +192,12 @@ _MARKS = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "r
 
 @click.command("doctor")
 @tracking_uri_option
-@click.option("--judge", "-j", metavar="JUDGE", help="Ask this judge one question too; a language model bills it.")
+@click.option(
+    "--judge", "-j", metavar="JUDGE", help="Also ask this judge one question; a language model charges for it."
+)
 @click.pass_context
 def command(context: click.Context, tracking_uri: str | None, judge: str | None) -> None:
-    """Check versions, extras, the MLflow store with its unfinished runs and its pool, and with --judge a judge.
+    """Check versions, extras, the MLflow store (unfinished runs, connection pool) and, with --judge, a judge.
 
     \b
     Examples:
@@ -203,7 +205,7 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
       ragmetrics doctor --judge openai:/gpt-4o-mini
 
     \b
-    Exit codes: 0 nothing is wrong, 1 something is.
+    Exit codes: 0 no faults, 1 faults.
     """
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""``ragmetrics evaluate``: a file in, a run in MLflow and a table in the terminal out."""
+"""``ragmetrics evaluate``: scores a file, logs a run to MLflow and prints a table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.suite_file import RunSettings
 
 MANY_ROWS = 20_000
-"""More rows than these are not kept, but read again."""
+"""With more rows than this, the file is read again instead of kept in memory."""
 
 
 @click.command("evaluate")
@@ -70,19 +70,19 @@ MANY_ROWS = 20_000
 @click.option(
     "--groups",
     metavar="COLUMN",
-    help="Rows that belong together, such as turns of a conversation: intervals and gates then count these.",
+    help="Column that groups related rows, such as turns of a conversation; intervals are then over groups.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what calls, tokens and money it would take.")
+@click.option("--dry-run", is_flag=True, help="Only print the calls, tokens and cost.")
 @tracking_uri_option
 @experiment_option
 @click.option("--run-name", metavar="NAME", help="The run's name in MLflow.")
-@click.option("--log/--no-log", default=True, help="Log to MLflow, or only show.")
+@click.option("--log/--no-log", default=True, help="Log to MLflow, or only print.")
 @click.option(
     "--texts/--no-texts",
     default=True,
-    help="Log questions, answers, passages and reasons too, or scores, verdicts and ids only.",
+    help="Also log questions, answers, passages and reasons, or only scores, verdicts and ids.",
 )
-@click.option("--feedback", is_flag=True, help="If rows are traces: write the scores onto these, not onto new ones.")
+@click.option("--feedback", is_flag=True, help="If the rows are traces: write the scores to them, not to new traces.")
 @click.option(
     "--output",
     "-o",
@@ -95,21 +95,21 @@ MANY_ROWS = 20_000
     metavar="METRIC=NUMBER,…",
     multiple=True,
     callback=numbers,
-    help="Exit code 1 when a mean, or a figure such as rag_score/ci_low, is lower.",
+    help="Exit code 1 if a mean, or a figure such as rag_score/ci_low, is lower.",
 )
 @click.option(
     "--fail-over",
     metavar="METRIC=NUMBER,…",
     multiple=True,
     callback=numbers,
-    help="The same for metrics where lower is better, such as hallucination_rate: when it is higher.",
+    help="Exit code 1 if it is higher, for metrics where lower is better, such as hallucination_rate.",
 )
 @click.option(
     "--min-scored",
     metavar="SHARE|METRIC=SHARE,…",
     multiple=True,
     callback=share_or_numbers,
-    help="Exit code 1 when fewer of all rows are measured [default: 0.95 of a metric with --fail-under].",
+    help="Exit code 1 if a smaller share of all rows is measured [default: 0.95 for gated metrics].",
 )
 @click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML.")
 @click.option(
@@ -141,14 +141,14 @@ def command(
     feedback: bool,
     **options: Any,
 ) -> None:
-    """Score the rows of DATA (JSONL, JSON, CSV, TSV, Parquet or Arrow, or a folder of them) and log them to MLflow.
+    """Score the rows of DATA (a JSONL, JSON, CSV, TSV, Parquet or Arrow file, or a folder) and log them to MLflow.
 
-    DATA may also be traces of an experiment, traces:/EXPERIMENT?since=24h&filter=…&sample=0.1&limit=100, or the rows
-    of an earlier run, runs:/RUN: they are scored again, with the metrics of that run unless you name others.
+    DATA can also be the traces of an experiment, traces:/EXPERIMENT?since=24h&filter=…&sample=0.1&limit=100, or the
+    rows of an earlier run, runs:/RUN, which are scored again (default: with the metrics of that run).
 
-    Each row has a question, an answer, and what the metrics need: contexts, a reference, document ids. Other column
-    names of the ecosystem (input, output, ground_truth, retrieved_contexts, …) are understood. What has no option
-    here is set in a suite.yaml (ragmetrics init writes one).
+    Each row has a question, an answer, and the fields that the metrics need: contexts, a reference, document ids.
+    Common other column names (input, output, ground_truth, retrieved_contexts, …) are recognized. For further
+    settings, use a suite.yaml (ragmetrics init writes one).
 
     \b
     Examples:
@@ -162,12 +162,12 @@ def command(
 
     \b
     Exit codes:
-      0  done, and all gates reached
-      1  a gate not reached, also because too few rows were measured
-      2  a mistake in what was given, or nothing could be scored
-      3  no judge answered, or a refused key or a spent budget ended it;
-         what was done is logged
-      130  stopped by Ctrl-C, 143 by SIGTERM; what was scored is written
+      0  done, all gates passed
+      1  a gate failed, or too few rows were measured
+      2  invalid input, or nothing could be scored
+      3  no judge answered, or a refused key or a spent budget stopped the
+         evaluation; the finished rows are logged
+      130  stopped by Ctrl-C, 143 by SIGTERM; the finished rows are written
     """
     from mlflow_ragmetrics.cli.output import show
     from mlflow_ragmetrics.suite import is_suite_file, mapped_field
@@ -216,7 +216,7 @@ def command(
         _say_stopped(report, len(samples), made, output=output, is_logged=log)
         context.exit(exit_code_of(interruption))
     if report.incomplete is not None:
-        click.echo("The evaluation is not complete, as said above.", err=True)
+        click.echo("The evaluation is not complete; see above.", err=True)
         context.exit(NOT_COMPLETE)
     context.exit(0 if are_reached else GATE_NOT_REACHED)
 
@@ -226,7 +226,7 @@ def _suite(suite: str | None, metric: Sequence[str], dry_run: bool, options: Map
 
 
 def keyless(judge: str | Sequence[str] | None) -> dict[str, Any]:
-    """The option for judges that are sent nothing: no key is needed to learn the price of a model."""
+    """A placeholder API key for a dry run, which sends nothing."""
     named = [judge] if isinstance(judge, str) else judge or ()
     return {"api_key": "none"} if any(":/" in name for name in named) else {}
 
@@ -240,7 +240,7 @@ def _gates_reached(report: Report, suite: Suite, junit: str | None, limits: Mapp
 
 @dataclass(frozen=True)
 class _Source:
-    """Where samples are read from, as often as one likes, and what did not match where two files were joined."""
+    """A source of samples that can be read repeatedly, with warnings about a join."""
 
     path: str
     data: Any
@@ -250,7 +250,7 @@ class _Source:
     warnings: tuple[str, ...] = ()
 
     def read(self, remembered: int | None = None) -> Iterator[Sample]:
-        """The samples; repeated ids are noticed within so many ``remembered`` rows (default: all)."""
+        """The samples; repeated ids are detected within ``remembered`` rows (default: all)."""
         from mlflow_ragmetrics.rows import read_samples
 
         read = read_samples(self.data, self.columns, remembered=remembered, delimiter=self.delimiter)
@@ -266,10 +266,10 @@ def _source(
     settings: RunSettings,
     tracking_uri: str | None,
 ) -> _Source:
-    """``InvalidOptionError`` where files are given in a way that means nothing."""
+    """The source of the samples; raises ``InvalidOptionError`` for an invalid combination of files."""
     path = results or data
     if path is None or (data and results) or (results and not reference):
-        message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
+        message = "give one file, as in ragmetrics evaluate FILE, or two to join: --results FILE --reference FILE"
         raise InvalidOptionError(message, param="data")
     if path.startswith((TRACES, RUNS)):
         open_store(tracking_uri)
@@ -282,7 +282,7 @@ def _source(
 
 
 class _Reread(Collection["Sample"]):
-    """The samples of a file that are too many to keep: read anew each time, and looked at the first time."""
+    """The samples of a large file, read again on each iteration; the first one records ids and conversations."""
 
     def __init__(self, source: _Source) -> None:
         self._source = source
@@ -307,16 +307,15 @@ class _Reread(Collection["Sample"]):
 
     @property
     def repeats(self) -> bool:
-        """Whether samples share an id or a conversation, or are turns of traces' sessions."""
+        """Whether samples share an id or a conversation, or belong to sessions of traces."""
         hashes = (np.array(each) for each in (self._ids, *self._sessions.values()))
         return bool(self._sessions[SESSION]) or any(np.unique(each).size < each.size for each in hashes)
 
 
 def _samples(source: _Source, suite: Suite, keep: int | None) -> tuple[Collection[Sample], Checked, int | None]:
-    """The samples, what can be scored of them, and how many scored rows are kept, which may be more than ``keep``.
+    """The samples, the metrics that apply to them, and the number of scored rows to keep (``None``: all).
 
-    All are kept (``None``) where they are few, and where figures need all rows: of groups, conversations, panels and
-    diagnoses.
+    All rows are kept if they are few, or if figures need them: groups, conversations, panels and diagnoses.
     """
     from mlflow_ragmetrics.selection import check_presence
 
@@ -340,23 +339,23 @@ def _metrics_of_run(address: str) -> list[str]:
 
     metrics = results_of(address.removeprefix(RUNS)).description.get("metrics")
     if not metrics:
-        raise InvalidOptionError(f"{address} does not say which metrics it has; name them with --suite", param="suite")
+        raise InvalidOptionError(f"{address} does not record its metrics; name them with --suite", param="suite")
     return list(metrics)
 
 
 def _mark_abandoned(destination: Destination, experiment: str) -> None:
-    """Runs that a process left half written when it was killed do not stay at "writing"."""
+    """Mark runs that a killed process left half written as failed."""
     from mlflow_ragmetrics.tracking.run import mark_abandoned
 
     with reaching(destination):
         for run in mark_abandoned(experiment):
             name = clean(run.info.run_name or "")
-            message = f"Note: the run {name} ({run.info.run_id}) was left half written by a process that was ended"
-            click.echo(f"{message}; it is marked as failed.", err=True)
+            message = f"Note: the run {name} ({run.info.run_id}) was left half written by a process that ended"
+            click.echo(f"{message}; it is now marked as failed.", err=True)
 
 
 def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tuple[Report, KeyboardInterrupt | None]:
-    """The report, also where the judges gave out on the way or Ctrl-C or SIGTERM came: then it says so."""
+    """The report, and the interruption if one occurred; an incomplete report says why it is incomplete."""
     try:
         return suite.settled(samples).evaluate_samples(samples, **options), None
     except (JudgeError, KeyboardInterrupt, MemoryError) as error:
@@ -370,11 +369,11 @@ def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tup
 
 
 def _say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None = None, is_logged: bool) -> None:
-    """What was scored before a signal, where it is, and how to go on."""
+    """Print what was scored before a signal, where it is, and how to continue."""
     places = [output] if output else []
-    places += ["the MLflow run, which says that it is incomplete"] if is_logged else []
+    places += ["the MLflow run, which is marked as incomplete"] if is_logged else []
     where = f"they are in {' and in '.join(places)}" if places else "they are shown above"
-    kept = "to go on (the cache has the judge's answers)" if suite.cache is not None else "to score all of them"
+    kept = "to continue (the cache has the judge's answers)" if suite.cache is not None else "to score all of them"
     click.echo(
         f"Stopped: {len(report)} of {rows} rows were scored; {where}; run the same command again {kept}.", err=True
     )
@@ -382,23 +381,23 @@ def _say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None 
 
 def _check_scored(report: Report, source: str) -> None:
     if report.incomplete is not None or any(report.metrics[f"{key}/n_scored"] for key in report.keys):
-        return  # what a judge left undone is shown and logged as such
+        return  # an incomplete evaluation is shown and logged as such
     row = report.rows[0]
     first = next(iter(row.scores.values()))
-    reason = f"of sample {row.sample.id!r} the result says: {first.error or first.reason}"
+    reason = f"sample {row.sample.id!r}: {first.error or first.reason}"
     raise RagMetricsError(f"{source}: nothing could be scored, and nothing was logged; {reason}")
 
 
 def show_plan(plans: Mapping[str, Plan], between: str) -> None:
-    """Print what it would cost each language model; ``between`` says what the lowest and the highest figures are."""
+    """Print the cost for each language model; ``between`` explains the lowest and highest figures."""
     screen = console()
     if not plans:
-        screen.print("No language model is asked: nothing is sent, and it costs nothing.")
+        screen.print("No language model is asked: nothing is sent, at no cost.")
     for name, plan in plans.items():
         most = plan.most or plan
         prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
         tokens = f"{prompts} prompt and {_range(plan.completion_tokens, most.completion_tokens)} reply tokens"
-        cost = "its price is not known: give it as prices in a suite.yaml"
+        cost = "unknown price: set prices in a suite.yaml"
         if plan.cost is not None and most.cost is not None:
             cost = f"${plan.cost:.4g} to ${most.cost:.4g}"
         calls = f"{_range(plan.calls, most.calls)} calls, {tokens}, {cost}"
@@ -411,7 +410,7 @@ def _range(least: int, most: int) -> str:
 
 
 def _show_run(run_id: str, destination: Destination) -> None:
-    """Print the run's name and id, and how to look at it."""
+    """Print the run's name and id, and how to view it."""
     import mlflow
 
     run = mlflow.get_run(run_id)
@@ -421,12 +420,12 @@ def _show_run(run_id: str, destination: Destination) -> None:
     where = destination.command()
     if destination.is_server:
         where += f"/#/experiments/{run.info.experiment_id}/runs/{run_id}"
-    screen.print("Look at it: ", end="")
+    screen.print("View it: ", end="")
     screen.print(where, style="bold", soft_wrap=True)
 
 
 def slices_file(report: Report, columns: Sequence[str]) -> dict[str, str]:
-    """The artifact with the figures of the report's slices by each of the columns."""
+    """The artifact with the figures of the slices by each of the ``columns``."""
     frames = [report.by(column).assign(by=column) for column in columns]
     records = [record for frame in frames for record in frame.to_dict("records")]
     return {"rag_slices.json": as_json(plain(records), indent=2)}

@@ -1,4 +1,4 @@
-"""``ragmetrics init``: a suite.yaml to start from."""
+"""``ragmetrics init``: writes a suite.yaml to start from."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SCHEMA = "suite.schema.json"
 
 @click.command("init")
 @click.argument("path", default="suite.yaml", shell_complete=files)
-@click.option("--schema", is_flag=True, help="Also suite.schema.json, with which editors complete and check keys.")
-@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+@click.option("--schema", is_flag=True, help="Also write suite.schema.json, for completion and checks in editors.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def command(path: str, schema: bool, force: bool) -> None:
-    """Write a commented suite to PATH [suite.yaml], ready for: ragmetrics evaluate FILE --suite suite.yaml.
+    """Write a commented suite to PATH [default: suite.yaml], for: ragmetrics evaluate FILE --suite suite.yaml.
 
     \b
     Examples:
@@ -42,7 +42,7 @@ def command(path: str, schema: bool, force: bool) -> None:
         if schema:
             target.with_name(_SCHEMA).write_text(suite_schema_text(), encoding="utf-8")
     except FileExistsError:
-        message = f"{target} exists and stays as it is; give another name, or --force to overwrite it"
+        message = f"{target} already exists; give another name, or --force to overwrite it"
         raise InvalidOptionError(message, param="path") from None
     except OSError as error:
         raise RagMetricsError(f"cannot write {target}: {error.strerror or error}") from None

@@ -1,4 +1,4 @@
-"""``ragmetrics label``: which rows to have labelled, as a file to fill in."""
+"""``ragmetrics label``: chooses rows for people to label."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.command("label")
 @click.argument("run", shell_complete=files)
 @click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
-@click.option("--budget", type=click.IntRange(min=1), default=60, show_default=True, metavar="N", help="How many rows.")
+@click.option(
+    "--budget", type=click.IntRange(min=1), default=60, show_default=True, metavar="N", help="Number of rows."
+)
 @click.option("--output", "-o", metavar="FILE", help="The .csv file [default: labels.csv].")
 @click.option(
     "--to",
@@ -35,10 +37,10 @@ if TYPE_CHECKING:
     type=click.Choice(["words", "yes-no", "1-5"]),
     default="words",
     show_default=True,
-    help="With --to mlflow: how they answer.",
+    help="With --to mlflow: the form of the answers.",
 )
-@click.option("--reviewer", multiple=True, metavar="NAME", help="With --to mlflow: whose queue it is.")
-@click.option("--labels", metavar="LABELS", help="A column or file of labels: these rows are left out.")
+@click.option("--reviewer", multiple=True, metavar="NAME", help="With --to mlflow: a reviewer of the queue.")
+@click.option("--labels", metavar="LABELS", help="A column or file of labels; labelled rows are left out.")
 @tracking_uri_option
 def command(
     run: str,
@@ -51,13 +53,13 @@ def command(
     labels: str | None,
     tracking_uri: str | None,
 ) -> None:
-    """Choose the rows of RUN to have labelled by people, and write them to a file with an empty column `label`.
+    """Choose rows of RUN for people to label, and write them to a file with an empty column `label`.
 
-    RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote. Fill in 1 or 0, yes or no,
+    RUN is a run's id or name in MLflow, or a file written by `ragmetrics evaluate --output`. Fill in 1 or 0, yes or no,
     or grades. The rows are drawn at random, over the whole range of the scores.
 
-    The rows of a run on a server wait in a review queue of its experiment (MLflow 3.14 and later, from its Review
-    page), unless you name a file; the answers come back with `ragmetrics calibrate RUN --feedback`.
+    For a run on a server, the rows are put into a review queue of its experiment (on the Review page of MLflow 3.14
+    and later), unless you name a file. `ragmetrics calibrate RUN --feedback` then reads the answers.
 
     \b
     Examples:
@@ -70,7 +72,7 @@ def command(
 
     results = results_at(run, tracking_uri)
     if to == "mlflow" and results.run_id is None:
-        raise InvalidOptionError("--to mlflow needs a run in MLflow, whose traces people see, not a file", param="to")
+        raise InvalidOptionError("--to mlflow needs a run in MLflow, not a file", param="to")
     is_queued = to == "mlflow" or (to is None and output is None and _is_on_server(results))
     output = output or "labels.csv"
     if not is_queued:
@@ -100,9 +102,9 @@ def _queue(
 
     queue = queue_for_review(str(results.run_id), key, rows, answers=answers, reviewers=reviewers)
     if queue.name is not None:
-        click.echo(f"{queue.rows} rows wait in the review queue {clean(queue.name)!r}; answers: {ANSWERS[answers]}.")
+        click.echo(f"{queue.rows} rows are in the review queue {clean(queue.name)!r}; answers: {ANSWERS[answers]}.")
     else:
-        click.echo(f"{queue.rows} traces are to be labelled; this MLflow has no review queues (they came with 3.14).")
+        click.echo(f"{queue.rows} traces to label; this MLflow has no review queues (they need 3.14).")
         click.echo(f"Find them with the filter {queue.filter}, and add feedback named {key} to each.")
     if queue.without_trace:
         click.echo(f"Warning: {queue.without_trace} rows have no trace and were left out.", err=True)

@@ -1,4 +1,4 @@
-"""``ragmetrics list`` and ``ragmetrics explain METRIC``: the metrics and presets there are."""
+"""``ragmetrics list`` and ``ragmetrics explain METRIC``: the metrics and presets."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.core.metric import Metric
     from mlflow_ragmetrics.registry import Measure
 
-_COMPOSITE = "0 to 1, shown 1–5 · composite of the metrics that it weighs"
+_COMPOSITE = "0 to 1, also shown on a 1–5 scale · weighted mean of other metrics"
 _PACKAGE = __name__.partition(".")[0]
 _FAMILIES = {
-    "white_paper": "White paper: answer, passages and reference before a judge",
+    "white_paper": "White paper: a judge reads answer, passages and reference",
     "lexical": "Words and patterns, without any model",
-    "response": "Response against reference",
-    "retrieval": "Retrieved documents against relevant ones",
-    "diagnose": "Which part failed: claims against passages",
+    "response": "Response compared with reference",
+    "retrieval": "Retrieved documents compared with relevant ones",
+    "diagnose": "Which part failed: claims compared with passages",
 }
 
 
 @click.command("list")
 def list_command() -> None:
-    """Show every metric, by family, with its range, what it needs and where it comes from; then the presets.
+    """List every metric by family, with its range, required fields and origin, and the presets.
 
     \b
     Example:
@@ -60,7 +60,7 @@ def list_command() -> None:
 
 
 def _families() -> Iterator[tuple[str, list[Measure]]]:
-    """The metrics under a heading for each preset that has them first, then those of nobody's preset."""
+    """The metrics by the first preset that has them, then those in no preset."""
     from mlflow_ragmetrics.registry import all_metrics, metric_of
     from mlflow_ragmetrics.selection import PRESETS
 
@@ -80,7 +80,7 @@ def _facts(metric: Metric) -> str:
     key = f"key {metric.key} · " if metric.key != metric.name else ""
     needs = ", ".join((*definition.required, *definition.asks)) or "nothing"
     uses = f" · uses {', '.join(definition.optional)}" if definition.optional else ""
-    shown = f"{low:g} to {high:g}" + (", shown 1–5" if definition.scaled else "")
+    shown = f"{low:g} to {high:g}" + (", also shown on a 1–5 scale" if definition.scaled else "")
     shown += "" if definition.higher_is_better else f", {SIDES[definition.higher_is_better]}"
     is_ours = definition.function.__module__.startswith(f"{_PACKAGE}.")
     origin = "" if definition.source or is_ours else f" · {definition.function.__module__}"
@@ -90,10 +90,10 @@ def _facts(metric: Metric) -> str:
 @click.command("explain")
 @click.argument("metric", shell_complete=metrics)
 def explain_command(metric: str) -> None:
-    """Show what METRIC means: formula, what it needs, options, thresholds, other names, source, an example.
+    """Explain METRIC: formula, required fields, options, thresholds, aliases, source, an example.
 
-    METRIC is a name (faithfulness), an alias (contextual_recall), a key (ndcg_5), a spelling with options, or
-    module:name for your own.
+    METRIC is a name (faithfulness), an alias (contextual_recall), a key (ndcg_5), a name with options, or module:name
+    for your own metric.
 
     \b
     Examples:
@@ -116,7 +116,7 @@ def _composite_lines(found: Composite) -> Iterator[str]:
     yield ""
     weights = {key: weight for key, weight in found.weights.items() if weight}
     yield f"ragmetrics evaluate FILE --metric {found.name}"
-    yield f'With weights of your own: --metric "{found.name}(weights={weights})"'
+    yield f'With your own weights: --metric "{found.name}(weights={weights})"'
 
 
 def _metric_lines(found: Metric) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _metric_lines(found: Metric) -> Iterator[str]:
 
 
 def _documentation(function: Any) -> Iterator[str]:
-    """The docstring with each paragraph on one line, to be wrapped anew; its example stays line by line."""
+    """The docstring with each paragraph on one line, ready for wrapping; the example keeps its lines."""
     from mlflow_ragmetrics.core.definition import paragraphs_of
 
     paragraphs, example = paragraphs_of((inspect.getdoc(function) or "It has no docstring.").replace("``", ""))

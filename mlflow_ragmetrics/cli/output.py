@@ -1,4 +1,4 @@
-"""What commands print and write: lines for any terminal, reports as files, gates as JUnit, JSON and lines."""
+"""Output of commands: terminal lines, report files, and gates as lines and JUnit."""
 
 from __future__ import annotations
 
@@ -44,30 +44,30 @@ def report_gates(
     quiet: bool = False,
     said: bool = True,
 ) -> bool:
-    """Whether all checks passed; their lines are printed, of failed ones on standard error, and the file written.
+    """Print the checks, failed ones to standard error, write the JUnit file, and return whether all passed.
 
-    ``rows``: what the JUnit file holds beside the gates, as suites of cases by name. ``quiet``: nothing goes to
-    standard output. ``said``: whether the lines are printed.
+    ``rows``: further suites of cases for the JUnit file, by name. ``quiet``: print nothing to standard output.
+    ``said``: whether to print the lines.
     """
     if junit is not None:
         write_text(junit, to_junit({"gates": gate_cases(checks), **(rows or {})}))
     for check in checks if said else ():
         if check.name == "evaluation":
-            continue  # stands above, with its cause
-        outcome = "Gate reached" if check.passed else "Gate not reached"
+            continue  # already printed, with its cause
+        outcome = "Gate passed" if check.passed else "Gate failed"
         click.echo(f"{outcome}: {clean(check.reason)}", err=quiet or not check.passed)
     return all(check.passed for check in checks)
 
 
 def check_writable(*paths: str | None) -> None:
-    """``RagMetricsError`` for a file whose folder is not there, before anything is computed."""
+    """Raise ``RagMetricsError`` for a file in a missing folder, before anything is computed."""
     for path in paths:
         if path is not None and not os.path.isdir(Path(path).parent):
             raise RagMetricsError(f"cannot write {path}: there is no folder {Path(path).parent}")
 
 
 def write_text(path: str, text: str) -> None:
-    """Write ``text``; a ``RagMetricsError`` names the file that cannot be written."""
+    """Write ``text``; raises ``RagMetricsError`` if the file cannot be written."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
@@ -78,7 +78,7 @@ _FORMATS = (".csv", ".json", ".jsonl", ".parquet", ".html")
 
 
 def check_output(output: str | None) -> None:
-    """``InvalidOptionError`` for a file name that cannot be written, before anything is scored."""
+    """Raise ``InvalidOptionError`` for an unusable file name, before anything is scored."""
     if output is None:
         return
     path = Path(output)
@@ -91,11 +91,10 @@ def check_output(output: str | None) -> None:
 
 
 class Output:
-    """The file that ``--output`` names: JSON lines and Parquet grow with the rows, the others are written at the end.
+    """The file of ``--output``: JSON Lines and Parquet are written row by row, other formats at the end.
 
-    It appears under its name when it is whole. What the disk refuses is kept as ``refusal``: what was scored can be
-    shown and logged nevertheless. In CSV, lists are JSON, and a cell that a spreadsheet would take for a formula gets a
-    quote before it.
+    It gets its name when it is complete. A disk error is stored as ``refusal``, so that the scores can still be shown
+    and logged. In CSV, lists are JSON, and a cell that a spreadsheet would take for a formula is prefixed by a quote.
     """
 
     def __init__(self, name: str | None, suite: Suite) -> None:
@@ -113,11 +112,11 @@ class Output:
 
     @property
     def grows(self) -> bool:
-        """Whether it needs no row once that is added."""
+        """Whether rows are written as they are added."""
         return self._path is None or self._path.suffix.lower() in TABLES
 
     def add(self, row: Row) -> None:
-        """Take one more row."""
+        """Add a row."""
         if self._path is None or not self.grows or self.refusal is not None:
             return
         try:
@@ -127,7 +126,7 @@ class Output:
             self.refusal = unwritable(self._path, error)
 
     def finish(self, report: Report) -> bool:
-        """Give the file its name; whether there is one."""
+        """Give the file its name; returns whether it was written."""
         if self._path is None or self.refusal is not None:
             return False
         try:
@@ -164,7 +163,7 @@ _FORMULA = (*"=+-@＝＋－＠", "\t", "\r", "\n")
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """``table`` as CSV: lists are JSON, and a quote is before cells that spreadsheets compute, as OWASP advises."""
+    """``table`` as CSV: lists are JSON, and a quote precedes cells that spreadsheets compute, as OWASP advises."""
     return table.astype(object).map(_cell).rename(columns=_cell).to_csv(index=False)
 
 
@@ -175,13 +174,13 @@ def _cell(value: object) -> object:
 
 
 def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
-    """``text`` in lines of at most ``width`` columns; the second and later ones stand two columns further in."""
+    """``text`` in lines of at most ``width`` columns; continuation lines are indented by two more."""
     lines = wrap(text, max(20, width - indent - 2), break_on_hyphens=False)
     return [" " * (indent + 2 * (number > 0)) + line for number, line in enumerate(lines)]
 
 
 def fitted(line: str, width: int) -> str:
-    """``line`` as it is where it fits, else broken between words, with its own indent."""
+    """``line``, wrapped with its own indent if it does not fit."""
     if len(line) <= width:
         return line
     text = line.lstrip()
@@ -189,38 +188,38 @@ def fitted(line: str, width: int) -> str:
 
 
 def for_terminal(text: str, stream: IO[Any]) -> str:
-    """``text`` broken between words where ``stream`` is a terminal, and as it is, line for line, where it is not."""
+    """``text``, wrapped if ``stream`` is a terminal."""
     width = terminal_width(stream)
     return text if width is None else "\n".join(fitted(line, width) for line in text.splitlines())
 
 
 def terminal_width(stream: IO[Any]) -> int | None:
-    """The columns of the terminal that ``stream`` writes to; ``None`` for a file or a pipe."""
+    """The width of the terminal behind ``stream``; ``None`` for a file or a pipe."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def print_blocks(blocks: Sequence[Block]) -> None:
-    """Print what these say, at most 120 columns wide; colours on terminals only."""
+    """Print the blocks, at most 120 columns wide; colours on terminals only."""
     screen = console()
     for line in terminal_lines(blocks, min(screen.width, _WIDEST)):
         screen.print(line, soft_wrap=True)
 
 
 def console() -> Console:
-    """Standard output: colours on terminals only, markup never read."""
+    """Standard output with colours on terminals only and without markup."""
     from rich.console import Console
 
     return Console(markup=False, highlight=False, emoji=False)
 
 
-_SPELLING = "Embeddings: char-ngram, built in. It compares spelling, not meaning; --embeddings takes a real model."
+_SPELLING = "Embeddings: char-ngram, built in. It compares spelling, not meaning; name a real model with --embeddings."
 
 
 def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> None:
-    """Print the figures, those of slices ``by`` columns, the worst rows, and how far to trust the judge."""
+    """Print the figures, slices ``by`` columns, the ``worst`` rows, and how far to trust the judge."""
     blocks = report_blocks(report, worst, tuple(by))
     if suite.cache is not None:
-        kept = f"The judge's answers are kept in {suite.cache} and found again (--cache none: nowhere)."
+        kept = f"The judge's answers are cached in {suite.cache} (--cache none: no cache)."
         blocks.append(Line(kept))
     asks = {each for metric in suite.metrics for each in metric.definition.asks}
     if "embeddings" in asks and any(each.name == "char-ngram" for each in suite.embeddings):

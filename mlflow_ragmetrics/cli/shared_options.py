@@ -1,4 +1,4 @@
-"""Options that several commands share, the values that they take, and the MLflow store that they name."""
+"""Options shared by several commands, how their values are parsed, and the MLflow store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OTHERS = "all others"
 
 
 def pairs_of(given: Sequence[str], option: str) -> dict[str, str]:
-    """What ``--option a=x,b=y`` assigns, over all times it was given; ``InvalidOptionError`` for another form.
+    """The pairs of a repeatable ``--option a=x,b=y``; raises ``InvalidOptionError`` for another form.
 
     >>> pairs_of(["question=prompt,answer=output"], "columns")
     {'question': 'prompt', 'answer': 'output'}
@@ -54,7 +54,7 @@ def pairs_of(given: Sequence[str], option: str) -> dict[str, str]:
 
 
 def numbers_of(given: Sequence[str], option: str) -> dict[str, float]:
-    """``pairs_of`` where every value is a number.
+    """``pairs_of`` with numbers as values.
 
     >>> numbers_of(["faithfulness=0.8"], "fail-under")
     {'faithfulness': 0.8}
@@ -71,26 +71,26 @@ def numbers_of(given: Sequence[str], option: str) -> dict[str, float]:
 
 
 def assignments(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, str] | None:
-    """The callback of an option that takes ``name=value``; ``None`` where it was not given."""
+    """The callback of an option that takes ``name=value``; ``None`` if not given."""
     return pairs_of(given, _name(parameter)) if given else None
 
 
 def numbers(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, float] | None:
-    """The callback of an option that takes ``name=number``; ``None`` where it was not given."""
+    """The callback of an option that takes ``name=number``; ``None`` if not given."""
     return numbers_of(given, _name(parameter)) if given else None
 
 
 def share_or_numbers(
     context: click.Context, parameter: click.Parameter, given: Sequence[str]
 ) -> dict[str, float] | None:
-    """``numbers``, where a number without a name stands under ``""``: it is that of all other names."""
+    """``numbers``; a number without a name has the key ``""`` and applies to all other names."""
     parts = [part.strip() for each in given for part in each.split(",")]
     named = numbers(context, parameter, [part if "=" in part else f"{_OTHERS}={part}" for part in parts])
     return named and {"" if name == _OTHERS else name: share for name, share in named.items()}
 
 
 def one_or_all(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> str | list[str] | None:
-    """The callback of an option that may be repeated: the value, a list of several, ``None`` where not given."""
+    """The callback of a repeatable option: the value, a list of several values, or ``None`` if not given."""
     return given[0] if len(given) == 1 else list(given) or None
 
 
@@ -99,19 +99,19 @@ def _name(parameter: click.Parameter) -> str:
 
 
 def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete a path."""
+    """Shell completion of paths."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def metrics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The metrics' names that begin so."""
+    """Shell completion of metrics' names."""
     from mlflow_ragmetrics.registry import all_metrics
 
     return _begun(sorted(all_metrics()), incomplete)
 
 
 def suites(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The presets that begin so, else files."""
+    """Shell completion of presets, else of files."""
     from mlflow_ragmetrics.selection import PRESETS
 
     return _begun(PRESETS, incomplete) or files(context, parameter, incomplete)
@@ -165,7 +165,7 @@ cache_option = click.option(
     "--cache",
     metavar="FILE|none",
     shell_complete=files,
-    help=f"Where a language model's answers are kept and found again [default: {CACHE}].",
+    help=f"File that caches the answers of language models [default: {CACHE}].",
 )
 max_calls_option = click.option(
     "--max-calls", type=click.IntRange(min=1), metavar="N", help="Stop after N calls to a language model."
@@ -179,7 +179,7 @@ experiment_option = click.option(
 
 
 def suite_options(function: F) -> F:
-    """Give a command the options of ``suite_of``: what is scored, by whom, and where a model's answers are kept."""
+    """Add the options of ``suite_of`` to a command: metrics, judges, language and cache."""
     shared = (suite_option, metric_option, judge_option, embeddings_option, language_option, cache_option)
     for option in reversed((*shared, max_calls_option)):
         function = option(function)
@@ -194,10 +194,10 @@ def suite_of(
     default: str | list[str] = _DEFAULT_SUITE,
     **options: Any,
 ) -> Suite:
-    """The suite of a preset or a YAML file, with further metrics, or of metrics alone; ``default`` without any.
+    """The suite of a preset or YAML file, with further metrics, or of metrics alone; ``default`` if none is given.
 
-    A named metric replaces the preset's metric of the same key. ``options`` are those of ``Suite``, ``None`` where the
-    file decides. A language model's answers are cached in the current folder unless another place, or none, was given.
+    A named metric replaces the preset's metric with the same key. ``options``: those of ``Suite``; ``None`` uses the
+    file's value. Answers of language models are cached in the current folder, unless ``cache`` is given.
     """
     from mlflow_ragmetrics.selection import preset_named
     from mlflow_ragmetrics.suite import Suite
@@ -216,9 +216,9 @@ def suite_of(
 
 
 def open_store(tracking_uri: str | None) -> None:
-    """Make ``tracking_uri`` (else the environment's, else a SQLite file here) MLflow's own, and see that it answers.
+    """Set MLflow's tracking URI (default: the environment's, else a local SQLite file) and check that it answers.
 
-    ``InvalidOptionError`` where it does not.
+    Raises ``InvalidOptionError`` if it does not.
     """
     silence_mlflow()
     import mlflow
@@ -230,7 +230,7 @@ def open_store(tracking_uri: str | None) -> None:
 
 
 def results_at(run: str, tracking_uri: str | None) -> Results:
-    """The evaluation ``run``; the store is opened if it is not a file, or if ``tracking_uri`` names one."""
+    """The evaluation ``run``; opens the store unless it is a file and ``tracking_uri`` is not given."""
     from mlflow_ragmetrics.rows.results import is_file, results_of
 
     if tracking_uri is not None or not is_file(run):
@@ -248,7 +248,7 @@ _HALF_MADE = re.compile(
 
 @dataclass(frozen=True)
 class Destination:
-    """A tracking URI and the name of an experiment there."""
+    """A tracking URI and the name of an experiment."""
 
     uri: str
     experiment: str
@@ -266,13 +266,13 @@ class Destination:
 
     @property
     def is_server(self) -> bool:
-        """Whether a tracking server answers at the URI."""
+        """Whether the URI is that of a tracking server."""
         return self.uri.startswith(("http://", "https://"))
 
     def open(self) -> str:
-        """Make the store MLflow's own and the experiment, whose id is returned, the active one; creates both.
+        """Activate the store and the experiment, creating them if necessary; returns the experiment's id.
 
-        ``InvalidOptionError`` where the store cannot be used.
+        Raises ``InvalidOptionError`` if the store cannot be used.
         """
         silence_mlflow()
         import mlflow
@@ -285,7 +285,7 @@ class Destination:
             return str(mlflow.set_experiment(self.experiment).experiment_id)
 
     def command(self) -> str:
-        """What to run, or which address to open, in order to look at the store."""
+        """The command or address that shows the store."""
         if self.is_server:
             return self.shown
         if self.uri == "databricks" or self.uri.startswith("databricks://"):
@@ -293,7 +293,7 @@ class Destination:
         return f"mlflow ui --backend-store-uri {shlex.quote(self.shown)}"
 
     def _artifacts(self) -> str | None:
-        """Beside a SQLite file that lies elsewhere; MLflow's own choice, the working folder, fits otherwise."""
+        """The artifact folder next to a SQLite file in another folder; otherwise MLflow's default."""
         path = self.sqlite_path
         if path is None or path.parent == Path.cwd():
             return None
@@ -301,7 +301,7 @@ class Destination:
 
 
 def destination_of(tracking_uri: str | None, experiment: str | None) -> Destination:
-    """The options, else ``MLFLOW_TRACKING_URI`` and ``MLFLOW_EXPERIMENT_NAME``, else a SQLite file here."""
+    """The options, else ``MLFLOW_TRACKING_URI`` and ``MLFLOW_EXPERIMENT_NAME``, else a local SQLite file."""
     return Destination(
         tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or _STORE,
         experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or _EXPERIMENT,
@@ -310,7 +310,7 @@ def destination_of(tracking_uri: str | None, experiment: str | None) -> Destinat
 
 @contextmanager
 def reaching(destination: Destination) -> Iterator[None]:
-    """Ask the store without long retries; what it raises becomes one ``InvalidOptionError``."""
+    """Use the store without long retries; its errors become an ``InvalidOptionError``."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -320,25 +320,25 @@ def reaching(destination: Destination) -> Iterator[None]:
         with few_attempts():
             yield
     except (MlflowException, SQLAlchemyError, OSError, ImportError, ValueError) as error:
-        advice = "give another with --tracking-uri, or --no-log to only show the figures"
+        advice = "name another with --tracking-uri, or use --no-log to only print the figures"
         if destination.sqlite_path is not None and _HALF_MADE.search(str(error)):
             advice = (
-                "its tables look half made, as by a process that was killed, or are those of another MLflow; move the "
+                "its tables are incomplete (a process may have been killed) or from another MLflow version; move the "
                 f"file away, or run: mlflow db upgrade {destination.shown}"
             )
         if isinstance(error, ImportError) and re.match(r"postgres(ql)?://", destination.uri):
-            advice = (  # without a name SQLAlchemy 2.1 takes psycopg 3, and SQLAlchemy 2.0 psycopg2
-                "name the driver that you have, as in postgresql+psycopg2://…, or install the one that is missing"
+            advice = (  # the default driver is psycopg 3 in SQLAlchemy 2.1, and psycopg2 in 2.0
+                "name your installed driver, as in postgresql+psycopg2://…, or install the missing one"
             )
         message = f"cannot use the MLflow store {destination.shown} ({reason_of(error)}); {advice}"
         raise InvalidOptionError(message, param="tracking_uri") from None
 
 
 def silence_mlflow() -> None:
-    """No migration notes, hints and links of MLflow among our own lines."""
+    """Suppress MLflow's migration notes, hints and links."""
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    import mlflow  # sets up its loggers when it is imported, so they can only be silenced after
+    import mlflow  # sets up its loggers on import, so silence them afterwards
 
     for name in (mlflow.__name__, "alembic"):
         logging.getLogger(name).setLevel(logging.ERROR)

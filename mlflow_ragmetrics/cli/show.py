@@ -1,4 +1,4 @@
-"""``ragmetrics show``: the rows of a run, and one row with its claims marked in the answer."""
+"""``ragmetrics show``: the rows of a run, or one row with its claims marked in the answer."""
 
 from __future__ import annotations
 
@@ -29,16 +29,23 @@ _LONGEST_QUESTION = 100
 @click.command("show")
 @click.argument("run", shell_complete=files)
 @click.argument("row", required=False)
-@click.option("--where", multiple=True, metavar="CONDITION", help='Only rows such as "faithfulness < 0.5"; repeat it.')
-@click.option("--diagnosis", metavar="PART", help="Only rows in which this part failed, such as retrieval.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Rows at most.")
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="CONDITION",
+    help='Only rows that meet this, such as "faithfulness < 0.5"; repeatable.',
+)
+@click.option("--diagnosis", metavar="PART", help="Only rows with this failed part, such as retrieval.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Maximum number of rows."
+)
 @tracking_uri_option
 def command(
     run: str, row: str | None, where: tuple[str, ...], diagnosis: str | None, limit: int, tracking_uri: str | None
 ) -> None:
-    """Show the rows of RUN, the worst first, or the row with the id ROW and what is wrong in it.
+    """Show the rows of RUN, the worst first, or the row with the id ROW and its faults.
 
-    RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote (which has no claims).
+    RUN is a run's id or name in MLflow, or a file written by `ragmetrics evaluate --output` (which has no claims).
 
     \b
     Examples:
@@ -58,7 +65,7 @@ def command(
         raise InvalidOptionError(message, param="where")
     diagnoses = results.diagnoses
     if diagnosis is not None and not diagnoses:
-        message = f"--diagnosis: {results.name} does not say which part failed; evaluate it with --suite diagnose"
+        message = f"--diagnosis: {results.name} has no diagnoses; evaluate it with --suite diagnose"
         raise InvalidOptionError(message, param="diagnosis")
     if diagnosis is not None and diagnosis not in CAUSES:
         raise InvalidOptionError(f"--diagnosis {diagnosis!r}: the parts are {', '.join(CAUSES)}", param="diagnosis")
@@ -97,10 +104,7 @@ def _found(rows: Sequence[Row], name: str, results: Results) -> Row:
 
 
 def _table(rows: Sequence[Row], ranking: Ranking, causes: Sequence[str]) -> Table:
-    """Id, which part failed where that is known, the scores, and the question.
-
-    Where rows go by the worst of their scores, this one stands first.
-    """
+    """Id, diagnosis (if any), scores, and question; the worst score comes first if the rows are sorted by it."""
     columns: dict[str, Sequence[Cell]] = {"id": [shorten(row.sample.id, _LONGEST_ID) for row in rows]}
     if causes:
         columns["diagnosis"] = causes[: len(rows)]
@@ -109,7 +113,7 @@ def _table(rows: Sequence[Row], ranking: Ranking, causes: Sequence[str]) -> Tabl
     texts = list(columns)
     columns |= {key: [_cell(row.scores.get(key)) for row in rows] for key in ranking.keys}
     columns["question"] = [shorten(row.sample.question or "", _LONGEST_QUESTION) for row in rows]
-    kept = texts if texts[-1].endswith("score") else [*texts, ranking.keys[0]]  # a score at least
+    kept = texts if texts[-1].endswith("score") else [*texts, ranking.keys[0]]  # keep at least one score
     droppable = [key for key in reversed(ranking.keys) if key not in kept]
     return Table(columns, left=[*texts, "question"], droppable=[*droppable], flexible="question")
 

@@ -1,4 +1,4 @@
-"""``ragmetrics stress``: which edits of supported answers a judge notices."""
+"""``ragmetrics stress``: tests which edits of supported answers a judge notices."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from mlflow_ragmetrics.errors import JudgeError
 @click.command("stress")
 @click.argument("data", shell_complete=files)
 @limit_option
-@click.option("--suite", metavar="FILE", shell_complete=suites, help="The suite.yaml whose judge is tried.")
+@click.option("--suite", metavar="FILE", shell_complete=suites, help="The suite.yaml with the judge to test.")
 @click.option("--judge", "-j", multiple=True, callback=one_or_all, metavar="JUDGE", help="lexical or a model URI.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only these: negation, number, …, control.")
 @tracking_uri_option
 @experiment_option
-@click.option("--log/--no-log", default=True, help="Log to MLflow, or only show.")
+@click.option("--log/--no-log", default=True, help="Log to MLflow, or only print.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -44,11 +44,11 @@ def command(
     log: bool,
     **options: Any,
 ) -> None:
-    """Edit supported claims of the answers in DATA and say which kinds of edits the judge notices; no labels needed.
+    """Edit supported claims of the answers in DATA, and show which kinds of edits the judge notices.
 
-    Negations, numbers, names, dates, units, exchanged names, sentences of other rows and dropped conditions change the
-    meaning; the control keeps it. A language model is asked for claims and verdicts of each answer and once for each
-    kind of edit: try --limit 100 first.
+    You need no labels. Negations, numbers, names, dates, units, exchanged names, sentences of other rows and dropped
+    conditions change the meaning; the control keeps it. For each answer, a language model is asked for its claims, for
+    their verdicts, and once per kind of edit: try --limit 100 first.
 
     \b
     Examples:
@@ -73,7 +73,7 @@ def command(
         found = Stress(error.report)
     click.echo(for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout))
     if destination is not None:
-        click.echo(f"MLflow run: {found.log()}. Look at it: {destination.command()}")
+        click.echo(f"MLflow run: {found.log()}. View it: {destination.command()}")
     if found.report.incomplete is not None:
         click.echo(f"Not complete: {found.report.incomplete}", err=True)
         context.exit(NOT_COMPLETE)

@@ -1,4 +1,4 @@
-"""``ragmetrics watch``: the new traces of an experiment are scored as they come."""
+"""``ragmetrics watch``: scores the new traces of an experiment as they arrive."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMe
 @click.command("watch")
 @click.argument("experiment")
 @click.option("--filter", "filter_string", default="", metavar="FILTER", help="Only these traces (MLflow's syntax).")
-@click.option("--sample", type=float, default=1.0, show_default=True, metavar="SHARE", help="Score this share of them.")
-@click.option("--since", default="24h", show_default=True, metavar="TIME", help="Where the first pass begins.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Score at most N traces in a pass.")
+@click.option("--sample", type=float, default=1.0, show_default=True, metavar="SHARE", help="Share of traces to score.")
+@click.option(
+    "--since", default="24h", show_default=True, metavar="TIME", help="Age of the oldest traces in the first pass."
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Score at most N traces per pass.")
 @suite_option
 @metric_option
 @judge_option
-@click.option("--once", is_flag=True, help="Do one pass, as for cron [default: pass after pass].")
-@click.option("--every", default="5m", show_default=True, metavar="TIME", help="Time from one pass to the next.")
+@click.option("--once", is_flag=True, help="Do one pass, for cron [default: repeat].")
+@click.option("--every", default="5m", show_default=True, metavar="TIME", help="Time between the starts of two passes.")
 @tracking_uri_option
 @click.pass_context
 def command(
@@ -46,7 +48,7 @@ def command(
     tracking_uri: str | None,
     **options: Any,
 ) -> None:
-    """Score the traces of EXPERIMENT that lack scores and write the scores onto them.
+    """Score the traces of EXPERIMENT that lack scores, and write the scores to them.
 
     MLflow stores what has been scored, so each pass continues where the last one ended. The run "watch · EXPERIMENT"
     has the figures of all traces.
@@ -59,7 +61,7 @@ def command(
     \b
     Exit codes with --once:
       0  done
-      2  a mistake in the options, no such experiment, or the store failed
+      2  invalid options, no such experiment, or the store failed
       3  no judge answered; the next pass continues
     """
     from mlflow_ragmetrics.adapters.mlflow_watch import Watch
@@ -84,7 +86,7 @@ def command(
 def _pass(watch: Any) -> int:
     """Do one pass, print its outcome, and return the exit code."""
     done = watch.once()
-    waiting = f", {done.waiting} left to the next pass" if done.waiting else ""
+    waiting = f", {done.waiting} left for the next pass" if done.waiting else ""
     click.echo(f"{_now()} {done.scored} traces scored{waiting} (run {done.run_id})")
     for key in watch.suite.keys:
         measured = int(done.figures.get(f"{key}/n_measured", 0))

@@ -359,7 +359,7 @@ class Comparison:
         return [
             Heading(f"{self.title}: {rows} paired by {self.pairing.by}, tolerance {self.tolerance:g}"),
             Line(self.plain),
-            *(Line([Styled("Gate not reached", "strong"), f": {reason}"], "bad") for reason in failed),
+            *(Line([Styled("Gate failed", "strong"), f": {reason}"], "bad") for reason in failed),
             self._figures_table([("", each) for each in self.differences]),
             *(Line(note, "faint") for note in self.notes),
             *(Line(f"Note: {warning}", "middling") for warning in self.warnings),

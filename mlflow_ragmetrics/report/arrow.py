@@ -1,4 +1,4 @@
-"""Scored rows as Arrow columns, whose names and types follow from the suite alone, whatever the rows hold."""
+"""Scored rows as Arrow columns; their names and types depend only on the suite."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ NON_ANSWER = "non_answer"
 class ScoreColumns:
     """The columns of a suite's scores.
 
-    For each key ``<key>`` (null where unscored), ``<key>_status``, ``<key>_reason`` and ``<key>_measured``; where the
-    metric has them ``<key>_1to5``, ``<key>_passed``, ``<key>_better``, ``<key>_support``, ``<key>_judge``,
-    ``<key>_no_context``, ``<key>_warnings`` (codes), ``<key>_fewer_judges`` (of a panel, not all judged),
-    ``<key>_gold_docs`` and ``<key>_correct_docs`` (counts), ``<key>_coverage``, and ``<key>_items``, lists of structs;
-    where the metrics tell which part failed, ``diagnosis`` and ``diagnosis_reason``; at the end ``non_answer``: whether
-    the answer is blank, a non-answer or an error text. A prefix of the suite goes before all names.
+    Each key has ``<key>`` (null if not scored), ``<key>_status``, ``<key>_reason`` and ``<key>_measured``, and, if they
+    apply to the metric, ``<key>_1to5``, ``<key>_passed``, ``<key>_better``, ``<key>_support``, ``<key>_judge``,
+    ``<key>_no_context``, ``<key>_warnings`` (codes), ``<key>_fewer_judges`` (not all judges of a panel answered),
+    ``<key>_gold_docs`` and ``<key>_correct_docs`` (counts), ``<key>_coverage``, and ``<key>_items``, lists of structs.
+    Suites with the metrics for a diagnosis have ``diagnosis`` and ``diagnosis_reason``. The last column is
+    ``non_answer``: whether the answer is blank, a refusal or an error text. The suite's prefix precedes all names.
     """
 
     def __init__(self, suite: Suite) -> None:
@@ -113,7 +113,7 @@ def _columns(suffixes: set[str]) -> list[Any]:
 
 
 def _items(scores: Sequence[Score], rows: Sequence[Row]) -> pa.Array:
-    """The items of each score as structs; the samples hold the passages that unsupported ones were held against."""
+    """The items of each score as structs; ``rows`` supply the passages that unsupported items were checked against."""
     sizes, columns = item_columns(zip(scores, (row.sample for row in rows), strict=True))
     members = pa.StructArray.from_arrays([pa.array(columns[each.name], each.type) for each in ITEM], fields=list(ITEM))
     return pa.ListArray.from_arrays(pa.array(accumulate(sizes, initial=0), pa.int32()), members)

@@ -1,4 +1,4 @@
-"""Gates for CI: checks that an evaluation must pass, each with its reason in one line."""
+"""CI gates: checks that an evaluation must pass, each with a one-line reason."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mlflow_ragmetrics.text.messages import counted
 
 MIN_SCORED = 0.95
 MinScored = Union[float, Mapping[str, float]]
-"""The share of all rows that must be measured, or one per key and under ``""`` for all others."""
+"""The share of all rows that must be measured, or a mapping with one share per key and ``""`` for the others."""
 
 _SESSIONS = ("session_pass_rate", "session_ci_low", "session_ci_high")
-# On the metric's own scale, where lower may be better.
+# These are on the metric's own scale, on which lower may be better.
 _ON_SCALE = ("mean", "ci_low", "ci_high", "true_mean", "true_low", "true_high")
 _ANY_SIDE = ("pass_rate", "coverage", "n_scored", *_SESSIONS)
 _PERCENTAGES = ("pct_records_with_at_least_one_ref", "pct_records_with_all_refs")
@@ -33,7 +33,7 @@ _OF_REPEATS = {"mean": "repeat_mean", "ci_low": "repeat_ci_low", "ci_high": "rep
 
 @dataclass(frozen=True)
 class Check:
-    """One gate: its name, whether it passed, and the line that says why."""
+    """One gate: its name, whether it passed, and the reason in one line."""
 
     name: str
     passed: bool
@@ -41,9 +41,9 @@ class Check:
 
 
 class _Limit(NamedTuple):
-    """What a figure must reach, or where ``is_most`` not exceed; ``None``: enough of the rows of ``key`` be measured.
+    """The minimum (with ``is_most``, maximum) of a figure; ``None`` only requires enough measured rows of ``key``.
 
-    ``key`` is the metric whose rows the figure counts: those of a 1–5 value are the metric's own.
+    ``key``: the metric whose rows count; for a 1–5 value, the metric itself.
     """
 
     name: str
@@ -62,7 +62,7 @@ def check_names(
     fail_over: Mapping[str, float] | None = None,
     better: Mapping[str, Better] | None = None,
 ) -> list[_Limit]:
-    """The limits; ``InvalidOptionError`` for those that do not fit a report with these ``keys``."""
+    """The limits; raises ``InvalidOptionError`` if one does not fit a report with these ``keys``."""
     given = [("fail_under", *each) for each in (fail_under or {}).items()]
     given += [("fail_over", *each) for each in (fail_over or {}).items()]
     for key, share in _shares(min_scored).items():
@@ -99,8 +99,8 @@ def _limit(
     check_limit(f"{param} {given}", value, bounds, param, scaled=scaled)
     side = True if figure in _ANY_SIDE else better.get(key, True)
     if side is (param == "fail_over"):
-        words, other = ("the higher", "fail_under") if side else ("the lower", "fail_over")
-        message = f"{param} {given}: it is better {words}; use {other} (--{other.replace('_', '-')}) for it"
+        words, other = ("higher", "fail_under") if side else ("lower", "fail_over")
+        message = f"{param} {given}: {words} is better; use {other} (--{other.replace('_', '-')})"
         raise InvalidOptionError(message, param=param)
     name = given if given in _PERCENTAGES else f"{scale}/{figure}"
     return _Limit(name, key, figure, value, param == "fail_over")
@@ -123,19 +123,18 @@ def check_figures(
     incomplete: str | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> list[Check]:
-    """One check for each limit of ``fail_under`` and ``fail_over`` (``key`` for its mean, or ``key/figure``).
+    """One check per limit in ``fail_under`` and ``fail_over`` (``key`` for the mean, or ``key/figure``).
 
-    ``figures`` are a report's ``metrics``; ``pct_records_with_all_refs`` and ``pct_records_with_at_least_one_ref``
-    (0 to 100) can be limited too. ``better`` says of which keys lower is better (``False``), which take
-    ``fail_over``, or neither (``None``), which take both. A check passes where the figure reaches its limit, or does
-    not exceed it, and at least the share
-    ``min_scored`` (default 0.95; a mapping gives it by key, and under ``""`` for all others) of **all** rows was
-    measured, that is scored otherwise than by the rule for rows without context or without claims. Without a limit
-    ``min_scored`` is a check of its own, for the keys that it names, else for all. ``keys`` are further metrics that
-    were to be scored on these ``rows``; ``incomplete`` says why the evaluation is, which is a failed check.
-    Where the evaluation was repeated, ``mean``, ``ci_low`` and ``ci_high`` are those over all repeats, and a row is
-    measured that was measured each time. ``InvalidOptionError`` for an unknown metric or figure, and for a
-    limit outside the metric's range in ``ranges``.
+    ``figures``: a report's ``metrics``, including ``pct_records_with_all_refs`` and
+    ``pct_records_with_at_least_one_ref`` (0 to 100). ``better``: ``False`` for keys whose lower values are better
+    (use ``fail_over``), ``None`` for keys without a better direction (use either). A check passes if the figure meets
+    its limit and at least the share ``min_scored`` of **all** rows was measured (default 0.95; a mapping sets it by
+    key, with ``""`` for the others). Scores set by the rule for rows without context or claims are not measured.
+    Without limits, ``min_scored`` is checked alone, for the keys that it names or for all.
+    ``keys``: further metrics that should have been scored on these ``rows``. ``incomplete``: why the evaluation is
+    incomplete, which adds a failed check. For repeated evaluations, ``mean``, ``ci_low`` and ``ci_high`` are over all
+    repeats, and a row counts as measured if every repeat measured it.
+    Raises ``InvalidOptionError`` for an unknown metric or figure, or a limit outside the metric's range in ``ranges``.
     """
     counts = (name.split("/") for name in figures)
     known = list(dict.fromkeys([*keys, *(key for key, *figure in counts if figure == ["n_scored"])]))
@@ -151,7 +150,7 @@ def check_figures(
 
 def _check(figures: Mapping[str, float], limit: _Limit, share: float, rows: int) -> Check:
     name, key, figure, value, is_most = limit
-    if f"{key}/repeat_n_measured" in figures:  # a gate is on all that was asked, not on the first time
+    if f"{key}/repeat_n_measured" in figures:  # gates use all repeats, not only the first
         name = f"{key}/{_OF_REPEATS.get(figure, figure)}"
     counts = "sample_count" if name in _PERCENTAGES else f"{key}/n_measured"
     measured = figures.get(f"{key}/repeat_n_measured", figures.get(counts, 0.0))
@@ -159,16 +158,17 @@ def _check(figures: Mapping[str, float], limit: _Limit, share: float, rows: int)
     enough = total > 0 and measured >= share * total - 1e-9 and (measured > 0 or value is None)
     on = f"{measured:.0f} of {counted(total, 'row')} {'was' if 1 in (measured, total) else 'were'} measured"
     if not enough:
-        on += f", and at least {share:.4g} of them must be" if share else ", so that no figure is one of theirs"
+        on += f", less than the required {share:.4g}" if share else ", so there is no figure"
     if value is None:
         return Check(name, enough, f"{key}: {on}")
     found = figures.get(name)
-    must, does = ("must be at most", "stays within") if is_most else ("must be at least", "reaches")
     if found is None:
+        must = "must be at most" if is_most else "must be at least"
         return Check(name, False, f"{name} could not be computed and {must} {value:g}; {on}")
     reached = passes(found, value, not is_most)
     mark = " (few groups)" if f"{key}/few_groups" in figures else ""
-    said = f"{name} is {found:.4f}{mark} and {does if reached else must} {value:g}"
+    sign = "≤≥"[not is_most] if reached else "<>"[is_most]
+    said = f"{name} = {found:.4f}{mark} {sign} {value:g}"
     return Check(name, reached and enough, f"{said}{', but ' if reached and not enough else '; '}{on}")
 
 
@@ -179,7 +179,7 @@ def _shares(min_scored: MinScored | None) -> dict[str, float]:
 
 
 def raise_failures(checks: Sequence[Check]) -> None:
-    """``GateError`` with all reasons when a check failed."""
+    """Raise ``GateError`` with all reasons if a check failed."""
     __tracebackhide__ = True  # pytest shows the line of the test
     failed = [check for check in checks if not check.passed]
     if failed:

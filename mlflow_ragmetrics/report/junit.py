@@ -1,4 +1,4 @@
-"""JUnit XML, as CI servers read it: suites of cases, such as the gates of an evaluation and its rows."""
+"""JUnit XML for CI servers: suites of cases, such as the gates and the rows of an evaluation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORBIDDEN = dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd")
 
 @dataclass(frozen=True)
 class Case:
-    """One test case: its name, why it failed or was skipped (``None``: it was not), properties and further text."""
+    """One test case: its name, why it failed or was skipped (``None``: neither), properties and output."""
 
     name: str
     failure: str | None = None
@@ -28,7 +28,7 @@ class Case:
 
 
 def gate_cases(checks: Sequence[Check]) -> list[Case]:
-    """One case for each gate."""
+    """One case per gate."""
     return [Case(check.name, failure=None if check.passed else redact(check.reason)) for check in checks]
 
 
@@ -38,10 +38,10 @@ def row_cases(
     fail_under: Mapping[str, float] | None = None,
     fail_over: Mapping[str, float] | None = None,
 ) -> list[Case]:
-    """One case for each row: its scores as properties, their reasons as output.
+    """One case per row: its scores as properties, their reasons as output.
 
-    A row fails for its part in a gate that failed: its score is under that gate's limit, or was not measured. Where
-    every gate was reached no row fails, so that the file says what the exit code says.
+    A row fails if its score misses the limit of a failed gate or was not measured. If every gate passed, no row fails,
+    so the file agrees with the exit code.
     """
     most = {name if "/" in name else f"{name}/mean": limit for name, limit in (fail_over or {}).items()}
     limits = {name if "/" in name else f"{name}/mean": limit for name, limit in (fail_under or {}).items()}
@@ -66,13 +66,13 @@ def row_cases(
 
 
 def _fault(name: str, score: Score | None, limit: float | None, most: float | None) -> str | None:
-    """What this score has to do with the failure of the gate ``name``; ``None`` for nothing."""
+    """Why this score contributes to the failed gate ``name``; ``None`` if it does not."""
     key, _, figure = name.partition("/")
     if score is None:
         return None
     if score.value is None or not score.measured:
         return f"{key} was not measured: {score.cause}"
-    if figure.startswith("session_"):  # a share of conversations: a row's own limit is the one that its turn has
+    if figure.startswith("session_"):  # a share of conversations: use the limit of a turn
         own = limit_of(score.threshold, score.higher_is_better)
         failed = not passes(score.value, own, score.higher_is_better)
         side = "above" if score.higher_is_better is False else "below"
@@ -91,7 +91,7 @@ def _shown(score: Score) -> str:
 
 
 def to_junit(suites: Mapping[str, Sequence[Case]]) -> str:
-    """JUnit XML with one test suite for each name; the first line of a failure is its message."""
+    """JUnit XML with one test suite per name; the first line of a failure is its message."""
     root = Element("testsuites", _counts([case for cases in suites.values() for case in cases]))
     for name, cases in suites.items():
         suite = SubElement(root, "testsuite", {"name": _text(name), **_counts(cases)})

@@ -1,4 +1,4 @@
-"""What a report says beside its figures: who judged, what and which part failed, and which rows are the worst."""
+"""The parts of a report other than figures: the judge, failures, diagnoses, and the worst rows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mlflow_ragmetrics.text.messages import Text, render, say
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 
 SILENT = tuple(each.__name__ for each in (JudgeError, JudgeReplyError, AllJudgesFailedError, BudgetExceededError))
-"""The errors of scores whose judge gave no answer that can be used."""
+"""The errors of scores without a usable judge's answer."""
 
 _MOST_CAUSES = 1000
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why scores are in error: what was said, on how many rows, and the metrics that it left without a score."""
+    """Why scores failed: the error text, the number of rows, and the metrics without a score."""
 
     text: str
     rows: int
@@ -40,19 +40,19 @@ class Cause:
 
 
 class Failures:
-    """What went wrong in rows that are seen one after another; of a row itself nothing is kept."""
+    """The errors of rows added one by one; the rows are not kept."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._causes: dict[str, Cause] = {}
-        self._general: dict[str, str] = {}  # the text of each cause without its first row's id
+        self._general: dict[str, str] = {}  # the text of each cause without the id of its first row
         self._unanswered: str | None = None
-        self.rows = 0  # those with a score in error
+        self.rows = 0  # rows with a failed score
         self._answered = False
         for row in rows:
             self.add(row)
 
     def add(self, row: Row) -> None:
-        """Take one more row."""
+        """Add a row."""
         found: dict[str, dict[str, None]] = {}
         for key, score in row.scores.items():
             self._answered |= score.scored and score.judge is not None
@@ -68,10 +68,7 @@ class Failures:
 
     @property
     def causes(self) -> list[Cause]:
-        """Each different cause of errors once, the most frequent first.
-
-        Texts of single rows that differ only by the row's id are one cause.
-        """
+        """The distinct causes of errors, most frequent first; texts that differ only in a row's id are one cause."""
         found: dict[str, Cause] = {}
         for cause in self._causes.values():
             _count(found, replace(cause, text=self._general[cause.text]) if cause.rows == 1 else cause)
@@ -84,7 +81,7 @@ class Failures:
 
     @property
     def silence(self) -> Text | None:
-        """Why no judge answered anything that can be used, where one was asked; ``None`` where one did."""
+        """Why no judge gave a usable answer; ``None`` if one did, or none was asked."""
         return None if self._answered or self._unanswered is None else say("marks.silent", error=self._unanswered)
 
 
@@ -99,7 +96,7 @@ def _without_id(text: str, name: str | None) -> str:
 
 
 def judge_lines(asked: bool, names: Sequence[str], language: str = "en") -> list[str]:
-    """Who judged, and how far that can be trusted; nothing where no judge was ``asked``."""
+    """The judge and how far to trust it; empty unless one was ``asked``."""
     if not asked:
         return []
     lexical = list(names) == ["lexical"]
@@ -108,12 +105,12 @@ def judge_lines(asked: bool, names: Sequence[str], language: str = "en") -> list
 
 
 def equal_lines(equal: Sequence[Sequence[str]], language: str = "en") -> list[str]:
-    """Which metrics have the same values in every row."""
+    """Lines that list metrics with equal values in every row."""
     return [render(say("marks.equal", keys=", ".join(keys)), language) for keys in equal]
 
 
 def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, language: str = "en") -> list[str]:
-    """Why the evaluation of so many ``rows`` is ``incomplete``, where it is, and what else failed."""
+    """Why the evaluation of ``rows`` (a number) is ``incomplete``, if it is, and other failures."""
     lines = [] if incomplete is None else [say("marks.incomplete", why=incomplete)]
     known = incomplete or ""
     lines += [
@@ -123,7 +120,7 @@ def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, la
 
 
 def count_lines(keys: Sequence[str], figures: Mapping[str, float], rows: int, language: str = "en") -> list[str]:
-    """The lines without which the ``figures`` of so many ``rows`` would look better than they are."""
+    """Lines about doubtful rows, without which the ``figures`` of ``rows`` (a number) would mislead."""
     silent = int(figures.get("n_non_answers", 0))
     lines = [say("marks.n_non_answers", n=silent, total=rows)] if silent else []
     for name in ("n_no_context", "n_partial", *DOUBTS.values()):
@@ -139,9 +136,9 @@ _ABSENT = Score()
 
 @dataclass(frozen=True)
 class Ranking:
-    """Which rows are the worst: those with the least quality of ``key``, else of the worst of each row's scores.
+    """The order of the worst rows: by the quality of ``key``, else by the worst score of each row.
 
-    ``keys`` are those of the scores, ``better`` says of which higher is not better.
+    ``keys``: the keys of the scores. ``better``: those whose higher values are not better.
     """
 
     keys: Sequence[str]
@@ -150,18 +147,18 @@ class Ranking:
 
     @property
     def by(self) -> str:
-        """What the rows go by, in words."""
+        """The criterion in words."""
         return self.key or (f"the {self.word} of the row's scores" if self.keys[1:] else "".join(self.keys))
 
     @property
     def word(self) -> str:
-        """What the worst rows are called: lowest, where higher is better throughout."""
+        """The name of the worst rows: "lowest" if higher is better for all metrics, else "worst"."""
         return "worst" if self.better else "lowest"
 
     def place(self, row: Row) -> tuple[float, str] | None:
-        """How good the row is, and the metric that says so; ``None`` where it has no place among the worst.
+        """The quality of the row and the metric it comes from; ``None`` if the row cannot be ranked.
 
-        What has no better side ranks no row, unless it is ``key``.
+        Metrics without a better direction are ignored, except as ``key``.
         """
         if self.key is not None:
             score = row.scores.get(self.key, _ABSENT)
@@ -171,18 +168,18 @@ class Ranking:
         return min(scored, default=None)
 
     def rank(self, row: Row) -> tuple[float, float] | None:
-        """Where the row stands among the worst, the lowest first; of equals the one whose scores are lower."""
+        """The sort key of the row, lowest first; ties are broken by the mean quality."""
         place = self.place(row)
         qualities = [score.quality for score in row.scores.values() if score.quality is not None]
         return None if place is None else (place[0], fmean(qualities or [0.0]))
 
     def worst(self, rows: Sequence[Row], count: int) -> list[int]:
-        """The places of the ``count`` worst rows, the worst first."""
+        """The indices of the ``count`` worst rows, the worst first."""
         ranks = [(rank, place) for place, row in enumerate(rows) if (rank := self.rank(row))]
         return [place for _, place in nsmallest(count, ranks)]
 
     def order(self, rows: Sequence[Row]) -> list[int]:
-        """The places of all rows, the worst first, and those that have no place among them last."""
+        """The indices of all rows, the worst first; rows that cannot be ranked come last."""
         return list(dict.fromkeys([*self.worst(rows, len(rows)), *range(len(rows))]))
 
 
@@ -208,16 +205,16 @@ class Diagnosis:
 
 
 def diagnose(scores: Mapping[str, Score], language: str = "en") -> Diagnosis | None:
-    """What went wrong on a row with these ``scores``; ``None`` without the metrics that tell.
+    """The part that failed in a row with these ``scores``; ``None`` without the metrics for a diagnosis.
 
-    These are ``context_utilization`` (each fact of the reference: which passages hold it, does the answer state it) and
-    ``noise_sensitivity_relevant`` (each claim of the answer: which passages hold it, does the reference support it),
-    also under a prefix. Counted are facts that the answer lacks and no passage holds (retrieval), facts that it lacks
-    and a passage holds (generation), claims from the passages that the reference contradicts, or that come from
-    passages without any fact of the reference alone (noise), and claims that neither passages nor reference support
-    (hallucination); the most frequent is the cause, of equals the first in this order. A question whose reference is a
-    non-answer, or without reference one whose passages do not suffice (``context_sufficiency`` below 0.5), is not
-    answerable. What was not judged is not measured, never without fault.
+    The metrics are ``context_utilization`` (for each fact of the reference: the passages that support it, and whether
+    the answer states it) and ``noise_sensitivity_relevant`` (for each claim of the answer: the passages that support
+    it, and whether the reference does), also under a prefix. The cause is the most frequent of these, of equals the
+    first: facts missing from the answer and the passages (retrieval); facts missing from the answer only (generation);
+    claims from the passages that the reference contradicts, or that come only from passages without a fact of the
+    reference (noise); claims that neither the passages nor the reference support (hallucination). A question is not
+    answerable if its reference is a non-answer or, without a reference, if ``context_sufficiency`` is below 0.5. A row
+    that was not judged is not measured.
     """
     facts, claims = _named(scores, _FACTS), _named(scores, _CLAIMS)
     if facts is None or claims is None:
@@ -227,12 +224,12 @@ def diagnose(scores: Mapping[str, Score], language: str = "en") -> Diagnosis | N
 
 
 def diagnoses_of(rows: Sequence[Mapping[str, Score]], language: str = "en") -> list[Diagnosis]:
-    """What went wrong on each row, given by its scores, whose metrics tell (``has_diagnoses``)."""
+    """The diagnosis of each row, given by its scores; see ``has_diagnoses``."""
     return [diagnose(scores, language) or Diagnosis("not measured", "") for scores in rows]
 
 
 def diagnosis_columns(diagnoses: Sequence[Diagnosis]) -> dict[str, list[str]]:
-    """The columns of tables that say which part failed, and why; none where that is not known."""
+    """The table columns with the part that failed and the reason; empty without diagnoses."""
     if not diagnoses:
         return {}
     return {
@@ -242,18 +239,18 @@ def diagnosis_columns(diagnoses: Sequence[Diagnosis]) -> dict[str, list[str]]:
 
 
 def count_causes(causes: Iterable[str]) -> dict[str, int]:
-    """How often each cause occurs, all of them in their order, those that never occur too."""
+    """The number of rows with each cause, in the order of ``CAUSES``, zeros included."""
     counts = Counter(causes)
     return {cause: counts[cause] for cause in CAUSES}
 
 
 def cause_figures(causes: Mapping[str, int]) -> dict[str, float]:
-    """The run's figures of how often each cause occurs: ``diagnosis/n_retrieval``, …."""
+    """The run metrics for the causes: ``diagnosis/n_retrieval``, …."""
     return {cause_figure(cause): count for cause, count in causes.items()}
 
 
 def causes_line(causes: Mapping[str, int]) -> Text:
-    """How often each cause occurs, in a line, without those that never do."""
+    """The counts of the causes in a line, without zeros."""
     return say("diagnosis.counts", counts=", ".join(f"{cause} {count}" for cause, count in causes.items() if count))
 
 
@@ -277,7 +274,7 @@ def _cause(facts: Score, claims: Score, sufficiency: Score | None) -> tuple[Faul
 
 
 def _of_one_judge(items: Sequence[Item]) -> list[Item]:
-    """Of several judges, what the first one says."""
+    """The items of the first judge."""
     return [item for item in items if item.judge == items[0].judge]
 
 
@@ -313,6 +310,6 @@ def _weighed(facts: Sequence[Item], claims: Sequence[Item]) -> tuple[Fault, Text
 
 
 def _misled(item: Item, relevant: set[int]) -> bool:
-    """Whether a claim from the passages is a fault: a true detail beside the reference's facts is none."""
+    """Whether a claim from the passages is a fault; a further detail from a passage with a reference's fact is not."""
     numbers = held_by(item.evidence)
     return item.verdict == "CONTRADICTED" or bool(numbers and not relevant.intersection(numbers))

@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML file: no network, safe for any text, 20,000 rows in a few megabytes."""
+"""The report as a self-contained HTML file: no network, safe for any text, 20,000 rows in a few megabytes."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.report.text import Shown
 
 MOST_ROWS = 20_000
-"""How many rows a page shows."""
+"""The most rows on a page."""
 MOST_BYTES = 40_000_000
-"""How large the texts on a page may be as they are written: MLflow shows files of up to 50 MB."""
+"""The largest size of a page's packed texts; MLflow shows files of up to 50 MB."""
 
-_BLOCK = 250_000  # characters of JSON: what the browser decompresses to show one row
-_KNOWN = 200_000  # texts that are remembered, so that they are written once
-_LONGEST = 100_000  # of one text
-_LONGEST_QUESTION = 300  # in the table; the row's detail has all of it
-_MOST_VALUES = 2_000  # of a metadata field by which rows can be filtered
+_BLOCK = 250_000  # characters of JSON that the browser decompresses to show one row
+_KNOWN = 200_000  # texts remembered to write repeated ones once
+_LONGEST = 100_000  # characters of a text
+_LONGEST_QUESTION = 300  # characters in the table; the row's details have the whole text
+_MOST_VALUES = 2_000  # of a metadata field with a filter
 _LONGEST_VALUE = 120
 _DIGITS = 6
-_LEVEL = 4  # of the compression: 6 takes twice as long and saves 6 %
-_MARKED = 300  # of how many rows, the worst, the words of a claim are marked that no passage has
+_LEVEL = 4  # of compression: level 6 takes twice as long and saves 6 %
+_MARKED = 300  # worst rows whose claims have words marked that no passage contains
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
 _CODES = [
     (kind, verdict, against)
@@ -50,13 +50,13 @@ _CODE = {each: code for code, each in enumerate(_CODES)}
 def report_page(report: Shown, title: str | None = None, run: Mapping[str, str] | None = None) -> Iterator[str]:
     """The page of one evaluation, in pieces: summary, distributions, a table of rows, each row's claims and passages.
 
-    ``title`` stands above it; without one, the name of the file that was evaluated does. ``run`` is the run in MLflow
-    that it belongs to: its ``name``, ``id`` and, on a server, ``url``. Of more than ``MOST_ROWS`` rows the worse half
-    of so many stand on it and a random sample of the others, and it says so.
+    ``title`` defaults to the name of the evaluated file. ``run``: the MLflow run, with ``name``, ``id`` and, on a
+    server, ``url``. With more than ``MOST_ROWS`` rows, half of the page is the worst rows and half a random sample of
+    the others, and the page says so.
 
-    Texts are carried compressed, in blocks that the browser opens when a row of theirs is looked at, and are put on the
-    page as text, so none can become markup or script. Of what is written, one block is in memory at a time. Rows whose
-    texts would make the page larger than ``MOST_BYTES`` are in its table only, and it says so.
+    Texts are compressed in blocks, which the browser opens when you open a row. They are inserted as text, so they
+    cannot become markup or script. One block is in memory at a time. Rows whose texts would exceed ``MOST_BYTES`` are
+    in the table only, and the page says so.
     """
     rows, metrics, diagnoses = report.rows, report.metrics, report.diagnoses
     title = title or (f"RAG evaluation of {Path(report.source).name}" if report.source else "RAG evaluation")
@@ -73,7 +73,7 @@ def report_page(report: Shown, title: str | None = None, run: Mapping[str, str] 
         page = page.replace(f"<!-- {name} -->", "".join(f"<li>{in_html(line)}</li>" for line in lines))
     before, after = page.replace("<!-- title -->", in_html(title)).split("<!-- rows -->")
     yield before
-    blocks: list[list[int]] = []  # each: its first row, and the number of its first text
+    blocks: list[list[int]] = []  # of each block: its first row and the number of its first text
     detailed = size = 0
     for first, count, texts, packed in _packed(report, order):
         size += len(packed)
@@ -113,13 +113,13 @@ def report_page(report: Shown, title: str | None = None, run: Mapping[str, str] 
 
 
 def write_page(report: Shown, path: Path, run: Mapping[str, str] | None = None) -> None:
-    """Write the page of ``report`` without ever having the whole of it in memory."""
+    """Write the page of ``report`` piece by piece."""
     with path.open("w", encoding="utf-8", newline="\n") as target:
         target.writelines(report_page(report, run=run))
 
 
 def _table(shown: Sequence[Row], keys: Collection[str]) -> dict[str, Any]:
-    """The columns of the table of rows: what it shows, sorts and filters by before any text is opened."""
+    """The columns of the table of rows, which the page shows, sorts and filters without opening texts."""
     states: dict[str, str] = {}
     values: dict[str, list[float | None]] = {}
     for key in keys:
@@ -137,7 +137,7 @@ def _table(shown: Sequence[Row], keys: Collection[str]) -> dict[str, Any]:
 
 
 def _state(score: Score | None) -> str:
-    """A letter: absent, error, skipped, passed, failed or other; a capital one for a value that was not measured."""
+    """One letter: absent (-), error, skipped, passed, failed or other; upper case if the value was not measured."""
     if score is None:
         return "-"
     if score.value is None:
@@ -147,14 +147,14 @@ def _state(score: Score | None) -> str:
 
 
 def _worst_verdict(row: Row) -> str:
-    """c where a claim of the row is contradicted, n where one is not in the passages, else a dot."""
+    """``c`` if a claim of the row is contradicted, else ``n`` if one is not in the passages, else a dot."""
     items = (item for score in row.scores.values() for item in score.items if item.kind in ("claim", "sentence"))
     verdicts = {item.verdict for item in items}
     return "c" if "CONTRADICTED" in verdicts else "n" if "NEUTRAL" in verdicts else "."
 
 
 def _metadata(shown: Sequence[Row]) -> dict[str, dict[str, list[Any]]]:
-    """The metadata fields by which rows can be filtered: each one's values, and which of them each row has, or -1."""
+    """The metadata fields with a filter: their values, and the index of each row's value (-1: none)."""
     found: dict[str, dict[str, list[Any]]] = {}
     for name in dict.fromkeys(name for row in shown for name in row.sample.metadata):
         texts = [_filtered_by(row.sample.metadata.get(name)) for row in shown]
@@ -172,7 +172,7 @@ def _filtered_by(value: Any) -> str | None:
 
 
 def _packed(report: Shown, order: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:
-    """Blocks of rows: the first row's place on the page, how many, the first text's number, and the packed rows."""
+    """Blocks of rows: the index of the first row, the number of rows, the number of the first text, the packed rows."""
     texts = _Texts()
     block: list[str] = []
     first = size = start = 0
@@ -186,14 +186,14 @@ def _packed(report: Shown, order: Sequence[int]) -> Iterator[tuple[int, int, int
 
 
 def _pack(text: str) -> str:
-    """Deflated and in Base64: the form in which a page carries JSON. Half a pair of surrogates is shown as U+FFFD."""
+    """JSON as deflated Base64, as stored in the page. A lone surrogate is shown as U+FFFD."""
     return b2a_base64(zlib.compress(text.encode("utf-8", "surrogatepass"), _LEVEL), newline=False).decode("ascii")
 
 
 class _Texts:
-    """Texts in the order in which they are written; what is written already becomes ``~`` and its number.
+    """Texts in the order of writing; a repeated text becomes ``~`` and its number.
 
-    A text that itself begins so gets one more ``~``.
+    A text that starts with ``~`` gets another ``~``.
     """
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class _Texts:
         self._known: dict[str, str] = {}
 
     def put(self, text: str) -> str:
-        """What stands for ``text`` in a row."""
+        """The form of ``text`` in a row."""
         if not text:
             return ""
         known = self._known.get(text)
@@ -217,7 +217,7 @@ class _Texts:
 
 
 def _detail(row: Row, diagnosis: str, put: Callable[[str], str], marked: bool) -> list[Any]:
-    """A row's texts, as lists: names for their places would be half of a page."""
+    """A row's texts as nested lists; keys would take half of the page."""
     sample = row.sample
     question = sample.question or ""
     passages = sample.texts if marked else None
@@ -240,9 +240,9 @@ def _shown(value: Any) -> str:
 def _score(
     score: Score, passages: Sequence[str] | None, put: Callable[[str], str], done: list[Sequence[Item]]
 ) -> list[Any]:
-    """Reason, grade, judge, items, and the plain words that were found and that were not.
+    """Reason, grade, judge, items, and the words that were found and not found.
 
-    Items that an earlier score of the row has as well, as faithfulness and fact_recall do, are that score's number.
+    If an earlier score of the row has the same items, such as faithfulness and fact_recall, its index replaces them.
     """
     listed = [item for item in score.items if item.kind != "token" or item.reason]
     words = [item for item in score.items if item.kind == "token" and not item.reason] if score.items else []
@@ -258,7 +258,7 @@ def _score(
 
 
 def _item(item: Item, passages: Sequence[str] | None, put: Callable[[str], str]) -> list[Any]:
-    """What the item holds, without what is empty at its end."""
+    """The fields of the item, without empty ones at the end."""
     found = [
         _CODE[item.kind, item.verdict, item.against],
         "" if item.kind == "chunk" else put(item.text),

@@ -1,4 +1,4 @@
-"""Pairs the rows of two evaluations, and checks that both were measured alike."""
+"""Pairs the rows of two evaluations and checks that both were measured the same way."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Column = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Pairing:
-    """Positions of the paired rows in both tables, and the names of the rows that have no partner."""
+    """Positions of the paired rows in both tables, and the names of rows without a partner."""
 
     ids: tuple[str, ...]
     rows_a: tuple[int, ...]
@@ -44,20 +44,20 @@ class Pairing:
         return len(self.ids)
 
     def select(self, a: pd.Series[Any], b: pd.Series[Any]) -> tuple[Column, Column]:
-        """A column of each table in the order of the pairs; what is missing is NaN."""
+        """A column of each table in the order of the pairs; NaN: missing."""
         return numbers_of(a)[list(self.rows_a)], numbers_of(b)[list(self.rows_b)]
 
     def failed(self, a: Results, b: Results) -> tuple[Column, Column]:
-        """Which pairs failed in A, and which in B: see ``failed_rows``; or have contexts on the other side only."""
+        """Which pairs failed in A and in B: see ``failed_rows``, or contexts on the other side only."""
         rows_a, rows_b = list(self.rows_a), list(self.rows_b)
         bare_a, bare_b = _contextless(a.table)[rows_a], _contextless(b.table)[rows_b]
         return failed_rows(a)[rows_a] | (bare_a & ~bare_b), failed_rows(b)[rows_b] | (bare_b & ~bare_a)
 
 
 def pair(a: Results, b: Results) -> Pairing:
-    """Rows paired by id; by question and reference where ids are missing, repeated or not shared.
+    """Pair rows by id, or by question and reference if ids are missing, repeated or not shared.
 
-    ``InvalidDataError`` when no row has a partner.
+    Raises ``InvalidDataError`` if no row has a partner.
     """
     ids_a, ids_b = _ids(a.table), _ids(b.table)
     pairing = _by("id", a, ids_a, b, ids_b)
@@ -99,7 +99,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _differing(name: str, a: Results, b: Results, pairing: Pairing) -> list[tuple[str, str, str]]:
-    """The pairs whose texts in the column ``name`` differ: id and both texts; none if a table lacks the column."""
+    """The pairs whose texts in the column ``name`` differ: id and both texts. Empty if a table lacks the column."""
     if not all(name in each.table.columns for each in (a, b)):
         return []
     texts_a, texts_b = (column_texts(each.table, name) for each in (a, b))
@@ -133,7 +133,7 @@ def _text(value: Any) -> str:
 
 
 def numbers_of(column: pd.Series[Any]) -> Column:
-    """The values of a column; NaN for what is missing or on no scale."""
+    """The values of a column; NaN if missing or out of range."""
     import pandas as pd
 
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
@@ -141,19 +141,19 @@ def numbers_of(column: pd.Series[Any]) -> Column:
 
 
 def measured(results: Results, key: str, column: str | None = None) -> pd.Series[Any]:
-    """The scores of ``key``, or a column beside them, but for those that a rule gave, as for rows without context."""
+    """The measured scores of ``key``, or another ``column`` of these rows; scores set by a rule are missing."""
     ruled = f"{key}_measured"
     values = results.table[column or key]
     return values if ruled not in results.table.columns else values.where(is_true(results.table[ruled]))
 
 
 def is_true(column: pd.Series[Any]) -> pd.Series[bool]:
-    """Truth as it was written, also in CSV."""
+    """Booleans, also as text from CSV."""
     return column.astype(str).str.lower().eq("true")
 
 
 def metric_spans(scores: Mapping[str, tuple[Column, Column]]) -> dict[str, float]:
-    """The largest difference that each metric can have, by its range; if that is unknown 1, or what the scores show."""
+    """The largest possible difference of each metric: its range (1 if unknown), or the observed range if larger."""
     found = {}
     for key, sides in scores.items():
         values, known = np.concatenate(sides), definition_of(key)
@@ -163,14 +163,14 @@ def metric_spans(scores: Mapping[str, tuple[Column, Column]]) -> dict[str, float
 
 
 def column_texts(table: pd.DataFrame, name: str) -> list[str]:
-    """The texts of a column without the blanks around them; empty where there is none."""
+    """The stripped texts of a column; empty if missing."""
     return [_text(value).strip() for value in table[name]] if name in table.columns else [""] * len(table)
 
 
 def failed_rows(results: Results) -> Column:
-    """Which rows have no answer, or a failed score: they are lost to the metrics that did not measure them.
+    """Rows without an answer or with a failed score; metrics that did not measure them count them as lost.
 
-    Refusing a question whose reference refuses it too is right: such a row is not lost.
+    A refusal is correct if the reference refuses too: such a row is not lost.
     """
     table = results.table
     failed = np.zeros(len(table), dtype=bool)
@@ -183,7 +183,7 @@ def failed_rows(results: Results) -> Column:
 
 
 def is_refused_rightly(answer: str | None, references: Sequence[str]) -> bool:
-    """Whether an answer that is none is right, since the reference is none either; an error text never is."""
+    """Whether a non-answer is correct because a reference is a non-answer too; an error text never is."""
     return bool(answer and not is_error_text(answer)) and any(map(is_indistinct, references))
 
 
@@ -193,14 +193,14 @@ def _contextless(table: pd.DataFrame) -> Column:
 
 
 def has_contexts(value: Any) -> bool:
-    """Whether a table's cell holds a context that is not blank, as a list or as text."""
+    """Whether a table cell, a list or a text, has a non-blank context."""
     return _text(value).strip() != ""
 
 
 def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[str], allow_different: bool) -> list[str]:
-    """A warning that names the rows whose reference differs between the runs. A missing reference is no difference.
+    """A warning that names the rows with different references; a missing reference is not a difference.
 
-    ``InvalidOptionError`` if one of the metrics ``keys`` reads references, unless ``allow_different``.
+    Raises ``InvalidOptionError`` if one of the metrics ``keys`` reads references, unless ``allow_different``.
     """
     pairs = _differing("reference", a, b, pairing)
     changed = [name for name, text_a, text_b in pairs if text_a and text_b]
@@ -218,7 +218,7 @@ def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[st
 
 
 def definition_of(key: str) -> Definition | None:
-    """What is known of the metric with this key; ``None`` for composites and for metrics that are not installed."""
+    """The definition of the metric with this key; ``None`` for composites and metrics that are not installed."""
     try:
         found = metric_of(key)
     except InvalidOptionError:
@@ -227,7 +227,7 @@ def definition_of(key: str) -> Definition | None:
 
 
 def reads_reference(key: str) -> bool:
-    """Whether the metric takes references; an unknown metric may."""
+    """Whether the metric takes references; true for unknown metrics."""
     known = definition_of(key)
     return known is None or "reference" in (*known.required, *known.optional)
 
@@ -244,28 +244,28 @@ _LONGEST = 80
 
 
 def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
-    """Warnings where ``allow_different``, else an ``InvalidOptionError``, when judge, prompts or suite differ.
+    """Raise ``InvalidOptionError`` if judge, prompts or suite differ; with ``allow_different``, return warnings.
 
-    Judges that nothing identifies are not known to be the same: that is a warning.
+    A judge without a version cannot be identified, which is a warning.
     """
-    phrases = [  # what only one side records is not compared
+    phrases = [  # entries of only one side are not compared
         f"{name} ({_brief(a.description[entry])} / {_brief(b.description[entry])})"
         for entry, name in _MEASURE.items()
         if entry in a.description and entry in b.description and _same(a, entry) != _same(b, entry)
     ]
     unknown = [each.name for each in (a, b) if not any(entry in each.description for entry in _MEASURE)]
-    warnings = [f"{name} does not say which judge and suite scored it" for name in unknown]
+    warnings = [f"{name} does not record its judge and suite" for name in unknown]
     nameless = sorted(set(_unidentified(a)) & set(_unidentified(b)))
     if nameless:
-        told = f"{a.name} and {b.name} were judged by {', '.join(nameless)}, of which no version or prompts are known"
-        warnings.append(f"{told}: whether that is the same judge cannot be told, nor whether a difference is its own")
+        told = f"{a.name} and {b.name} were judged by {', '.join(nameless)} without a known version or prompts"
+        warnings.append(f"{told}: a difference may come from a changed judge")
     calls = [each.description.get("calls") or None for each in (a, b)]
     if None not in calls and calls[0] != calls[1]:
-        told = f"the judge was asked in other calls ({_brief(calls[0])} / {_brief(calls[1])})"
-        warnings.append(f"{a.name} and {b.name}: {told}; give both the same calls= to compare answers alone")
+        told = f"the judges used different calls ({_brief(calls[0])} / {_brief(calls[1])})"
+        warnings.append(f"{a.name} and {b.name}: {told}; set the same calls= for both to compare only the answers")
     if not phrases:
         return warnings
-    found = f"{a.name} and {b.name} were not measured alike: {'; '.join(phrases)}"
+    found = f"{a.name} and {b.name} were measured differently: {'; '.join(phrases)}"
     if not allow_different:
         message = f"{found}; score both with one suite, or pass allow_different=True (--allow-different)"
         raise InvalidOptionError(message, param="allow_different")
@@ -273,13 +273,13 @@ def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
 
 
 def _unidentified(results: Results) -> list[str]:
-    """The judges of which nothing tells one version from another."""
+    """The judges without a version."""
     versions = results.description.get("judge_versions")
     return [name for name, version in versions.items() if not version] if isinstance(versions, dict) else []
 
 
 def _same(results: Results, entry: str) -> Any:
-    """The entry in a form in which order does not count."""
+    """The entry, with lists sorted."""
     value = results.description[entry]
     return sorted(map(str, value)) if isinstance(value, (list, tuple)) else value
 

@@ -15,7 +15,7 @@ _COLOURS = {"good": "#1a7f37", "bad": "#b3261e", "middling": "#b08800", "faint":
 
 
 class Drawn(NamedTuple):
-    """A figure by its name, its interval where it has one, what is written beside it, and its style."""
+    """A figure to draw: name, value, optional interval, label and style."""
 
     name: str
     value: float
@@ -28,9 +28,9 @@ class Drawn(NamedTuple):
 def intervals_plot(
     figures: Sequence[Drawn], title: str, about: str, band: tuple[float, float] | None = None
 ) -> Figure | None:
-    """One line per figure, from top to bottom, with a grey ``band`` behind them; ``None`` without a figure.
+    """One line per figure, from top to bottom, over a grey ``band``; ``None`` without figures.
 
-    ``about`` says what the axis shows.
+    ``about``: the label of the axis.
     """
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""How far an evaluation is, on terminals and in notebooks, and nothing elsewhere."""
+"""The progress of an evaluation, shown on terminals and in notebooks only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REDRAWN_EVERY = 0.3  # seconds
 
 
 class Progress(Protocol):
-    """Follows the rows as they are done."""
+    """Counts the rows as they are scored."""
 
     def __enter__(self) -> Progress:
         """Begin."""
@@ -25,11 +25,11 @@ class Progress(Protocol):
         """End."""
 
     def advance(self, row: T) -> T:
-        """Note that ``row`` is done, and return it."""
+        """Count ``row`` as done, and return it."""
 
 
 class _Line:
-    """A line that ``show`` shows in place of the one before, and that is gone at the end."""
+    """A line that ``show`` redraws in place and clears at the end."""
 
     def __init__(self, total: int, show: Callable[[str], object] | None) -> None:
         self._total = total
@@ -55,7 +55,7 @@ class _Line:
 
 
 def progress_of(wanted: Union[bool, Progress, None], total: int) -> Progress:
-    """The line for ``total`` rows: ``True`` always, ``False`` never, ``None`` on a terminal or in a notebook."""
+    """The progress line for ``total`` rows. ``True``: always; ``False``: never; ``None``: terminals and notebooks."""
     if wanted is False:
         return _Line(total, None)
     if wanted is not None and wanted is not True:

@@ -1,4 +1,4 @@
-"""How far the same evaluation, done again, gives the same result: what a judge adds of its own."""
+"""Repeatability: how much the results of the same evaluation vary from run to run."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from mlflow_ragmetrics.statistics.sample_size import crossed_interval
 
 
 def repeatability(runs: Sequence[Source]) -> dict[str, float]:
-    """Figures of evaluations of the same data, with the judge's cache off: at least two.
+    """Compare two or more evaluations of the same data, made without the judge's cache.
 
-    ``<key>/repeat_sd``: the standard deviation of a row's score between runs, root mean square over the rows that all
-    runs scored. ``<key>/flip_rate``: the share of such rows that do not pass in all runs or in none, where there is a
-    threshold. ``repeat/item_flip_rate``: the share of claims and chunks, found by all runs, whose verdict is not
-    always the same. ``<key>/repeat_mean``, ``/repeat_ci_low``, ``/repeat_ci_high``: the
-    mean over all runs and its interval, where each row counts once, by its own mean: repeats are crossed with rows, not
-    more rows. ``repeat/n_repeats``: how many runs there are. ``InvalidOptionError`` for fewer than two, or runs that
-    were measured differently.
+    ``<key>/repeat_sd``: the standard deviation of a row's score between runs, as root mean square over the rows that
+    all runs scored. ``<key>/flip_rate``: the share of these rows that pass in some runs only, if there is a threshold.
+    ``repeat/item_flip_rate``: the share of claims and chunks found by all runs whose verdict varies.
+    ``<key>/repeat_mean``, ``/repeat_ci_low``, ``/repeat_ci_high``: the mean over all runs and its interval; each row
+    counts once, by its own mean. ``repeat/n_repeats``: number of runs. Raises ``InvalidOptionError`` for fewer than two
+    runs, or runs that were measured differently.
     """
     results = [results_of(run, f"run {number}") for number, run in enumerate(runs, 1)]
     if len(results) < 2:
@@ -55,8 +54,8 @@ def _crossed(key: str, scores: Matrix, groups: Any) -> dict[str, float]:
 
 
 def _columns(results: Sequence[Results], name: str) -> tuple[Matrix, Any]:
-    """A runs × rows matrix of the rows that have a value in every run, and which rows these are; empty where a run has
-    no such column."""
+    """A runs × rows matrix of the rows with a value in every run, and a mask of these rows; empty if a run lacks the
+    column."""
     first = results[0]
     if not all(name in each.table.columns for each in results):
         return np.empty((0, 0)), np.zeros(len(first.table), dtype=bool)

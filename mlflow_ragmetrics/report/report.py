@@ -1,4 +1,4 @@
-"""The outcome of one evaluation: rows, items, run metrics, and the way into MLflow."""
+"""``Report``: the rows, items and figures of one evaluation, and how to log them to MLflow."""
 
 from __future__ import annotations
 
@@ -51,13 +51,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """Scores of every row, with what explains them.
+    """The scores of every row, with their explanations.
 
-    ``description`` says how it was made (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
-    ``warnings`` what was left out, ``source`` the file the rows came from, ``figures`` what was found beyond the rows'
-    scores, such as repeatability. ``stopped`` says why it ended before every row was scored, where it did. ``ranges``
-    are the lowest and the highest value of each key, where they are known. ``totals``: what the figures follow from; of
-    all rows that were scored, where ``rows`` are only the worst of these.
+    ``description``: how they were made (suite, judges, weights, …). ``usage``: calls, tokens and seconds. ``warnings``:
+    left-out metrics and doubts about the data. ``source``: the file of the rows. ``figures``: further figures, such as
+    repeatability. ``stopped``: why the evaluation ended early, if it did. ``ranges``: the lowest and highest value of
+    each key, if known. ``totals``: the counts behind the figures, of all scored rows; ``rows`` may be only the worst.
     """
 
     rows: Sequence[Row]
@@ -78,7 +77,7 @@ class Report:
         return self.totals.rows
 
     def __getitem__(self, key: str) -> dict[str, float]:
-        """The figures of one metric, such as ``report["faithfulness"]["mean"]``; ``InvalidOptionError`` for others."""
+        """The figures of one metric, such as ``report["faithfulness"]["mean"]``; else ``InvalidOptionError``."""
         if key not in self.keys:
             raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(self.keys)}", param="key")
         start = f"{key}/"
@@ -91,9 +90,9 @@ class Report:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row per sample: id, question, answer, the scores (composites first), their reasons, then all else.
+        """One row per sample: id, question, answer, scores (composites first), reasons, then all other columns.
 
-        ``diagnosis`` and ``diagnosis_reason`` say which part failed, where the suite has the metrics that tell.
+        ``diagnosis`` and ``diagnosis_reason`` name the part that failed, if the suite has the metrics for it.
         """
         return rows_frame(self.rows, diagnosis_columns(self.diagnoses) if self.diagnoses else None)
 
@@ -104,7 +103,7 @@ class Report:
 
     @cached_property
     def diagnoses(self) -> list[Diagnosis]:
-        """Which part failed, row by row; empty where the suite lacks the metrics that tell."""
+        """The part that failed in each row; empty if the suite lacks the metrics for it."""
         return diagnoses_of([row.scores for row in self.rows], self._language) if has_diagnoses(self.keys) else []
 
     @property
@@ -113,7 +112,7 @@ class Report:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and those of retrieval."""
+        """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and retrieval figures."""
         scores = [row.scores for row in self.rows]
         figures = (
             self.totals.figures(self._group_names(), self.ranges) | panel_figures(scores) | cause_figures(self._causes)
@@ -129,27 +128,27 @@ class Report:
     def by(self, column: str) -> pd.DataFrame:
         """The figures of each slice, such as ``report.by("topic")``: one row per value of ``column`` and metric.
 
-        ``column`` is a field or a metadata field; rows without a value are no slice. ``slice``, ``metric``, ``rows``
-        (scored ones), ``mean``, ``ci_low``, ``ci_high``; ``p_holm`` tells whether the slice differs from all other rows
-        (Welch's test, over groups where the report has them), adjusted by Holm over slices and metrics; ``mark`` is
-        ``few rows`` or ``few groups`` below ten (effective) ones, and how many were measured where that are not all.
-        ``InvalidOptionError`` where no row has the column.
+        ``column``: a field or metadata field; rows without a value are ignored. The columns are ``slice``, ``metric``,
+        ``rows`` (scored), ``mean``, ``ci_low``, ``ci_high``, ``p_holm`` and ``mark``. ``p_holm`` tests the slice
+        against all other rows (Welch's test, over groups if the report has them), adjusted by Holm over slices and
+        metrics. ``mark``: ``few rows`` or ``few groups`` with fewer than ten (effective) ones, and the number of
+        measured rows, if fewer than all. Raises ``InvalidOptionError`` if no row has the column.
         """
         samples = [row.sample for row in self.rows]
         return slices_frame(self.rows, self.totals, sample_slices(samples, column), self._group_names(), self.ranges)
 
     def sessions(self, key: str, threshold: float | None = None, *, by: str | None = None) -> pd.DataFrame:
-        """The conversations by the metric ``key``: which have no failing turn, and where the first one failed.
+        """The conversations by the metric ``key``: which have no failing turn, and which turn fails first.
 
-        A turn fails below ``threshold`` (default: the metric's own, else 1; above it, else above 0, where lower is
-        better). Rows of one conversation share ``by``, a field or a metadata field (default: the report's groups, else
-        the session of traces, ``session_id``, ``conversation_id`` or ``thread_id``); rows without a value belong to
-        none. Turns are in the order of their traces' times, else of their histories' lengths, else of the rows.
+        A turn fails below ``threshold`` (default: the metric's own, else 1), or above it if lower is better (default
+        0). Rows of a conversation share the value of ``by``, a field or metadata field (default: the report's groups,
+        else the session of traces, ``session_id``, ``conversation_id`` or ``thread_id``); rows without a value are
+        ignored. Turns are ordered by the time of their traces, else by the length of their histories, else as given.
 
-        ``session``, ``turns``, ``measured`` (how many turns were), ``mean`` and ``worst`` of these, ``worst_id``;
-        ``outcome``: ``failed``, ``passed``, or ``not measured`` where no turn is known to fail and some, or all, were
-        not measured (one that claims nothing fails nothing); ``first_failure`` (from 1) and ``first_failure_id``.
-        ``InvalidOptionError`` for an unknown key, and where nothing says which rows belong together.
+        Columns: ``session``, ``turns``, ``measured`` (number of measured turns), their ``mean`` and ``worst``,
+        ``worst_id``, ``outcome`` (``failed``; ``passed``; ``not measured`` if no turn failed but some were not
+        measured, or all; a turn without claims passes), ``first_failure`` (from 1) and ``first_failure_id``.
+        Raises ``InvalidOptionError`` for an unknown key, or without a column that groups the rows.
         """
         if key not in self.keys:
             raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(self.keys)}", param="key")
@@ -169,7 +168,7 @@ class Report:
 
     @cached_property
     def _sessions(self) -> dict[str, list[Session]]:
-        """The conversations by each metric that has a threshold, and by faithfulness, where rows belong to some."""
+        """The conversations by each metric with a threshold and by faithfulness; empty without conversations."""
         column = self._session_column if len(self.rows) == len(self) else None
         return {} if column is None else {key: self._sessions_of(key, column) for key in keys_of_turns(self.rows)}
 
@@ -181,24 +180,24 @@ class Report:
         column: str = "label",
         groups: Groups | None = None,
     ) -> TrueScore:
-        """The mean that people would have given all rows, from labels of a few and the judge's scores of all.
+        """Estimate the mean human label of all rows, from labels of a few rows and the judge's scores of all.
 
-        ``labels``: a mapping from id to label, one label per row (``None`` where there is none), the name of a column,
-        a file or frame with ``id`` and ``column``, or traces with people's feedback. The labelled rows must have been
-        chosen at random (``ragmetrics label`` does). ``groups`` as in ``compare``. The method is prediction-powered
-        inference (Angelopoulos, Duchi and Zrnic 2023, PPI++). ``InvalidDataError`` where no row is labelled,
+        ``labels``: a mapping from id to label, one label per row (``None``: no label), the name of a column, a file or
+        frame with ``id`` and ``column``, or traces with human feedback. Choose the labelled rows at random, as
+        ``ragmetrics label`` does. ``groups`` as in ``compare``. The method is prediction-powered inference
+        (Angelopoulos, Duchi and Zrnic 2023, PPI++). Raises ``InvalidDataError`` if no row is labelled,
         ``InvalidOptionError`` for an unknown key.
         """
         return true_score(results_of(self), key, labels, column=column, groups=groups)
 
     @cached_property
     def incomplete(self) -> str | None:
-        """Why the figures are not those of a whole evaluation: it was stopped, or no judge answered; else ``None``."""
+        """Why the evaluation is incomplete: it was stopped, or no judge answered. ``None`` if it is complete."""
         return self.stopped or self.totals.failures.silence
 
     @property
     def partial(self) -> str | None:
-        """How many rows failed, if they exceed 5 % of the rows; else ``None``."""
+        """The number of failed rows in words, if more than 5 % failed; else ``None``."""
         return self.totals.partial
 
     @property
@@ -207,7 +206,7 @@ class Report:
 
     @property
     def banner(self) -> list[str]:
-        """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
+        """Lines to read with the figures: why they are incomplete, failures, rows that were not measured."""
         failed = failure_lines(self.totals.failures.causes, len(self), self.incomplete, self._language)
         counts = count_lines(self.keys, self.metrics, len(self), self._language)
         equal = equal_lines(self.totals.equal, self._language)
@@ -215,7 +214,7 @@ class Report:
 
     @property
     def notes(self) -> list[str]:
-        """Which column each field was read from, how many rows have each diagnosis, how many conversations no fault."""
+        """Lines below the figures: the column of each field, counts of diagnoses, conversations without a fault."""
         lines = [session_line(key, self.metrics, str(self._session_column)) for key in self._sessions]
         lines = [causes_line(self._causes), *lines] if any(self._causes.values()) else lines
         read = [self.description["read"]] if "read" in self.description else []
@@ -223,16 +222,17 @@ class Report:
 
     @property
     def judged_by(self) -> list[str]:
-        """Who judged, and how far that can be trusted; nothing where no judge was asked."""
+        """The judge and how far to trust it; empty if no judge answered."""
         failures = self.totals.failures
         return judge_lines(
             failures.asked and failures.silence is None, self.description.get("judge", []), self._language
         )
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
-        """The ``count`` worst rows: by ``key``, else by the composite, else by the worst of each row's scores.
+        """The ``count`` worst rows: by ``key``, else by the composite, else by the worst score of each row.
 
-        Worst is lowest, or highest where lower is better; what is neither ranks no row, unless it is ``key``.
+        The worst value is the lowest, or the highest if lower is better. Metrics without a better direction are
+        ignored, except as ``key``.
         """
         ranking = self.totals.ranking if key is None else replace(self.totals.ranking, key=key)
         return [self.rows[place] for place in ranking.worst(self.rows, count)]
@@ -244,13 +244,12 @@ class Report:
         fail_over: Mapping[str, float] | None = None,
         **fail_under: float,
     ) -> None:
-        """``GateError`` (an ``AssertionError``) when a mean is under its limit: ``report.check(faithfulness=0.8)``.
+        """Raise ``GateError`` (an ``AssertionError``) if a mean is below its limit: ``report.check(faithfulness=0.8)``.
 
-        ``fail_over``: limits that the means of metrics must not exceed that are better the lower, such as
-        ``{"hallucination_rate": 0.1}``.
-        ``min_scored``: the share of all rows that must be measured, not left out, failed or scored by the rule for rows
-        without context (default 0.95); a mapping gives it by key, and under ``""`` for the others. Other figures than
-        the mean are named in full: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
+        ``fail_over``: maximum means of metrics where lower is better, such as ``{"hallucination_rate": 0.1}``.
+        ``min_scored``: the share of all rows that must be measured (default 0.95), not skipped, failed or scored by the
+        rule for rows without context; a mapping sets it by key, with ``""`` for the others. For figures other than the
+        mean, use the full name: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
         """
         __tracebackhide__ = True  # pytest shows the line of the test
         checks = check_figures(
@@ -274,12 +273,10 @@ class Report:
         return cell([*report_blocks(self), usage_line(self)])
 
     def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
-        """A self-contained page: summary, distributions, a table of rows, and each row's claims and passages.
+        """A self-contained HTML page: summary, distributions, a table of rows, and each row's claims and passages.
 
-        With ``path`` the page is written to that file as well.
-
-        Of more than 20,000 rows it shows the 10,000 worst and as many others, and says so. ``title`` stands above it;
-        without one, the name of the file that was evaluated does.
+        The page is also written to ``path``, if given. ``title`` defaults to the name of the evaluated file. With more
+        than 20,000 rows, the page shows the 10,000 worst and a random 10,000 of the others, and says so.
         """
         page = "".join(report_page(self, title))
         if path is not None:
@@ -302,17 +299,17 @@ class Report:
         omit: Collection[str] = (),
         files: Mapping[str, Union[str, bytes]] | None = None,
     ) -> str:
-        """Write metrics, params, tags, tables and page into the active MLflow run, or a new one; returns its id.
+        """Write metrics, params, tags, tables and page into the active MLflow run or a new one; returns its id.
 
-        ``run_id`` names another run, ``run_name`` a new one (else data, version, suite, judge); ``model_id`` links a
-        logged model (default: the active one), with the figures and their intervals. ``step``: where one run holds the
-        history of several versions, which of them this is; tables, page and traces are those logged last.
-        ``texts=False`` writes scores, verdicts and ids, and nothing of what is asked, answered, retrieved or said about
-        it: no page, no traces, no reasons, no quotes. ``traces`` writes one trace per row with its scores, by which
-        MLflow compares two runs row by row; ``feedback=True`` writes the scores onto the traces that the rows come from
-        instead. ``dataset`` names the dataset of the questions, which all versions share that answer the same ones;
-        ``False`` logs none. ``files`` are further artifacts by name, ``omit`` names of metrics not to log.
-        ``RagMetricsError`` where something cannot be written.
+        ``run_id``: another run. ``run_name``: the name of a new run (default: data, version, suite, judge).
+        ``model_id``: a logged model to link, with the figures and intervals (default: the active one). ``step``: the
+        version, if one run has the history of several; tables, page and traces are those of the last call.
+        ``texts=False`` writes only scores, verdicts and ids: no questions, answers, passages, reasons or quotes, and so
+        no page and no traces. ``traces``: write one trace per row with its scores, so that MLflow can compare two runs
+        row by row. ``feedback=True``: write the scores to the traces that the rows come from instead. ``dataset``: the
+        name of the dataset of questions, shared by all versions that answer them; ``False`` logs none. ``files``:
+        further artifacts by name. ``omit``: metrics not to log. Raises ``RagMetricsError`` if something cannot be
+        written.
         """
         import pandas as pd
 
@@ -341,12 +338,12 @@ class Report:
         )
 
     def _without_texts(self) -> Report:
-        """The same figures, scores, verdicts and ids, and nothing of what is asked, answered, retrieved or reasoned."""
+        """The report with figures, scores, verdicts and ids, but without questions, answers, passages and reasons."""
         rows = [row_without_texts(row) for row in self.rows]
         kept = replace(self, rows=rows, warnings=(), stopped=None, totals=Totals(rows))
         if self.warnings:
-            kept = replace(kept, warnings=(f"{len(self.warnings)} warnings are left out, as they may quote texts",))
-        incomplete = self.incomplete and "see what the program said that wrote this run"
+            kept = replace(kept, warnings=(f"{len(self.warnings)} warnings are left out because they may quote texts",))
+        incomplete = self.incomplete and "see the output of the program that wrote this run"
         diagnoses = [replace(each, reason="") for each in self.diagnoses]
         vars(kept).update(metrics=self.metrics, incomplete=incomplete, diagnoses=diagnoses, _sessions=self._sessions)
         return kept

@@ -1,4 +1,4 @@
-"""Conversations: which of them have no failing turn, and where the first one failed."""
+"""Conversations: which have no failing turn, and which turn fails first."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Outcome = Literal["passed", "failed", "not measured"]
 
 @dataclass(frozen=True)
 class Turn:
-    """One answer of a conversation: its row's id, its value where it was measured, and whether it passes.
+    """One answer of a conversation: its row's id, its measured value, and whether it passes.
 
-    ``passed`` is ``None`` where that is not known. A turn that claims nothing has no value and passes.
+    ``passed`` is ``None`` if unknown. A turn without claims has no value and passes.
     """
 
     id: str
@@ -32,7 +32,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Session:
-    """A conversation by one metric: its turns in order, and what follows from them."""
+    """A conversation scored by one metric: its turns in order, and its outcome."""
 
     name: str
     turns: tuple[Turn, ...]
@@ -40,7 +40,7 @@ class Session:
 
     @property
     def outcome(self) -> Outcome:
-        """Failed where a turn is known to, passed where all are known to pass and one was measured, else not known."""
+        """Failed if a turn fails; passed if all turns pass and at least one was measured; otherwise not measured."""
         known = {turn.passed for turn in self.turns}
         if False in known:
             return "failed"
@@ -65,12 +65,12 @@ class Session:
 
 
 def limit_of(threshold: float | None, better: Better) -> float:
-    """Below which value a turn fails (above which, where lower is better): the threshold, else any fault at all."""
+    """The value below which (above which, if lower is better) a turn fails: the threshold, else the perfect score."""
     return threshold if threshold is not None else 0.0 if better is False else 1.0
 
 
 def turn_limit(rows: Sequence[Row], key: str, threshold: float | None = None) -> float:
-    """``limit_of`` the metric ``key`` of these rows, whose own threshold holds where none is given."""
+    """``limit_of`` for the metric ``key`` of these rows; ``threshold`` defaults to the metric's own."""
     scores = [row.scores[key] for row in rows if key in row.scores]
     own = next((score.threshold for score in scores if score.threshold is not None), None)
     better = next((score.higher_is_better for score in scores), True)
@@ -78,7 +78,7 @@ def turn_limit(rows: Sequence[Row], key: str, threshold: float | None = None) ->
 
 
 def keys_of_turns(rows: Sequence[Row]) -> list[str]:
-    """By which metrics conversations are looked at: those that have a threshold, and faithfulness."""
+    """The metrics reported by conversation: those with a threshold, and faithfulness."""
     scores = [(key, score) for row in rows for key, score in row.scores.items()]
     limited = {key for key, score in scores if score.threshold is not None}
     return [key for key in dict(scores) if key in limited or key.endswith("faithfulness")]
@@ -93,9 +93,9 @@ def turn_of(name: str, score: Score | None, limit: float) -> Turn:
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
-    """The turns of one conversation by the time of their traces, else by the length of their histories, else as given.
+    """The turns of a conversation, sorted by the time of their traces, else by the length of their histories.
 
-    Searches of traces give the last turn first.
+    Trace searches return the last turn first.
     """
     times = [row.sample.metadata.get("request_time") for row in rows]
     if all(isinstance(time, (int, float)) for time in times):
@@ -104,10 +104,7 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
 
 
 def sessions_of(rows: Sequence[Row], names: Sequence[Union[str, None]], key: str, limit: float) -> list[Session]:
-    """The conversations, in the order in which they begin in ``rows``, whose ``names`` say which each row belongs to.
-
-    A row without a name belongs to none.
-    """
+    """The conversations, in order of first appearance; ``names`` assigns each row to one, or to none (``None``)."""
     turns: dict[str, list[Row]] = {}
     for row, name in zip(rows, names, strict=True):
         if name is not None:
@@ -120,7 +117,7 @@ def sessions_of(rows: Sequence[Row], names: Sequence[Union[str, None]], key: str
 
 
 def sessions_frame(sessions: Sequence[Session]) -> pd.DataFrame:
-    """One row per conversation, as ``Report.sessions`` gives them."""
+    """One row per conversation; see ``Report.sessions``."""
     import pandas as pd
 
     kinds = {"mean": "Float64", "worst": "Float64", "turns": "Int64", "measured": "Int64", "first_failure": "Int64"}
@@ -129,9 +126,9 @@ def sessions_frame(sessions: Sequence[Session]) -> pd.DataFrame:
 
 
 def session_score(rows: Sequence[Row], key: str, threshold: float | None = None, language: str = "en") -> Score:
-    """One conversation, whose turns are ``rows``, as a score: 1.0 without a failing turn, 0.0 with one, else none.
+    """The score of a conversation with the turns ``rows``: 1.0 if it passed, 0.0 if it failed, else no value.
 
-    Items are those of the first turn that fails.
+    The items are those of the first failing turn.
     """
     scores = {row.sample.id: row.scores[key] for row in rows if key in row.scores}
     (session,) = sessions_of(rows, [""] * len(rows), key, turn_limit(rows, key, threshold)) or [Session("", ())]
@@ -148,11 +145,11 @@ def session_score(rows: Sequence[Row], key: str, threshold: float | None = None,
 
 
 def session_figures(sessions: Sequence[Session]) -> dict[str, float]:
-    """``session_pass_rate``: the share of conversations without a failing turn, of those of which that is known.
+    """``session_pass_rate``: the share of measured conversations without a failing turn.
 
-    ``session_ci_low`` and ``session_ci_high`` are its 95 % interval, ``n_sessions`` their number,
-    ``n_sessions_unmeasured`` that of the others, ``session_worst`` the mean of their worst turns,
-    ``session_first_failure`` the mean number of the first turn that failed, where any did.
+    ``session_ci_low`` and ``session_ci_high``: its 95 % interval. ``n_sessions``, ``n_sessions_unmeasured``: numbers of
+    measured and other conversations. ``session_worst``: the mean value of their worst turns. ``session_first_failure``:
+    the mean number (from 1) of the first failing turn.
     """
     known = [session.record() for session in sessions if session.outcome != "not measured"]
     figures = {"n_sessions": float(len(known)), "n_sessions_unmeasured": float(len(sessions) - len(known))}
@@ -168,7 +165,7 @@ def session_figures(sessions: Sequence[Session]) -> dict[str, float]:
 
 
 def session_line(key: str, figures: Mapping[str, float], column: str) -> Text | None:
-    """The figures of one metric's conversations in a line; ``None`` where there are none."""
+    """One line on the conversations of a metric; ``None`` if there are none."""
     known, unknown = (int(figures.get(f"{key}/{name}", 0)) for name in ("n_sessions", "n_sessions_unmeasured"))
     if not known and not unknown:
         return None

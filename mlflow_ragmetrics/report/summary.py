@@ -1,4 +1,4 @@
-"""The figures of an evaluation, from what is counted while its rows pass: of all rows, of slices, of several judges."""
+"""The figures of an evaluation, counted row by row: of all rows, of slices, and of several judges."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 
 TOLERATED = 0.05
-"""The share of failed rows up to which an evaluation is complete."""
+"""The largest share of failed rows in a complete evaluation."""
 
 _DOUBTS = frozenset(DOUBTS.values())
 _STATUS_COUNTS = {"ok": "n_scored", "skipped": "n_skipped", "error": "n_error"}
 
 
 class Totals:
-    """What the figures of an evaluation follow from, taken row by row: 8 bytes for each score, and some counts."""
+    """The values and counts behind the figures of an evaluation, added row by row; 8 bytes per score."""
 
     def __init__(self, rows: Iterable[Row] = (), keys: Iterable[str] = ()) -> None:
         self.rows = 0
         self.non_answers = 0
-        self.kept_all = True  # whether the report of these totals holds all their rows
+        self.kept_all = True  # whether the report has all rows of these totals
         self.failures = Failures()
         self._metrics = {key: _MetricTotals() for key in keys}
         self._retrieval: RetrievalCounts | None = None
@@ -51,13 +51,13 @@ class Totals:
             self.add(row)
 
     def add(self, row: Row) -> None:
-        """Take one more row."""
+        """Add a row."""
         self.failures.add(row)
         self.non_answers += gives_no_answer(row.sample.answer)
         self.add_scores(row.scores)
 
     def add_scores(self, scores: Mapping[str, Score]) -> None:
-        """Take the scores of one more row."""
+        """Add the scores of a row."""
         if any("gold_docs_count" in score.details for score in scores.values()):
             self._retrieval = self._retrieval or RetrievalCounts()
             self._retrieval.add(scores)
@@ -69,18 +69,18 @@ class Totals:
 
     @property
     def partial(self) -> str | None:
-        """How many rows have a failed score, if they exceed 5 % of the rows."""
+        """The number of rows with a failed score in words, if more than 5 %; else ``None``."""
         failed = self.failures.rows
         return f"{failed} of {counted(self.rows, 'row')} failed" if failed > TOLERATED * self.rows else None
 
     @property
     def keys(self) -> list[str]:
-        """The keys of the scores, in the order in which they came."""
+        """The keys of the scores, in order of appearance."""
         return list(self._metrics)
 
     @property
     def better(self) -> dict[str, Better]:
-        """Keys whose higher values are not better: ``False`` if lower is better, ``None`` if neither side is."""
+        """Keys whose higher values are not better: ``False`` if lower is better, ``None`` if neither direction is."""
         return {key: each.better for key, each in self._metrics.items() if each.better is not True}
 
     @property
@@ -90,7 +90,7 @@ class Totals:
 
     @property
     def equal(self) -> list[list[str]]:
-        """The keys that have the same values in every row, together; at least two rows of each are measured."""
+        """Groups of keys with equal values in every row; each key has at least two measured rows."""
         keys = [key for key, each in self._metrics.items() if each.counts["n_measured"] > 1]
         if len(keys) < 2:
             return []
@@ -101,26 +101,28 @@ class Totals:
 
     @property
     def ranking(self) -> Ranking:
-        """The order of the worst rows: by the first composite that was scored, else by the worst score of each row."""
+        """The order of the worst rows: by the first scored composite, else by the worst score of each row."""
         composite = next((key for key in self.composites if self._metrics[key].counts["n_measured"]), None)
         keys = sorted(self.keys, key=lambda key: key not in self.composites)
         return Ranking(keys, self.better, composite)
 
     @property
     def matrix(self) -> Matrix:
-        """The values, rows by keys, NaN where there is none."""
+        """The values, rows × keys; NaN: none."""
         return np.array([each.column(self.rows) for each in self._metrics.values()]).T
 
     def figures(
         self, groups: Sequence[object] | None = None, ranges: Mapping[str, tuple[float, float]] | None = None
     ) -> dict[str, float]:
-        """``<key>/mean``, ``<key>/n_scored``, … of each key; ``groups`` names the group of each row.
+        """``<key>/mean``, ``<key>/n_scored``, … of each key.
 
-        ``ranges`` are the lowest and the highest value of each key: 0 and 1 if not given.
+        ``groups``: the group of each row. ``ranges``: the lowest and highest value of each key (default 0 and 1).
         """
         figures: dict[str, float] = {}
         columns = {key: each.column(self.rows) for key, each in self._metrics.items()}
-        step = max(1, len(columns)) if self.rows <= MANY_ROWS else 1  # of many rows one metric at a time, for memory
+        step = (
+            max(1, len(columns)) if self.rows <= MANY_ROWS else 1
+        )  # with many rows, one metric at a time saves memory
         for start in range(0, len(columns), step):
             some = dict(islice(columns.items(), start, start + step))
             ends = [(ranges or {}).get(key, (0.0, 1.0)) for key in some]
@@ -133,7 +135,7 @@ class Totals:
 
 
 class _MetricTotals:
-    """The values of one metric, NaN where a row has none, and what is counted of its scores."""
+    """The values of one metric (NaN: none), and the counts of its scores."""
 
     def __init__(self) -> None:
         self.better: Better = True
@@ -175,7 +177,7 @@ class _MetricTotals:
             self.values.extend([math.nan] * (rows - len(self.values)))
 
     def column(self, rows: int) -> Vector:
-        """A value for each of so many rows."""
+        """A value for each of the ``rows``."""
         self._fill(rows)
         return np.frombuffer(self.values, dtype=float)
 
@@ -190,7 +192,7 @@ class _MetricTotals:
 def _figures_of_columns(
     columns: Sequence[Vector], groups: Sequence[object] | None, ranges: Sequence[tuple[float, float]]
 ) -> list[dict[str, float]]:
-    """Mean and interval of each column, and what groups do to the interval."""
+    """Mean, interval and group figures of each column."""
     if not columns or not columns[0].size:
         return [{} for _ in columns]
     intervals = bootstrap_intervals([column.tolist() for column in columns], groups=groups, ranges=ranges)
@@ -214,18 +216,18 @@ _WORTH_A_WARNING = 1.1
 def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object] | None = None) -> dict[str, float]:
     """The figures of one metric over its rows.
 
-    Always ``n_scored``, ``n_skipped``, ``n_error`` and ``n_measured`` (the scored rows except those whose value comes
-    from a rule; see ``Score.measured``). With at least one measured row ``mean``, with two ``ci_low`` and ``ci_high``
-    (95 %, see ``statistics.intervals``), and ``pass_rate`` if there is a threshold, all over the measured rows.
-    ``n_no_context`` if the metric reads contexts. If not 0, ``n_unclaimed``, ``n_unquoted`` and ``n_assumed``: rows
+    Always: ``n_scored``, ``n_skipped``, ``n_error`` and ``n_measured`` (scored rows whose value was not set by a rule;
+    see ``Score.measured``). Over the measured rows: ``mean`` (with one row or more), ``ci_low`` and ``ci_high`` (95 %,
+    with two or more, see ``statistics.intervals``), and ``pass_rate`` if there is a threshold.
+    ``n_no_context`` if the metric reads contexts. If not 0: ``n_unclaimed``, ``n_unquoted`` and ``n_assumed``, the rows
     with sentences that no claim covers, with quotes that are not in the passages, and with contexts that the model may
-    not have seen. For a composite the mean ``coverage``, and ``n_partial``: rows with a smaller coverage than others.
-    Numbers may be given in place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN.
+    not have seen. For a composite: the mean ``coverage``, and ``n_partial``, the rows with less coverage than others.
+    ``scores`` may be numbers; ``None`` and NaN count as skipped. No figure is NaN.
 
-    ``groups``: a name for each row that rows which belong together share, such as turns of one conversation; the
-    interval then is that of ``statistics.intervals``, and ``n_groups``, ``design_effect`` (how many times larger the
-    mean's variance is for the groups) and, with fewer than ten effective groups, the mark ``few_groups`` stand beside
-    it. ``InvalidFieldError`` for anything but a list, ``InvalidOptionError`` where groups and rows differ in number.
+    ``groups``: one name per row; related rows, such as turns of one conversation, share a name. The interval is then
+    over groups, and there are also ``n_groups``, ``design_effect`` (the factor by which groups increase the variance of
+    the mean) and, with fewer than ten effective groups, ``few_groups``. Raises ``InvalidFieldError`` unless ``scores``
+    is a list, ``InvalidOptionError`` if ``groups`` and ``scores`` differ in length.
     """
     if not isinstance(scores, Iterable) or isinstance(scores, (str, bytes, Mapping)):
         raise InvalidFieldError("summarize needs a list of scores or numbers", field="scores")
@@ -240,10 +242,10 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
 
 
 def grouping_of(rows: Sequence[Row], totals: Totals, groups: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """The field that says which rows belong together, by default the conversation of traces, and warnings.
+    """The field that groups the rows (default: the conversation of traces), and warnings.
 
-    ``None`` where there is none; a warning says so where ``groups`` was named, or where repeated questions make rows
-    alike.
+    The field is ``None`` if there is none. A warning reports a named field that is missing, or similar rows with
+    repeated questions.
     """
     samples = [row.sample for row in rows]
     if groups is None and any(SESSION in sample.metadata for sample in samples):
@@ -252,16 +254,16 @@ def grouping_of(rows: Sequence[Row], totals: Totals, groups: str | None) -> tupl
         try:
             sample_groups(samples, groups)
         except InvalidOptionError as error:
-            return None, (f"{error}; the intervals take the rows as independent",)
+            return None, (f"{error}; the intervals treat the rows as independent",)
         return groups, ()
     warning = repeated_questions([sample.question for sample in samples], totals.keys, totals.matrix)
     return None, () if warning is None else (warning,)
 
 
 def repeated_questions(questions: Sequence[str | None], keys: Sequence[str], values: Matrix) -> str | None:
-    """A warning where rows ask the same question and resemble each other for it, so that they count for fewer.
+    """A warning if rows with the same question resemble each other; ``None`` if the design effect is at most 1.1.
 
-    ``values`` are rows × ``keys``, NaN where there is none. ``None`` where the design effect is at most 1.1.
+    ``values``: rows × ``keys`` (NaN: none).
     """
     names = [f"\0row {row}" if question is None else question for row, question in enumerate(questions)]
     repeated = [count for count in Counter(names).values() if count > 1]
@@ -272,17 +274,17 @@ def repeated_questions(questions: Sequence[str | None], keys: Sequence[str], val
     if effect <= _WORTH_A_WARNING:
         return None
     return (
-        f"{sum(repeated)} of {len(names)} rows share their question with others and resemble each other for it: the "
-        f"variance of {key} is {effect:.1f} times that of independent rows (its design effect), which the intervals do "
-        f'not show; groups="question" makes them show it'
+        f"{sum(repeated)} of {len(names)} rows share their question with others and resemble each other: the "
+        f"variance of {key} is {effect:.1f} times that of independent rows (its design effect), so the intervals are "
+        f'too narrow; set groups="question"'
     )
 
 
 def panel_figures(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
     """For each key that several judges scored: ``<key>/judge/<slug>/mean`` and ``/n_scored``, ``<key>/n_fewer_judges``.
 
-    ``<key>/judges_alpha`` is Krippendorff's α over the rows that at least two judges scored, and
-    ``<key>/judges_within_tolerance`` the share of these rows on which all lie within the tolerance.
+    ``<key>/judges_alpha``: Krippendorff's α over the rows that at least two judges scored.
+    ``<key>/judges_within_tolerance``: the share of these rows whose scores are all within the tolerance.
     """
     figures: dict[str, float] = {}
     for key in dict.fromkeys(key for row in rows for key in row):
@@ -308,7 +310,7 @@ def panel_figures(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
 
 
 def panel_warnings(rows: Sequence[Row]) -> tuple[str, ...]:
-    """One warning per judge that did not judge all rows that another did, with the first cause."""
+    """One warning per judge that failed on rows that another judge scored, with the first cause."""
     found: dict[str, tuple[set[int], dict[str, None], str]] = {}
     for number, row in enumerate(rows):
         for key, score in row.scores.items():
@@ -318,23 +320,23 @@ def panel_warnings(rows: Sequence[Row]) -> tuple[str, ...]:
                     on.add(number)
                     keys.setdefault(key)
     return tuple(
-        f"{name} did not judge {len(on)} of {len(rows)} rows ({', '.join(keys)}), which have the scores of the other "
-        f"judges only; {text}"
+        f"{name} did not judge {len(on)} of {len(rows)} rows ({', '.join(keys)}), which have only the scores of the "
+        f"other judges; {text}"
         for name, (on, keys, text) in found.items()
     )
 
 
 def agreement_lines(keys: Sequence[str], figures: Mapping[str, float]) -> list[str]:
-    """How far the judges agree, one line per metric that several scored."""
+    """The agreement of the judges, one line per metric that several judges scored."""
     lines = []
     for key in keys:
         within = figures.get(f"{key}/judges_within_tolerance")
         if within is not None:
             alpha = figures.get(f"{key}/judges_alpha")
             measured = "" if alpha is None else f"Krippendorff's alpha {alpha:.2f}, "
-            lines.append(f"The judges' agreement on {key}: {measured}{within:.0%} of rows within the tolerance")
+            lines.append(f"Agreement of the judges on {key}: {measured}{within:.0%} of rows within the tolerance")
         elif f"{key}/n_fewer_judges" in figures:
-            lines.append(f"No row has the scores of two judges on {key}: their agreement is unknown")
+            lines.append(f"Agreement of the judges on {key}: unknown (no row has scores of two judges)")
     return lines
 
 
@@ -348,7 +350,7 @@ def slices_frame(
     groups: Sequence[str] | None,
     ranges: Mapping[str, tuple[float, float]],
 ) -> pd.DataFrame:
-    """One row per slice and metric, as ``Report.by`` says; ``totals`` and ``ranges`` are those of all rows."""
+    """One row per slice and metric, see ``Report.by``; ``totals`` and ``ranges`` are those of all rows."""
     import pandas as pd
 
     labels = np.array(["" if name is None else name for name in slices], dtype=object)

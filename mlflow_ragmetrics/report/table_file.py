@@ -1,4 +1,4 @@
-"""The table of rows as a file that is written while they come: JSON lines or Parquet."""
+"""Writes the table of rows to a JSON Lines or Parquet file while they are scored."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 TABLES = (".jsonl", ".parquet")
-"""The endings of files that are written while rows come."""
+"""Suffixes of the files that are written row by row."""
 
 _ROWS = 1000
-_ROW_GROUP = 8 * 2**20  # bytes: the file's footer, which stays in memory to the end, grows with each row group
+_ROW_GROUP = 8 * 2**20  # bytes: each row group adds to the file's footer, which stays in memory
 
 
 class TableFile:
-    """Rows go into the file a thousand at a time, with the columns of ``report.table``; none is kept.
+    """Writes rows a thousand at a time, with the columns of ``report.table``, and keeps none in memory.
 
-    The lines of a Parquet file are JSON until ``close``, when all columns and their types are known. The file appears
-    under its name by ``close``; ``discard`` leaves nothing. What the disk refuses is an ``OSError``.
+    ``close`` converts the rows of a Parquet file, stored as JSON until then, once all columns and types are known. It
+    also gives the file its name; ``discard`` removes the file. A failing disk raises ``OSError``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,7 +43,7 @@ class TableFile:
         self._diagnoses: list[Diagnosis] = []
 
     def add(self, row: Row, diagnosis: Diagnosis | None = None) -> None:
-        """Take one more row, with its diagnosis where the report has some."""
+        """Add a row, with its diagnosis if the report has diagnoses."""
         self._rows.append(row)
         if diagnosis is not None:
             self._diagnoses.append(diagnosis)
@@ -51,7 +51,7 @@ class TableFile:
             self._flush()
 
     def close(self) -> None:
-        """Write what is left, and give the file its name."""
+        """Write the remaining rows and give the file its name."""
         self._flush()
         self._lines.close()
         if self._path.suffix.lower() == ".parquet":
@@ -59,7 +59,7 @@ class TableFile:
         os.replace(self._partial, self._path)
 
     def discard(self) -> None:
-        """Remove what was written, where the file has no name yet."""
+        """Remove the partial file."""
         with suppress(OSError):
             self._lines.close()
         for name in (self._partial, self._columnar):
@@ -102,12 +102,12 @@ class TableFile:
 
 
 def _united(known: pa.Schema, later: pa.Schema) -> pa.Schema:
-    """The columns of ``later``, which has all of ``known``, each of the type that takes the values of both."""
+    """The columns of ``later``, which include those of ``known``, each with a type that fits both."""
     import pyarrow as pa
 
     fields = []
     for field in later:
-        if pa.types.is_large_string(field.type):  # as pandas may have texts
+        if pa.types.is_large_string(field.type):  # pandas may use it for texts
             field = field.with_type(pa.string())
         try:
             there = [pa.schema([known.field(field.name)])] if field.name in known.names else []
@@ -118,7 +118,7 @@ def _united(known: pa.Schema, later: pa.Schema) -> pa.Schema:
 
 
 def _fitted(record: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
-    """A line with all columns: until the first score that was not measured, all that was scored was measured."""
+    """A record with all columns; records without ``_measured`` precede the first unmeasured score."""
     import pyarrow as pa
 
     for field in schema:

@@ -1,4 +1,4 @@
-"""What an evaluation says to people: what to read first, its figures, the worst rows with their faults, the judge."""
+"""The report as text: banner, figures, notes, slices, the worst rows with their faults, and the judge."""
 
 from __future__ import annotations
 
@@ -37,34 +37,34 @@ _LONGEST_QUESTION = 120
 
 
 class Shown(Loggable, Protocol):
-    """What a report has that is shown: its public attributes."""
+    """The attributes of a report that are shown."""
 
     @property
     def ranges(self) -> Mapping[str, tuple[float, float]]:
-        """The lowest and the highest value of each key."""
+        """The lowest and highest value of each key."""
 
     @property
     def totals(self) -> Totals:
-        """What the figures follow from."""
+        """The counts behind the figures."""
 
     @property
     def banner(self) -> list[str]:
-        """What must be read with the figures."""
+        """Lines to read with the figures."""
 
     @property
     def notes(self) -> list[str]:
-        """What stands below them."""
+        """Lines below the figures."""
 
     @property
     def judged_by(self) -> list[str]:
-        """Who judged."""
+        """Lines about the judge."""
 
     def by(self, column: str) -> pd.DataFrame:
         """The figures of each slice."""
 
 
 def report_blocks(report: Shown, worst: int = 3, by: tuple[str, ...] = ()) -> list[Block]:
-    """The report as its text; ``worst``: how many rows stand in it, ``by``: columns whose slices do."""
+    """The report as blocks, with the ``worst`` rows (a number) and the slices of the columns in ``by``."""
     source = f"{report.source}: " if report.source else ""
     rows = counted(report.totals.rows, "row")
     blocks: list[Block] = [Heading(f"{source}{rows}, suite {report.description.get('suite', 'custom')}")]
@@ -80,7 +80,7 @@ def report_blocks(report: Shown, worst: int = 3, by: tuple[str, ...] = ()) -> li
 
 
 def usage_line(report: Shown) -> Line:
-    """What the evaluation took: time, calls, tokens, money."""
+    """The cost of the evaluation: time, calls, tokens, money."""
     counts = {name: value for name, value in report.usage.items() if name not in ("wall_seconds", "cost") and value}
     parts = [f"{counted(report.totals.rows, 'row')} in {report.usage.get('wall_seconds', 0.0):.1f} s"]
     parts += [f"{value:,.0f} {name.replace('_', ' ')}" for name, value in counts.items()]
@@ -89,7 +89,7 @@ def usage_line(report: Shown) -> Line:
 
 
 def figures_table(report: Shown) -> Table:
-    """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were measured."""
+    """One line per metric: mean, 95 % interval, 1–5 value, pass rate, and counts of rows."""
     figures = dict(report.metrics)
     for key in report.totals.keys:
         figures[f"{key}/n_by_rule"] = figures.get(f"{key}/n_scored", 0) - figures.get(f"{key}/n_measured", 0)
@@ -112,7 +112,7 @@ def figures_table(report: Shown) -> Table:
 
 
 def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
-    """One line per slice and metric, as ``Report.by`` gives them, and below which of them say little, and why."""
+    """One line per slice and metric of ``Report.by``, followed by the marked slices."""
     import pandas as pd
 
     records: list[dict[str, Any]] = [
@@ -151,7 +151,7 @@ def _style(figures: Mapping[str, float], key: str) -> Style:
 
 
 def _explanations(report: Shown) -> Iterator[str]:
-    """What composites are made of, which metrics are better the lower, what groups do, and figures of the whole."""
+    """Formulas of composites, metrics whose higher values are not better, effects of groups, and overall figures."""
     figures, better = report.metrics, report.totals.ranking.better
     weights: Mapping[str, Mapping[str, float]] = report.description.get("weights", {})
     for key, shares in weights.items():
@@ -161,7 +161,7 @@ def _explanations(report: Shown) -> Iterator[str]:
         yield f"{key} = {parts}" if total else key
         coverage = figures.get(f"{key}/coverage", 1.0)
         if coverage < 1.0 and f"{key}/mean" in figures:
-            yield f"on average {coverage:.0%} of these weights had a score; the rest counts in proportion"
+            yield f"on average {coverage:.0%} of these weights had a score and were scaled up to 100%"
     for side, words in _SIDES.items():
         keys = [key for key, each in better.items() if each is side]
         if keys:
@@ -171,13 +171,13 @@ def _explanations(report: Shown) -> Iterator[str]:
         designs = {key: figures[f"{key}/design_effect"] for key in grouped if f"{key}/design_effect" in figures}
         effects = ", ".join(unbroken(f"{key} {effect:.1f}") for key, effect in designs.items())
         groups = f"{max(figures[f'{key}/n_groups'] for key in grouped):.0f} groups"
-        yield f"Intervals are those over {groups} ({report.description.get('groups')})" + (
+        yield f"Intervals are over {groups} ({report.description.get('groups')})" + (
             f"; design effects: {effects}" if effects else ""
         )
     few = [key for key in grouped if f"{key}/few_groups" in figures]
     if few:
         of = "" if few == grouped else f" of {', '.join(few)}"
-        yield f"few groups: the interval{of} may cover less than 95 %, as fewer than ten groups count"
+        yield f"few groups: the interval{of} may cover less than 95 % (fewer than ten effective groups)"
     yield from (f"{name} = {value:.1f}" for name, value in figures.items() if name.startswith("pct_"))
 
 
@@ -200,7 +200,7 @@ def _worst_rows(report: Shown, count: int) -> list[Block]:
 
 
 def _about(row: Row, key: str, diagnosis: str | None, *, is_named: bool) -> Iterator[Line]:
-    """What went wrong in a row: its diagnosis, its scores, its answer or the faults in it."""
+    """Details of a row: its diagnosis, its scores, and its faults or else its answer."""
     reason = row.scores[key].reason if key in row.scores else ""
     if diagnosis is not None:
         yield Line(diagnosis)
@@ -225,7 +225,7 @@ def _about(row: Row, key: str, diagnosis: str | None, *, is_named: bool) -> Iter
 
 
 def _faults(row: Row, key: str) -> list[Item]:
-    """Claims first, contradicted ones before the rest; what several metrics say of a text once."""
+    """The faults of a row: claims first, contradicted ones before others; each text and verdict once."""
     found: dict[tuple[str, str], Item] = {}
     alone = len(row.scores) == 1
     for name, score in row.scores.items():
@@ -233,7 +233,7 @@ def _faults(row: Row, key: str) -> list[Item]:
             if item.verdict in FAULTS and (item.kind != "chunk" or alone):
                 found.setdefault((item.text, str(item.verdict)), item)
     kinds = ("claim", "sentence", "document", "chunk", "token")
-    missed = set(row.sample.gold_doc_ids or ())  # matter more than documents that were not needed
+    missed = set(row.sample.gold_doc_ids or ())  # missed documents come before needless ones
     return sorted(
         found.values(),
         key=lambda item: (kinds.index(item.kind), FAULTS.index(str(item.verdict)), item.text not in missed),

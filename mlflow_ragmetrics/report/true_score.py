@@ -1,4 +1,4 @@
-"""What people would have said: a metric's mean corrected by few labels, with an honest interval."""
+"""Estimates the human mean of a metric: the judge's mean corrected by a few labels, with an interval."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mlflow_ragmetrics.statistics.resampling import Vector
 
 @dataclass(frozen=True, kw_only=True)
 class TrueScore(prediction_powered.TrueScore):
-    """The mean that people's labels would have over all rows (of a difference: B's less A's), with 95 % interval.
+    """The estimated mean of human labels over all rows (for a comparison: B minus A), with its 95 % interval.
 
-    ``judge`` is the judge's own mean. ``labels`` of ``rows`` are labelled. ``low``, ``high`` and ``error`` (the
-    standard error) are ``None`` if too few are. ``variance_left``: the share of the variance of the labels' own mean
-    that is left (there would have to be 1 / ``variance_left`` times as many of them for this interval); ``tuning``:
-    what the judge's scores are multiplied by, 0 if they say nothing of the labels. ``groups`` that have a label, and
-    the mark ``few_groups`` below ten effective ones.
+    ``judge``: the judge's own mean. ``labels`` of ``rows`` are labelled; with too few, ``low``, ``high`` and ``error``
+    (the standard error) are ``None``. ``variance_left``: the variance as a share of that of the labels alone; without
+    the judge, this interval would need 1 / ``variance_left`` times the labels. ``tuning``: the factor of the judge's
+    scores, 0 if they do not predict the labels. ``groups``: number of groups with a label; ``few_groups`` marks fewer
+    than ten effective groups.
     """
 
     key: str
@@ -44,14 +44,14 @@ class TrueScore(prediction_powered.TrueScore):
         interval = "no interval" if self.low is None else f"95 % interval {number(self.low)} to {number(self.high)}"
         groups = "" if self.groups is None else f" in {self.groups} groups{' (few groups)' if self.few_groups else ''}"
         counts = f"{self.labels} labels{groups} of {self.rows} rows"
-        judge = "" if self.judge is None else f", the judge says {number(self.judge)}"
+        judge = "" if self.judge is None else f", judge's mean {number(self.judge)}"
         method = "prediction-powered inference (PPI++)"
         return f"{self.key}: true score {number(self.value)}, {interval}{judge}; {counts}. Method: {method}"
 
 
 @dataclass(frozen=True)
 class LabelledScores:
-    """For each row of an evaluation its score and its label (NaN where there is none), and its group."""
+    """The score, label (NaN: none) and group of each row of an evaluation."""
 
     scores: Vector
     labels: Vector
@@ -65,9 +65,9 @@ class LabelledScores:
 def labelled_scores(
     results: Results, key: str, labels: Labels, *, column: str = "label", groups: Groups | None = None
 ) -> LabelledScores:
-    """Scores of ``key`` and people's labels, row by row; ``InvalidOptionError`` for an unknown key.
+    """Scores of ``key`` and human labels, row by row.
 
-    ``InvalidDataError`` where no row is labelled.
+    Raises ``InvalidOptionError`` for an unknown key, ``InvalidDataError`` if no row is labelled.
     """
     import pandas as pd
 
@@ -84,14 +84,14 @@ def labelled_scores(
 def true_score(
     results: Results, key: str, labels: Labels, *, column: str = "label", groups: Groups | None = None
 ) -> TrueScore:
-    """The true score of ``key``, as ``Report.true_score`` says."""
+    """The true score of ``key``; see ``Report.true_score``."""
     found = labelled_scores(results, key, labels, column=column, groups=groups)
     estimated = prediction_powered.true_mean(found.labels, found.scores, groups=found.groups)
     return _described(key, estimated, found.labels, found.groups, found.scores)
 
 
 def true_difference(key: str, a: LabelledScores, b: LabelledScores) -> TrueScore:
-    """B's true score less A's, over pairs of rows in the same order; see ``Comparison.true_score``."""
+    """B's true score minus A's over pairs of rows in the same order; see ``Comparison.true_score``."""
     estimated = prediction_powered.true_difference(a.labels, a.scores, b.labels, b.scores, groups=a.groups)
     either = np.where(np.isnan(b.labels), a.labels, b.labels)
     return _described(key, estimated, either, a.groups, b.scores - a.scores)

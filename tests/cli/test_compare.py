@@ -33,7 +33,7 @@ def test_a_regression_ends_with_1_and_one_line_a_reason(ragmetrics: Run, files: 
     result = ragmetrics("compare", *files, "--fail-on", "regressed")
     assert result.exit_code == 1
     (reason,) = [line for line in result.stderr.splitlines() if "Gate" in line]
-    assert reason.startswith("Gate not reached: worse vs old: faithfulness: regressed, ")
+    assert reason.startswith("Gate failed: worse vs old: faithfulness: regressed, ")
 
 
 def test_the_same_without_a_gate_ends_with_0(ragmetrics: Run, files: list[str]) -> None:
@@ -57,8 +57,8 @@ def test_other_formats_stand_alone_on_standard_output(ragmetrics: Run, files: li
     result = ragmetrics("compare", files[0], files[2], "--format", form, "--fail-on", "regressed")
     assert result.exit_code == 1
     assert result.stdout.startswith(start)
-    assert "Gate" not in result.stdout.replace("**Gate not reached**", "")
-    assert "Gate not reached" in result.stderr
+    assert "Gate" not in result.stdout.replace("**Gate failed**", "")
+    assert "Gate failed" in result.stderr
     if form == "json":
         assert json.loads(result.stdout)["metrics"][0]["verdict"] == "regressed"
     if form == "junit":
@@ -152,7 +152,7 @@ def test_a_judge_says_which_answer_is_better(ragmetrics: Run, answers: list[str]
     assert json.loads(result.stdout)["preference"]["wins"] == 8
     worse = ragmetrics("compare", *reversed(answers), "--preference", "lexical", "--fail-on", "regressed")
     assert worse.exit_code == 1
-    assert "Gate not reached: old vs new: preference: B's answer is preferred in 0 of 8 rows" in worse.stderr
+    assert "Gate failed: old vs new: preference: B's answer is preferred in 0 of 8 rows" in worse.stderr
 
 
 def test_the_cost_of_a_preference_is_told_without_a_key(ragmetrics: Run, answers: list[str]) -> None:

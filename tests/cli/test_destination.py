@@ -43,7 +43,7 @@ def test_a_store_that_a_kill_left_half_made_is_explained(ragmetrics, tmp_path):
         connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
     result = ragmetrics("doctor", "--tracking-uri", "sqlite:///half.db")
     assert result.exit_code == 1
-    assert "half made, as by a process that was killed" in " ".join(result.stdout.split())
+    assert "its tables are incomplete (a process may have been killed)" in " ".join(result.stdout.split())
     assert "mlflow db upgrade sqlite:///half.db" in " ".join(result.stdout.split())
 
 
@@ -52,4 +52,4 @@ def test_a_postgresql_without_its_driver_says_which_to_name(ragmetrics, monkeypa
         monkeypatch.setitem(sys.modules, driver, None)
     result = ragmetrics("compare", "a", "b", "--tracking-uri", "postgresql://me@127.0.0.1:1/mlflow")
     assert result.exit_code == 2
-    assert "name the driver that you have, as in postgresql+psycopg2://" in " ".join(result.output.split())
+    assert "name your installed driver, as in postgresql+psycopg2://" in " ".join(result.output.split())

@@ -145,7 +145,7 @@ def test_a_preset_leaves_out_what_it_cannot_score(ragmetrics, written):
 def test_a_gate_decides_on_the_exit_code(ragmetrics, written, rows, least, code):
     result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "--fail-under", f"faithfulness={least}")
     assert result.exit_code == code
-    assert ("Gate not reached: faithfulness/mean is 0.7500" in result.stderr) == (code == 1)
+    assert ("Gate failed: faithfulness/mean = 0.7500" in result.stderr) == (code == 1)
     assert len(runs()) == 1
 
 

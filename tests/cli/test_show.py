@@ -118,7 +118,7 @@ def test_which_part_failed_is_shown_and_chosen_by(ragmetrics: Run, mlflow_store:
     assert "the parts are retrieval, generation" in ragmetrics("show", "diagnosed", "--diagnosis", "bad").stderr
     rm.Suite(["rouge"]).evaluate(rows[:1], progress=False).log(run_name="plain", traces=False)
     refused = ragmetrics("show", "plain", "--diagnosis", "retrieval")
-    assert "plain does not say which part failed; evaluate it with --suite diagnose" in refused.stderr
+    assert "plain has no diagnoses; evaluate it with --suite diagnose" in refused.stderr
 
 
 def test_the_worst_rows_come_first_as_everywhere(ragmetrics: Run, mlflow_store: str) -> None:

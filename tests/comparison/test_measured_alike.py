@@ -39,10 +39,10 @@ def test_the_order_of_judges_and_metrics_does_not_matter() -> None:
 def test_a_side_that_does_not_say_how_it_was_measured_is_a_warning() -> None:
     a = results_of(report_of(noisy(30)))
     silent = Results("silent", a.table, a.items)
-    assert rm.compare(a, silent).warnings == ("silent does not say which judge and suite scored it",)
+    assert rm.compare(a, silent).warnings == ("silent does not record its judge and suite",)
 
 
 def test_judges_that_nothing_identifies_are_not_taken_for_the_same() -> None:
     a = report_of(noisy(30), judge_versions={"mine": "", "lexical": "1"})
     (warning,) = rm.compare(a, a).warnings
-    assert "were judged by mine, of which no version or prompts are known" in warning
+    assert "were judged by mine without a known version or prompts" in warning

@@ -62,7 +62,7 @@ def test_a_worse_chain_fails_the_step_and_the_summary_says_why(tmp_path: Path) -
         assert done.returncode == 1, done.stderr
         assert re.search(r"\| faithfulness \|.*🔴 regressed", done.stdout)
         assert re.match(r"## change \(B\) against base \(A\)", done.stdout)
-        assert "Gate not reached" in done.stderr
+        assert "Gate failed" in done.stderr
         suites = ElementTree.fromstring((tmp_path / "comparison.xml").read_text(encoding="utf-8"))
         assert [suite.get("tests") for suite in suites][-1] == str(len(rows))
         assert target.strip() in ('"$GITHUB_STEP_SUMMARY"', "comparison.md")

@@ -91,7 +91,7 @@ def test_the_command(times: int, server: Script, start: Callable[..., subprocess
     assert last.startswith(("Stopped: ", "Ended at once: ")[: None if times == 2 else 1]), said
     if times == 1:
         assert "of 400 rows were scored" in last
-        assert last.endswith("run the same command again to go on (the cache has the judge's answers).")
+        assert last.endswith("run the same command again to continue (the cache has the judge's answers).")
     assert "Traceback" not in output + said
     assert seconds < 10, f"it took {seconds:.1f} s"
     assert asked - 9 <= stored(tmp_path) <= asked

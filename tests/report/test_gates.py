@@ -30,12 +30,12 @@ REPORT = Report([Row(Sample(id=str(n)), {"faithfulness": score}) for n, score in
 def test_a_mean_that_reaches_its_limit_passes() -> None:
     REPORT.check(min_scored=0.75, faithfulness=0.6)
     (check,) = check_figures(REPORT.metrics, {"faithfulness": 0.6}, 0.75)
-    said = "faithfulness/mean is 0.6000 and reaches 0.6; 3 of 4 rows were measured"
+    said = "faithfulness/mean = 0.6000 ≥ 0.6; 3 of 4 rows were measured"
     assert check == Check("faithfulness/mean", True, said)
 
 
 def test_a_mean_over_too_few_rows_does_not_pass() -> None:
-    said = r"0\.6000 and reaches 0\.6, but 3 of 4 rows were measured, and at least 0\.95 of them must be"
+    said = r"0\.6000 ≥ 0\.6, but 3 of 4 rows were measured, less than the required 0\.95"
     with pytest.raises(GateError, match=said):
         REPORT.check(faithfulness=0.6)
     REPORT.check(min_scored={"faithfulness": 0.75}, faithfulness=0.6)
@@ -44,7 +44,7 @@ def test_a_mean_over_too_few_rows_does_not_pass() -> None:
 
 
 def test_a_mean_under_its_limit_fails_with_one_line() -> None:
-    with pytest.raises(GateError, match=r"faithfulness/mean is 0\.6000 and must be at least 0\.8"):
+    with pytest.raises(GateError, match=r"faithfulness/mean = 0\.6000 < 0\.8"):
         REPORT.check(faithfulness=0.8)
     with pytest.raises(AssertionError):
         REPORT.check(**{"faithfulness/pass_rate": 0.7})
@@ -54,7 +54,7 @@ def test_all_failed_gates_are_told() -> None:
     with pytest.raises(GateError) as failure:
         REPORT.check(**{"faithfulness": 0.8, "faithfulness/pass_rate": 0.9})
     assert [check.name for check in failure.value.checks] == ["faithfulness/mean", "faithfulness/pass_rate"]
-    assert str(failure.value).count("; 3 of 4 rows were measured, and at least 0.95 of them must be") == 2
+    assert str(failure.value).count("; 3 of 4 rows were measured, less than the required 0.95") == 2
 
 
 def test_without_a_limit_the_measured_rows_are_a_gate_of_their_own() -> None:
@@ -95,7 +95,7 @@ def test_what_nothing_was_scored_for_is_not_reached() -> None:
     assert (check.passed, check.reason) == (
         False,
         "faithfulness/mean could not be computed and must be at least 0; "
-        "0 of 1 row was measured, and at least 0.95 of them must be",
+        "0 of 1 row was measured, less than the required 0.95",
     )
 
 
@@ -173,7 +173,7 @@ def test_a_percentage_is_gated_in_its_own_range() -> None:
     ]
     report = rm.Suite(["context_recall"]).evaluate(rows, progress=False)
     report.check(pct_records_with_all_refs=50, pct_records_with_at_least_one_ref=100)
-    with pytest.raises(GateError, match=r"all_refs is 50\.0000 and must be at least 80; 2 of 2 rows were measured"):
+    with pytest.raises(GateError, match=r"all_refs = 50\.0000 < 80; 2 of 2 rows were measured"):
         report.check(pct_records_with_all_refs=80)
     with pytest.raises(InvalidOptionError, match="from 0 to 100"):
         report.check(pct_records_with_all_refs=101)
@@ -192,6 +192,6 @@ def test_a_grade_is_sent_to_the_figure_that_has_grades() -> None:
 def test_a_mean_of_which_nothing_was_measured_reaches_no_gate() -> None:
     figures = {"m/mean": 1.0, "m/n_scored": 2.0, "m/n_measured": 0.0}
     (check,) = check_figures(figures, {"m": 0.5}, 0.0)
-    assert (check.passed, "0 of 2 rows were measured, so that no figure" in check.reason) == (False, True)
+    assert (check.passed, "0 of 2 rows were measured, so there is no figure" in check.reason) == (False, True)
     (alone,) = check_figures(figures, None, {"m": 0.0})
     assert alone.passed

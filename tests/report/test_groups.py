@@ -84,7 +84,7 @@ def test_summarize_takes_a_name_for_each_score() -> None:
 
 
 def test_a_gate_on_few_groups_says_so() -> None:
-    with pytest.raises(GateError, match=r"m/ci_low is 0\.\d+ \(few groups\) and must be at least 1"):
+    with pytest.raises(GateError, match=r"m/ci_low = 0\.\d+ \(few groups\) < 1"):
         grouped(conversations(6)).check(**{"m/ci_low": 1.0})
 
 
@@ -131,7 +131,7 @@ def test_groups_that_no_row_has_are_refused_before_scoring_and_warned_of_after()
         SUITE.replace(groups=["a"])  # type: ignore[arg-type]
     late = SUITE.report(list(SUITE.score_samples([Sample(id="1", answer="Cats.")])), groups="chat")
     assert "groups" not in late.description
-    assert "take the rows as independent" in late.warnings[0]
+    assert "treat the rows as independent" in late.warnings[0]
 
 
 def test_sessions_of_traces_are_used_by_themselves() -> None:

@@ -59,7 +59,7 @@ def test_rows_that_one_judge_left_out_are_counted_and_warned_of() -> None:
     (warning,) = report.warnings
     assert warning.startswith("openai:/b did not judge 4 of 4 rows (faithfulness)")
     assert "no credit" in warning
-    assert "their agreement is unknown" in report.banner[-1]
+    assert ": unknown (no row has scores of two judges)" in report.banner[-1]
 
 
 def test_one_judge_is_no_panel() -> None:

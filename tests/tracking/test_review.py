@@ -53,7 +53,7 @@ def cli(*arguments: str) -> str:
 
 def test_chosen_rows_wait_in_a_queue_with_one_question(run_id: str) -> None:
     said = cli("label", run_id, "--to", "mlflow", "--budget", "12", "--reviewer", "ann")
-    assert f"rows wait in the review queue '{KEY} of towers'" in said
+    assert f"rows are in the review queue '{KEY} of towers'" in said
     assert f"ragmetrics calibrate {run_id} --feedback --key {KEY}" in said
     (queue,) = (each for each in queues.list_review_queues() if each.name == f"{KEY} of towers")
     (schema,) = (each for each in schemas.list_label_schemas() if each.name == KEY)

@@ -143,7 +143,7 @@ class RagMetricsCallback(Recorder):
             self._lose(exchange, "dropped")
 
     def failed(self, exchange: Exchange) -> None:
-        """Count a call that raised."""
+        """Count the call of ``exchange``, which raised."""
         self._counts.add("seen")
         if self._mlflow is not None:
             self._mlflow.prepare(exchange)

@@ -94,7 +94,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         return self._given(response, scores, tried)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """The async form of ``wrap_model_call``; scoring does not block the event loop."""
+        """Await ``handler(request)`` and continue as ``wrap_model_call``; scoring does not block the event loop."""
         response = await handler(request)
         tried = _tried(request.messages)
         while (

@@ -43,7 +43,7 @@ def test_gates_are_those_of_a_report(frame: Any) -> None:
 def test_limits_know_their_side_and_range_as_a_reports_do(frame: Any) -> None:
     summary = summarize_spark(score_spark(frame, ["hallucination_rate", "faithfulness"]))
     few = {"min_scored": 0.5}
-    with pytest.raises(InvalidOptionError, match="hallucination_rate: it is better the lower; use fail_over"):
+    with pytest.raises(InvalidOptionError, match="hallucination_rate: lower is better; use fail_over"):
         summary.check(hallucination_rate=0.1, **few)
     with pytest.raises(
         InvalidOptionError, match="hallucination_rate=5: the limit must lie in the figure's own range, from 0 to 1"
