@@ -47,7 +47,13 @@ def test_peoples_feedback_on_the_experiments_traces_are_labels(ragmetrics: Run, 
     result = ragmetrics("calibrate", "production", "--feedback")
     assert result.exit_code == 0, result.output
     assert "8 rows" in result.output
-    assert f"Logged into MLflow run {run_id}" in result.output
+    own = mlflow.get_run(result.output.split()[-1])
+    assert f"Logged into MLflow run {own.info.run_id}" in result.output
+    production = mlflow.get_run(run_id)
+    assert own.info.run_id != run_id
+    assert own.info.experiment_id == production.info.experiment_id
+    assert any(name.startswith("calibration/faithfulness/") for name in own.data.metrics)
+    assert not any(name.startswith("calibration/") for name in production.data.metrics)
 
 
 @pytest.mark.parametrize(

@@ -143,11 +143,12 @@ def test_what_only_a_rule_gave_is_no_figure_in_any_door(tmp_path: Path, monkeypa
     Path("a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     code, text = run("evaluate", "a.jsonl", "--no-log", "-m", "faithfulness", "-m", "answer_relevance")
     assert code == 0
-    assert "faithfulness – – – 2 0 0" in text
+    assert "measured by rule skipped failed" in text
+    assert "faithfulness – – – 0 2 0 0" in text
     assert "faithfulness 1.00 by rule" in text
     report = rm.Suite(["faithfulness", "answer_relevance"]).evaluate(rows, progress=False)
     assert repr(report) == "<Report of 2 rows: answer_relevance 0.000>"
-    assert "| 🟡 faithfulness | – | – | – | 2 | 0 | 0 |" in to_markdown(report_blocks(report))
+    assert "| 🟡 faithfulness | – | – | – | 0 | 2 | 0 | 0 |" in to_markdown(report_blocks(report))
     shown = report._repr_html_()
     assert 'faithfulness</span></td><td class="number"><span class="middling">–</span>' in shown
     assert "faithfulness\u00a01.00\u00a0by\u00a0rule" in shown
