@@ -1,1 +1,1 @@
-"""Entrances from other frameworks, each its own module; they do not know each other."""
+"""Adapters for other frameworks, one independent module each."""

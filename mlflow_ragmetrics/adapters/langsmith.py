@@ -1,4 +1,4 @@
-"""Suites as the evaluators of LangSmith, openevals and agentevals: functions of inputs, outputs and references."""
+"""Evaluators for LangSmith, openevals and agentevals: functions of inputs, outputs and references."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mlflow_ragmetrics.suite import Suite, SuiteLike
 
 
 class EvaluatorResult(TypedDict):
-    """What an evaluator gives: ``score`` is ``None`` where there is none, and ``comment`` says why."""
+    """An evaluator's result. If ``score`` is ``None``, ``comment`` has the reason."""
 
     key: str
     score: float | None
@@ -25,9 +25,9 @@ class EvaluatorResult(TypedDict):
 def langsmith_evaluators(suite: SuiteLike) -> list[Callable[..., EvaluatorResult]]:
     """One evaluator per metric of the suite, with the keyword arguments of openevals; each example is scored once.
 
-    They serve ``langsmith.evaluate(…, evaluators=…)``, and stand beside the evaluators of openevals and agentevals.
-    ``inputs`` and ``outputs`` are a text, a mapping or messages (what tools gave there are the contexts, unless
-    ``context`` says them), ``reference_outputs`` the expected answer or a mapping with it.
+    Use them in ``langsmith.evaluate(…, evaluators=…)``, also together with evaluators of openevals and agentevals.
+    ``inputs`` and ``outputs`` are a text, a mapping or messages. ``context`` has the contexts; by default they are the
+    tool results in the messages. ``reference_outputs`` is the expected answer or a mapping with it.
 
     >>> [evaluator] = langsmith_evaluators("coherence")
     >>> evaluator(inputs="What is there?", outputs={"answer": "The tower is red. It stands at the sea."})["score"]
@@ -51,7 +51,7 @@ def _evaluator(key: str, shared: _SharedScores) -> Callable[..., EvaluatorResult
 
 
 class _SharedScores:
-    """The examples scored so far: the evaluators of one example share one evaluation."""
+    """The scored examples: the evaluators of an example share one evaluation."""
 
     def __init__(self, suite: Suite) -> None:
         self._suite = suite
@@ -85,6 +85,6 @@ class _Entry:
 
 
 def _told(value: Any) -> Any:
-    """A list of messages as a mapping that has them."""
+    """A list of messages as a mapping with ``messages``; anything else unchanged."""
     is_conversation = isinstance(value, Sequence) and not isinstance(value, str) and messages_of(value)
     return {"messages": list(value)} if is_conversation else value

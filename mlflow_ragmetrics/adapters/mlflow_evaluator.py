@@ -32,17 +32,17 @@ _KEYS = ("suite", "columns", "col_mapping", "traces", *_OPTIONS)
 
 
 class RagMetricsEvaluator(ModelEvaluator):
-    """Evaluates with a suite, only where ``evaluator_config`` has the key ``suite``.
+    """Evaluates with a suite if ``evaluator_config`` has the key ``suite``.
 
-    ``suite`` is a preset's name, a list of metrics, a YAML file or a ``Suite``; ``columns`` maps sample fields to
-    column names, as MLflow's ``col_mapping`` does; ``traces=False`` writes no trace per row; the other keys (judge,
-    embeddings, weights, thresholds, …) are those of ``Suite`` and of the judges that it makes. The configuration may be
-    nested under ``"ragmetrics"``. Metrics, params and tables go into the run.
+    ``suite`` is a preset's name, a list of metrics, a YAML file or a ``Suite``. ``columns`` maps sample fields to
+    column names, like MLflow's ``col_mapping``. ``traces=False`` writes no traces. The other keys (judge, embeddings,
+    weights, thresholds, …) are options of ``Suite`` and of its judges. The configuration may be nested under
+    ``"ragmetrics"``. Metrics, params and tables are logged to the run.
     """
 
     @classmethod
     def can_evaluate(cls, *, model_type: str | None, evaluator_config: Mapping[str, Any] | None, **_: Any) -> bool:
-        """Whether the configuration names a suite."""
+        """Whether the configuration has a suite."""
         return "suite" in _unnested(evaluator_config)
 
     def evaluate(
@@ -59,7 +59,7 @@ class RagMetricsEvaluator(ModelEvaluator):
         model_id: str | None = None,
         **_: Any,
     ) -> EvaluationResult:
-        """Score the dataset's predictions, or what ``model`` predicts, and log the outcome into ``run_id``."""
+        """Score the dataset's predictions, or those of ``model``, and log the result to ``run_id``."""
         config = _unnested(evaluator_config)
         suite = _suite_of(config)
         import pandas as pd
@@ -79,12 +79,12 @@ class RagMetricsEvaluator(ModelEvaluator):
         try:
             samples = list(read_samples(table, columns))
             report = suite.evaluate(with_traced_contexts(samples, suite, run_id if model is not None else None))
-        except JudgeError as error:  # no judge is left to ask: what was answered before is kept
+        except JudgeError as error:  # no judge is left: earlier answers are logged
             if error.report is not None:
                 error.report.log(run_id=run_id, traces=traces, dataset=False)
             raise
         figures = run_metrics_of(report)
-        omit = figures if model_id else ()  # with a model, MLflow logs what is returned
+        omit = figures if model_id else ()  # with a model, MLflow logs the returned metrics
         report.log(run_id=run_id, model_id=model_id, traces=traces, dataset=False, omit=omit)
         artifacts = {
             name.removesuffix(".json"): JsonEvaluationArtifact(mlflow.get_artifact_uri(name))  # type: ignore[no-untyped-call]
@@ -102,13 +102,13 @@ def _unnested(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
 def _suite_of(config: Mapping[str, Any]) -> Suite:
     unknown = sorted(set(config) - set(_KEYS))
     if unknown:
-        message = f"evaluator_config has the unknown key {unknown[0]!r}; ragmetrics takes {', '.join(_KEYS)}"
+        message = f"evaluator_config has the unknown key {unknown[0]!r}; ragmetrics accepts {', '.join(_KEYS)}"
         raise InvalidOptionError(message, param=unknown[0])
     return Suite.of(config["suite"], **{name: config[name] for name in _OPTIONS if name in config})
 
 
 def _with_outputs(table: pd.DataFrame, outputs: Any, answer: str | None) -> pd.DataFrame:
-    """The inputs beside what the model gave: one column, or several of which ``answer`` is the answer's name."""
+    """The inputs with the model's outputs: one column, or several, with the answer in the column ``answer``."""
     import pandas as pd
 
     if isinstance(outputs, Mapping) or (isinstance(outputs, list) and outputs and isinstance(outputs[0], Mapping)):
@@ -118,7 +118,7 @@ def _with_outputs(table: pd.DataFrame, outputs: Any, answer: str | None) -> pd.D
     names = list(outputs.columns)
     name = answer if answer in names else names[0] if len(names) == 1 else None
     if name is None:
-        message = f"the model gives the columns {', '.join(map(str, names))}; say with predictions= which is the answer"
+        message = f"the model returns the columns {', '.join(map(str, names))}; set predictions= to the answer's column"
         raise InvalidOptionError(message, param="predictions")
     others = {other: list(outputs[other]) for other in names if other != name}
     return table.assign(**{**others, "outputs": list(outputs[name])})

@@ -1,4 +1,4 @@
-"""Suites for ``mlflow.genai.evaluate``: scorers that return one feedback per metric."""
+"""Scorers for ``mlflow.genai.evaluate`` that return one feedback per metric of a suite."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ _logger = logging.getLogger(__name__)
 
 
 def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagScorer:
-    """One scorer for ``mlflow.genai.evaluate(scorers=[…])`` that gives a feedback for each metric of the suite.
+    """One scorer for ``mlflow.genai.evaluate(scorers=[…])`` that returns one feedback per metric of the suite.
 
-    Fields come from ``inputs``, ``outputs`` and ``expectations``, contexts from there or from the retriever spans of
-    the trace; ``columns`` maps sample fields to other names inside those. MLflow logs the means, the scorer beside them
-    how many rows failed, were skipped or not measured (``<key>/n_error``, …); ``log(result)`` of the scorer adds
-    intervals, counts, params and tables to the run, and the thresholds to ``result.passed``.
+    Fields are read from ``inputs``, ``outputs`` and ``expectations``, contexts also from the trace's retriever spans.
+    ``columns`` maps sample fields to other names in those. MLflow logs the means; the scorer adds the counts of failed,
+    skipped and unmeasured rows (``<key>/n_error``, …). Its method ``log(result)`` adds intervals, counts, params and
+    tables to the run, and applies the thresholds to ``result.passed``.
 
-    It is called by its only metric, or by the composite where the suite has one, so that ``quality_criteria`` of MLflow
-    3.18 can speak of that (``"rag_score >= 0.7"``); of all metrics with ``scorers``.
+    The scorer's name is the suite's only metric or only composite, so that you can use it in ``quality_criteria`` of
+    MLflow 3.18 (``"rag_score >= 0.7"``). For criteria on all metrics, use ``scorers``.
     """
     suite = Suite.of(suite)
     keys = _composites_first(suite)
@@ -64,9 +64,10 @@ def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagSco
 
 
 def scorers(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> list[RagScorer]:
-    """One scorer per metric, named by its key, as ``quality_criteria`` wants it; each row is scored once for all.
+    """One scorer per metric, named by its key, for ``quality_criteria``. Each row is scored once for all scorers.
 
-    Thresholds decide ``result.passed``: a metric without one fails no row, and a suite without any passes no row.
+    Thresholds decide ``result.passed``. A metric without a threshold fails no row; a suite without thresholds passes no
+    row.
     """
     suite = Suite.of(suite)
     shared = _SharedRows(suite, columns or {})
@@ -74,7 +75,7 @@ def scorers(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> list[
 
 
 def _composites_first(suite: Suite) -> list[str]:
-    """The keys in the order of MLflow's columns, which is that of writing."""
+    """The keys in MLflow's column order, which is the order of writing."""
     composites = [suite.name_prefix + each.key for each in suite.composites]
     return sorted(suite.keys, key=lambda key: key not in composites)
 
@@ -85,10 +86,11 @@ def get_scorer(
     columns: Mapping[str, str] | None = None,
     **options: Any,
 ) -> RagScorer:
-    """The scorer of one metric, as MLflow's third-party scorers are made: ``get_scorer("faithfulness", model=…)``.
+    """The scorer of one metric, created like MLflow's third-party scorers: ``get_scorer("faithfulness", model=…)``.
 
-    ``model``: what ``judge`` of ``Suite`` takes. ``options`` are those of the metric (``threshold=0.8``), else of
-    ``Suite``. Called by itself it gives one ``Feedback``; ``InvalidOptionError`` names an option of neither.
+    ``model`` accepts the same values as ``judge`` of ``Suite``. ``options`` are options of the metric
+    (``threshold=0.8``) or of ``Suite``; others raise ``InvalidOptionError``. A call of the scorer returns one
+    ``Feedback``.
 
     >>> get_scorer("coherence")(outputs="The tower is red. It stands at the sea.").value
     1.0
@@ -104,10 +106,10 @@ _POOL = "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE"
 
 
 def _warn_of_small_pool() -> None:
-    """Warn, with the two remedies, when the workers of ``mlflow.genai.evaluate`` outnumber a store's connections.
+    """Warn, with two remedies, if ``mlflow.genai.evaluate`` has more workers than the store has connections.
 
-    Each worker that starts a trace holds one connection and waits for a second one: with 15 connections, the default
-    of SQLAlchemy, 15 workers can wait for each other until all of them time out.
+    Each worker that starts a trace holds one connection and waits for a second. With SQLAlchemy's default of 15
+    connections, 15 workers can deadlock until they time out.
     """
     if not mlflow.get_tracking_uri().startswith("sqlite") or os.environ.get(_POOL):
         return
@@ -128,16 +130,16 @@ def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -
 
 
 class _SuiteScorer(Scorer):
-    """A scorer that is what its fields say, as its ``description`` spells the suite."""
+    """A scorer whose ``description`` has the suite's description."""
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
-        """The fields as JSON values: MLflow asks for them for each feedback, or it parses this file each time."""
+        """The fields as JSON values. MLflow calls this for each feedback; otherwise it would parse this file."""
         return BaseModel.model_dump(self, **{"mode": "json", **options})
 
     def _decide_by(self, criterion: Callable[[Any], bool] | None) -> None:
-        """Set what decides ``result.passed``, and no time limit, where this MLflow has them.
+        """Set the criterion for ``result.passed``, and remove the time limit, if this MLflow version has them.
 
-        Judges have time limits of their own, and a row may need many calls.
+        Judges have their own time limits, and a row may need many calls.
         """
         if criterion is not None and "_pass_if" in type(self).__private_attributes__:
             self._pass_if = criterion
@@ -146,19 +148,19 @@ class _SuiteScorer(Scorer):
 
 
 class RagScorer(_SuiteScorer):
-    """Scores one row with a suite; made by ``scorer``, ``scorers`` and ``get_scorer``."""
+    """Scores one row with a suite; created by ``scorer``, ``scorers`` and ``get_scorer``."""
 
     _keys: tuple[str, ...] = PrivateAttr(default=())
     _shared: Any = PrivateAttr(default=None)
 
-    def __call__(  # type: ignore[override]  # MLflow hands over only the parameters that are named here
+    def __call__(  # type: ignore[override]  # MLflow passes only the parameters that are named here
         self, *, inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Trace | None = None
     ) -> Feedback | list[Feedback]:
-        """One feedback per metric: a number, or ``None`` and "not measured: …" if nothing was measured, or an error.
+        """One feedback per metric: a number, ``None`` with "not measured: …", or an error.
 
-        What was not measured is an error for a metric with a threshold, and for all metrics of a row in which nothing
-        was measured: ``result.passed`` ignores what is ``None``. Where the metrics tell which part failed,
-        ``diagnosis`` says it. A single metric gives its feedback, not a list: optimisers of prompts want that.
+        An unmeasured score is an error if the metric has a threshold or nothing in the row was measured, because
+        ``result.passed`` ignores ``None``. If the metrics allow a diagnosis, the feedback ``diagnosis`` is added. A
+        single feedback is returned without a list, as prompt optimisers require.
         """
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
         scores = self._shared.row(self.name, row, trace).scores
@@ -171,16 +173,16 @@ class RagScorer(_SuiteScorer):
         return feedback[0] if len(feedback) == 1 else feedback
 
     def as_function(self) -> Scorer:
-        """The same scorer as a function whose source MLflow can store: ``as_function().register()``.
+        """The same scorer as a function that MLflow can store: ``as_function().register()``.
 
-        It makes the suite again from its metrics and the names of its judges. ``InvalidOptionError`` if that gives
-        another suite, as with a judge that is an object.
+        The function rebuilds the suite from its metrics and the names of its judges. Raises ``InvalidOptionError`` if
+        the rebuilt suite differs, for example because a judge is an object.
         """
         about, columns = self._shared.suite.describe(), self._shared.columns
         options = {name: about[name] for name in ("judge", "embeddings", "language") if about[name]}
         rebuilt = Suite(about["metrics"], **options)
         if rebuilt.describe() | {"suite": about["suite"]} != about or rebuilt.keys != self._shared.suite.keys:
-            message = "as_function() needs a suite that its metrics and the names of its judges describe"
+            message = "as_function() needs a suite that can be rebuilt from its metrics and the names of its judges"
             raise InvalidOptionError(message, param="as_function")
         made = f"rm.Suite({about['metrics']!r}, **{options!r}), {columns!r}"
         chosen = (
@@ -205,22 +207,21 @@ class RagScorer(_SuiteScorer):
         return function
 
     def register(self, **_: Any) -> Scorer:
-        """Raise ``InvalidOptionError``, which names the way: MLflow registers functions only."""
+        """Raise ``InvalidOptionError``: MLflow registers only functions. Use ``as_function().register()``."""
         raise InvalidOptionError("MLflow registers functions only: call as_function().register()", param="register")
 
     def start(self, **_: Any) -> Scorer:
-        """Raise ``InvalidOptionError``, which names the way: MLflow starts judges of its gateway only."""
+        """Raise ``InvalidOptionError``: MLflow starts only judges of its gateway. Use ``ragmetrics watch``."""
         message = "MLflow starts judges of its gateway only: score new traces with ragmetrics watch EXPERIMENT"
         raise InvalidOptionError(message, param="start")
 
     def sessions(self, key: str | None = None, threshold: float | None = None) -> SessionScorer:
-        """A session-level scorer: whether no turn of a conversation fails ``key`` (default: ``faithfulness``).
+        """A session-level scorer: whether all turns of a conversation pass ``key`` (default: ``faithfulness``).
 
-        It gives each session of the traces 1.0, 0.0, or ``None`` where turns were not measured and none is known to
-        fail, as the feedback ``session_<key>`` on the session's first trace, so that MLflow's mean is the share of
-        sessions without a failing turn. ``threshold`` as in ``Report.sessions``. Given beside this scorer, each turn is
-        scored once for both. ``InvalidOptionError`` for a key that the suite lacks, and where this MLflow has no
-        session-level scorers.
+        The feedback ``session_<key>`` on a session's first trace is 1.0 if no turn fails and 0.0 if one fails. It is
+        ``None`` if no turn is known to fail but some were not measured. MLflow's mean is then the share of sessions
+        without a failing turn. ``threshold`` is as in ``Report.sessions``. If you use both scorers, each turn is scored
+        once. Raises ``InvalidOptionError`` if ``key`` is not in the suite or MLflow has no session-level scorers.
         """
         keys: list[str] = self._shared.suite.keys
         key = key or next((each for each in keys if each.endswith("faithfulness")), keys[0])
@@ -235,14 +236,14 @@ class RagScorer(_SuiteScorer):
         return made
 
     def report(self, result: Any) -> Report:
-        """The report on the rows of ``result``, which ``mlflow.genai.evaluate`` returned, in its order."""
+        """The report on the rows of a ``result`` of ``mlflow.genai.evaluate``, in the same order."""
         return self._shared.report(result)  # type: ignore[no-any-return]
 
     def log(self, result: Any) -> str:
-        """Add params, page and the tables of rows and claims to the run of ``result``, and exact means; its id.
+        """Add params, the page, the tables of rows and claims, and exact means to the run; returns the run's id.
 
-        ``result.passed`` then follows the thresholds. Without this, MLflow has one criterion per scorer, not one per
-        metric, and takes the data's expectations for criteria that failed.
+        ``result.passed`` then follows the thresholds. Without this call, MLflow has one criterion per scorer instead of
+        one per metric, and treats the data's expectations as failed criteria.
         """
         if isinstance(getattr(result, "pass_criteria", None), dict):
             result.pass_criteria.update(self._shared.all_criteria)
@@ -252,7 +253,7 @@ class RagScorer(_SuiteScorer):
 
 
 class SessionScorer(_SuiteScorer):
-    """Whether no turn of a conversation fails; made by ``RagScorer.sessions``."""
+    """Whether all turns of a conversation pass; created by ``RagScorer.sessions``."""
 
     _key: str = PrivateAttr(default="")
     _threshold: float | None = PrivateAttr(default=None)
@@ -260,13 +261,13 @@ class SessionScorer(_SuiteScorer):
 
     @property
     def is_session_level_scorer(self) -> bool:
-        """MLflow calls it once for each session."""
+        """``True``: MLflow calls the scorer once per session."""
         return True
 
-    def __call__(  # type: ignore[override]  # MLflow hands over only the parameters that are named here
+    def __call__(  # type: ignore[override]  # MLflow passes only the parameters that are named here
         self, *, session: Sequence[Trace] | None = None
     ) -> Feedback:
-        """1.0 where no turn fails, 0.0 where one does, with the first that does as the reason; ``None`` if not known.
+        """1.0 if no turn fails, 0.0 if one fails, with the first failing turn as the reason; ``None`` if unknown.
 
         ``session``: the traces of the turns.
         """
@@ -276,11 +277,11 @@ class SessionScorer(_SuiteScorer):
 
     def _turn(self, trace: Trace) -> Row:
         row: Row = self._shared.row(self.name, record_of_trace(trace) or {}, trace)
-        return replace(row, sample=replace(row.sample, id=trace.info.trace_id))  # the same question has the same id
+        return replace(row, sample=replace(row.sample, id=trace.info.trace_id))  # equal questions have equal ids
 
 
 class _SharedRows:
-    """The rows scored so far by trace id: the scorers of one row run at the same time and share one evaluation."""
+    """The scored rows by trace id: the scorers of a row run in parallel and share one evaluation."""
 
     def __init__(self, suite: Suite, columns: Mapping[str, str]) -> None:
         self.suite = suite
@@ -292,7 +293,7 @@ class _SharedRows:
         self._expected: set[str] = set()
         limits = {suite.name_prefix + each.key: each.threshold for each in suite.metrics}
         limits |= {suite.name_prefix + each.key: each.threshold for each in suite.composites}
-        names = (DIAGNOSIS, *(limits if {*limits.values()} != {None} else ()))  # without any limit, nothing passes
+        names = (DIAGNOSIS, *(limits if {*limits.values()} != {None} else ()))  # without a limit, nothing passes
         self.criteria = {mlflow_name(n): _criterion(limits.get(n), suite.better.get(n, True)) for n in names}
 
     def __deepcopy__(self, memo: Any) -> _SharedRows:
@@ -304,7 +305,7 @@ class _SharedRows:
             return self._scored(row, None)
         with self._lock:
             entry = self._entries.get(trace.info.trace_id)
-            if entry is None or name in entry.served:  # served before: an evaluation of its own, asked anew
+            if entry is None or name in entry.served:  # served before: a new evaluation
                 entry = self._entries[trace.info.trace_id] = _Entry()
             entry.served.add(name)
         with entry.lock:
@@ -315,14 +316,14 @@ class _SharedRows:
 
     @property
     def all_criteria(self) -> dict[str, Callable[[Any], bool]]:
-        """The criteria of the metrics, and those of the data's expectations, which fail nothing."""
+        """The criteria of the metrics, and criteria for the data's expectations that always pass."""
         return {**dict.fromkeys(self._expected, _criterion(None, None)), **self.criteria}
 
     def report(self, result: Any) -> Report:
         ids = _trace_ids(result)
         rows = [entry.row for entry in map(self._entries.get, ids) if entry is not None and entry.row is not None]
         if not rows:
-            raise InvalidDataError(f"run {result.run_id} has no row that this scorer scored")
+            raise InvalidDataError(f"run {result.run_id} has no rows scored by this scorer")
         samples = read_samples([row.sample for row in rows])
         placed = [replace(row, sample=s, index=i) for i, (row, s) in enumerate(zip(rows, samples, strict=True))]
         return self.suite.report(placed, expenses=self._expenses)
@@ -341,7 +342,7 @@ class _SharedRows:
         return scored
 
     def _mark(self, row: Row, trace: Trace) -> None:
-        """Say in MLflow's run what scored it, how complete that is, and what its means leave out."""
+        """Record the suite, the status and the counts of unmeasured rows in MLflow's run."""
         run_id = (trace.info.trace_metadata or {}).get(TraceMetadataKey.SOURCE_RUN)
         if run_id:
             try:
@@ -358,7 +359,7 @@ class _SharedRows:
 
 
 class _EvaluatedRun:
-    """A run that MLflow owns: what the suites of its scorers are, and what is counted of their rows."""
+    """A run owned by MLflow, with the suites of its scorers and the counts of their rows."""
 
     def __init__(self, run_id: str) -> None:
         self._writer = RunWriter(run_id)
@@ -367,7 +368,7 @@ class _EvaluatedRun:
         self._status = ""
 
     def add(self, suite: Suite, row: Row) -> None:
-        """Count a row that was scored with ``suite``; what changes by it is written."""
+        """Count a row scored with ``suite``, and write the changes."""
         cause = diagnoses_of([row.scores])[0].cause if has_diagnoses(row.scores) else None
         with self._lock:
             if suite not in self._suites:
@@ -400,7 +401,7 @@ _evaluated_run = lru_cache(maxsize=100)(_EvaluatedRun)
 
 
 def _criterion(threshold: float | None, better: Better) -> Callable[[Any], bool]:
-    """Whether a feedback's value passes: where there is no threshold, there is nothing to fail."""
+    """Whether a feedback's value passes; without a threshold, it always does."""
     return lambda value: threshold is None or (isinstance(value, (int, float)) and passes(value, threshold, better))
 
 
@@ -414,7 +415,7 @@ class _Entry:
 def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str, str]) -> Sample:
     record = {**row, **(session_of(trace) if trace is not None else {})}
     outputs = record["outputs"]
-    if isinstance(outputs, list) and len(outputs) == 1:  # of a model that takes many rows and was given one
+    if isinstance(outputs, list) and len(outputs) == 1:  # from a model for many rows that received one
         (only,) = outputs
         is_message = isinstance(only, Mapping) and {"role", "content"} <= only.keys()
         if isinstance(only, (str, Mapping)) and not is_message:

@@ -1,4 +1,4 @@
-"""Suites for ``mlflow.models.evaluate``: one ``EvaluationMetric`` per metric, all of them from one evaluation."""
+"""Metrics for ``mlflow.models.evaluate``: one ``EvaluationMetric`` per metric of a suite, from one evaluation."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ from mlflow_ragmetrics.tracking.describe import mlflow_name, run_metrics_of
 
 
 class _Columns(inspect.Signature):
-    """A signature whose parameters, all optional, may have any column's name: MLflow looks columns up by parameter.
+    """A signature with an optional parameter for each column name, because MLflow finds columns by parameter.
 
-    Listing every name is the only way: MLflow takes a function of two parameters for one of another kind and fails
-    on ``**columns``.
+    All names must be listed: MLflow misinterprets functions with two parameters and fails on ``**columns``.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -46,9 +45,9 @@ class _Columns(inspect.Signature):
 
 
 class _SharedEvaluation:
-    """MLflow calls each metric on row 0 first and then on all rows: the row is scored once, the rest once, for all.
+    """One evaluation for all metrics. MLflow calls each metric first on row 0, then on all rows; rows are scored once.
 
-    A metric that asks for the same rows again belongs to an evaluation of its own, which asks the judges again.
+    If a metric requests the same rows again, a new evaluation starts, which asks the judges again.
     """
 
     def __init__(self, suite: Suite, columns: Mapping[str, str], *, traces: bool) -> None:
@@ -65,11 +64,11 @@ class _SharedEvaluation:
         self._logged = False
 
     def report_for(self, key: str, values: Mapping[str, Any]) -> Report:
-        """The report on the rows in ``values``, for the metric ``key``; logged once, on the first call after trials."""
+        """The report on the rows in ``values``, for the metric ``key``; logged on the first call with all rows."""
         named = {name: column for name, column in values.items() if column is not None}
-        # on its trial of row 0, MLflow hands over the model's further output columns at full length
+        # for row 0, MLflow passes the model's other output columns at full length
         records = [dict(zip(named, row, strict=True)) for row in zip(*named.values(), strict=False)]
-        hashes = [hash(repr(record)) for record in records]  # unlike ==, they can take NaN and arrays
+        hashes = [hash(repr(record)) for record in records]  # unlike ==, this works with NaN and arrays
         with self._lock:
             run = mlflow.active_run()
             run_id = run.info.run_id if run else None
@@ -91,7 +90,7 @@ class _SharedEvaluation:
             return self._report
 
     def _evaluated(self, records: Sequence[Mapping[str, Any]], known: Sequence[Row]) -> Report:
-        """The report on ``records``, of which the first are scored already."""
+        """The report on ``records``; the first ones are already scored (``known``)."""
         began = time.perf_counter()
         self._expenses = self._expenses if known else Expenses()
         samples = with_traced_contexts(list(_samples(records, self._columns)), self._suite, self._run_id)
@@ -105,7 +104,7 @@ class _SharedEvaluation:
 
 def _samples(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Iterable[Sample]:
     explicit: dict[str, str] = {}
-    if records and "predictions" in records[0]:  # as outputs, what else a dict holds (contexts, ids) is found as well
+    if records and "predictions" in records[0]:  # "outputs" may be dicts with contexts and ids
         records = [{"outputs" if name == "predictions" else name: v for name, v in each.items()} for each in records]
         explicit["answer"] = "outputs"
     if records and "targets" in records[0]:
@@ -113,7 +112,7 @@ def _samples(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
     return read_samples(records, {**explicit, **columns})
 
 
-_LEFT_OUT = Score(status="skipped", reason="no row has the fields that this metric needs")
+_LEFT_OUT = Score(status="skipped", reason="no row has the fields for this metric")
 
 
 def extra_metrics(
@@ -121,11 +120,10 @@ def extra_metrics(
 ) -> list[EvaluationMetric]:
     """The suite's metrics and composites for ``mlflow.models.evaluate(extra_metrics=…)``.
 
-    Fields are found by their names and aliases among the data's and the model's output columns; ``predictions`` is
-    the answer and ``targets`` the reference. What a model retrieved is read from its traces where its output does not
-    say it. ``columns`` maps sample fields to other column names. The run gets what ``Report.log`` writes; MLflow's own
-    table gets a score and a reason per row. ``traces=False`` writes no trace per row, and MLflow's pages then show no
-    rows.
+    Fields are found by name and alias in the columns of the data and the model's output; ``predictions`` is the answer
+    and ``targets`` the reference. If the output has no contexts, they are read from the model's traces. ``columns``
+    maps sample fields to other column names. The run has the same content as from ``Report.log``, and MLflow's table
+    has a score and a reason per row. With ``traces=False`` no traces are written, and MLflow's pages show no rows.
     """
     suite = Suite.of(suite)
     shared = _SharedEvaluation(suite, columns or {}, traces=traces)
@@ -158,6 +156,6 @@ def _unmeasured(score: Score) -> str:
 
 
 def _figures(report: Report, key: str) -> dict[str, float]:
-    """The run's figures of ``key``; a metric of just that name (such as ``ndcg_10``) is none of its figures."""
+    """The run's figures ``<key>/…``; a metric named ``key`` itself (such as ``ndcg_10``) is left out."""
     parts = ((name.partition("/"), value) for name, value in run_metrics_of(report).items())
     return {figure: value for (owner, _, figure), value in parts if owner == mlflow_name(key) and figure}

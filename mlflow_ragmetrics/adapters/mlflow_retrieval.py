@@ -1,4 +1,4 @@
-"""What a model retrieved while MLflow evaluated it, read from the traces that it left in the run."""
+"""Reads a model's contexts from its traces in the run of an MLflow evaluation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ _Key = tuple[str | None, str | None]
 
 
 def with_traced_contexts(samples: Sequence[Sample], suite: Suite, run_id: str | None) -> list[Sample]:
-    """The samples with the documents of the run's retriever spans, where no sample says what was retrieved.
+    """The samples with contexts from the run's retriever spans, if no sample has contexts of its own.
 
-    A chain that gives a text says nothing of its passages, its trace does. A trace belongs to the samples with its
-    question and answer, or with its answer where that is a sample's only; one without a retriever says nothing, and
-    traces that disagree say nothing either.
+    This is for chains that return only a text. A trace belongs to the samples with its question and answer, else to
+    those with its answer. Traces without a retriever, and traces of a sample with different contexts, are ignored.
     """
     wanted = any("contexts" in (*each.definition.required, *each.definition.optional) for each in suite.metrics)
     known = any(sample.contexts is not None or "contexts" in sample.invalid for sample in samples)
@@ -31,7 +30,7 @@ def with_traced_contexts(samples: Sequence[Sample], suite: Suite, run_id: str | 
 
 
 def _retrieved_in(run_id: str) -> dict[_Key, list[Sample]]:
-    """What each traced call that asked a retriever found, by question and answer and by the answer alone."""
+    """The traced calls with a retriever, by question and answer and by the answer alone."""
     mlflow.flush_trace_async_logging()
     experiment = mlflow.get_run(run_id).info.experiment_id
     found: dict[_Key, list[Sample]] = {}

@@ -1,8 +1,8 @@
-"""``Watch``: the new traces of an MLflow experiment are scored, pass by pass, and the scores written onto them.
+"""``Watch`` scores the new traces of an MLflow experiment in passes and writes the scores to the traces.
 
-What has been done is read from the store: a trace is done when it has an assessment for every metric of the suite, so
-a pass that was killed is continued by the next one. A tag of the experiment stores the time before which every trace is
-done, with the sums of the scores before that time; the figures of the run add the traces since then.
+Progress is read from the store: a trace is done if it has an assessment for every metric of the suite. So the next pass
+continues a killed one. A tag of the experiment stores the time before which all traces are done, and the sums of their
+scores; the run's figures add the traces since then.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _COUNTS = ("n_measured", "n_unmeasured", "n_skipped", "n_error")
 class Pass:
     """The outcome of one pass.
 
-    ``scored`` traces were scored by this pass and ``waiting`` ones are left to the next. ``figures`` are those of the
-    run. ``incomplete`` is the reason why the pass ended before all traces were scored.
+    ``scored`` is the number of traces scored by this pass, ``waiting`` the number left for the next. ``figures`` are
+    the run's figures. ``incomplete`` is the reason if the pass ended before all traces were scored.
     """
 
     run_id: str
@@ -94,7 +94,7 @@ class _Sums:
 
     @property
     def figures(self) -> dict[str, float]:
-        """The means and counts, as they are logged."""
+        """The means and counts to log."""
         found = {"traces/scored": float(self.traces), "traces/failed_calls": float(self.failed_calls)}
         for key, (total, *counts) in self.keys.items():
             if counts[0]:
@@ -105,10 +105,10 @@ class _Sums:
 
 @dataclass(frozen=True)
 class Watch:
-    """A suite over the traces of an experiment (its name or id).
+    """Scores the traces of an experiment (name or id) with a suite.
 
-    ``filter`` (as MLflow's search takes it) and ``sample`` (a share) choose the traces. The first pass begins at
-    ``since`` (milliseconds since 1970). ``limit`` is the largest number of traces that a pass scores.
+    ``filter`` (a filter of MLflow's trace search) and ``sample`` (a share) select traces. The first pass starts at
+    ``since`` (milliseconds since 1970). ``limit`` is the maximum number of traces per pass.
     """
 
     suite: Suite
@@ -120,13 +120,13 @@ class Watch:
 
     def __post_init__(self) -> None:
         if not 0 < self.sample <= 1:
-            raise InvalidOptionError(f"sample={self.sample:g} must lie above 0 and not above 1", param="sample")
+            raise InvalidOptionError(f"sample={self.sample:g} must be above 0 and at most 1", param="sample")
 
     def once(self) -> Pass:
-        """Do one pass: score what lacks scores, write it, and update the run's figures.
+        """Run one pass: score traces without scores, write the scores, and update the run's figures.
 
-        ``InvalidDataError`` if there is no such experiment, ``RagMetricsError`` if the store fails. A second process at
-        the same watch waits for the first.
+        Raises ``InvalidDataError`` if the experiment does not exist, and ``RagMetricsError`` if the store fails. A
+        second process with the same watch waits for the first.
         """
         import mlflow
 
@@ -140,7 +140,7 @@ class Watch:
                 with alone_in(run_id):
                     if new_run(f"watch · {self.experiment}", watch_id) == run_id:
                         return self._once(experiment_id, watch_id, run_id, description)
-                    mlflow.delete_run(run_id)  # another process made the run at the same time
+                    mlflow.delete_run(run_id)  # another process created the run at the same time
 
     def _once(self, experiment_id: str, watch_id: str, run_id: str, description: Mapping[str, Any]) -> Pass:
         reason: Union[str, None] = "interrupted"
@@ -174,7 +174,7 @@ class Watch:
         return outcome
 
     def _score(self, search: TraceSearch, outcome: Pass) -> tuple[int, set[str]]:
-        """Score what lacks scores; the time of the newest trace, and the traces whose spans are not in the store."""
+        """Score traces without scores; returns the time of the newest trace and the traces without stored spans."""
         newest, unreadable = search.since, set[str]()
 
         def due() -> Iterator[TraceInfo]:
@@ -210,7 +210,7 @@ class Watch:
                 write(row)
 
         report = _evaluated(self.suite, list(map(_sample_of, traces.values())), take)
-        if report.stopped is None:  # else the judge is not asked any more: this is no failed attempt
+        if report.stopped is None:  # if the judge stopped, this is not a failed attempt
             for row in failed:
                 write(row)
         link_traces(written, outcome.run_id)
@@ -221,9 +221,9 @@ class Watch:
         return _BATCH if self.limit is None else min(_BATCH, self.limit - scored)
 
     def _missing(self, info: TraceInfo) -> dict[str, Union[Assessment, None]]:
-        """The metrics without a final assessment, and the failed attempt that is to be replaced, if there is one.
+        """The metrics without a final assessment, each with the failed attempt to replace, if there is one.
 
-        An assessment without a value is final. One with an error is so after three attempts.
+        An assessment without a value is final; an assessment with an error is final after three attempts.
         """
         missing: dict[str, Union[Assessment, None]] = dict.fromkeys(self.suite.keys)
         for key, score in _scores_of(info):
@@ -234,10 +234,10 @@ class Watch:
         return missing
 
     def _add_up(self, search: TraceSearch, before: _Sums, newest: int, unreadable: set[str], outcome: Pass) -> _Sums:
-        """The sums of all traces; ``before`` is moved on to the first that a later pass has to look at again.
+        """The sums of all traces; ``before`` advances to the first trace that a later pass must read again.
 
-        A trace may reach the store an hour after it began. One that is under way, or whose spans are not there, is
-        waited for a day.
+        A trace may reach the store up to an hour after its start. Unfinished traces and traces without spans are
+        checked again for a day.
         """
         now = search.until
         since = _Sums(now, before.traces, before.failed_calls, {key: [*sums] for key, sums in before.keys.items()})
@@ -261,7 +261,7 @@ class Watch:
 
 
 def _evaluated(suite: Suite, samples: list[Sample], take: Callable[[Row], None]) -> Report:
-    """The report, also of a judge that stopped answering."""
+    """The report, also if the judge stopped answering."""
     try:
         return suite.evaluate_samples(samples, checked=(suite.selection, ()), progress=False, each=take)
     except JudgeError as error:
@@ -279,11 +279,11 @@ def _store_errors_explained() -> Iterator[None]:
     try:
         yield
     except (MlflowException, SQLAlchemyError, OSError) as error:
-        raise RagMetricsError(f"the pass ended early, the next one continues: {reason_of(error)}") from error
+        raise RagMetricsError(f"the pass ended early; the next pass continues: {reason_of(error)}") from error
 
 
 def _scores_of(info: TraceInfo) -> Iterator[tuple[str, Any]]:
-    """The scores of this package that a trace has as assessments, with the keys of their metrics."""
+    """The trace's assessments from this package, with the keys of their metrics."""
     for each in info.assessments or ():
         metadata = each.metadata or {}
         if "ragmetrics.status" in metadata:
@@ -295,16 +295,16 @@ def _attempt(score: Assessment) -> int:
 
 
 def _sample_of(trace: Trace) -> Sample:
-    """The sample of a trace, with the trace's id: ids that callers send may repeat."""
+    """The sample of a trace, with the trace's id, because ids sent by callers may repeat."""
     sample = to_sample(record_of_trace(trace))
     invalid = {name: why for name, why in sample.invalid.items() if name != "id"}
     return replace(sample, id=trace.info.trace_id, invalid=invalid)
 
 
 def _is_written(row: Row, missing: Mapping[str, Union[Assessment, None]], run_id: str) -> bool:
-    """Write the missing scores onto the trace; ``False`` if it was deleted meanwhile.
+    """Write the missing scores to the trace; ``False`` if it was deleted.
 
-    An attempt has the same assessment id whoever writes it, so that two processes write it once.
+    An attempt has the same assessment id in all processes, so two processes write it only once.
     """
     from mlflow.exceptions import MlflowException
 

@@ -1,4 +1,4 @@
-"""What the pytest plugin evaluates, and what it writes of it when the tests have ended."""
+"""The evaluations of the pytest plugin, and their reports after the tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.text.messages import counted
 
 EVALUATION, ROW = "ragmetrics_evaluation", "ragmetrics_row"
-"""The properties by which the report of a test says which evaluation and row it was about."""
+"""The user properties with the evaluation and row of a test."""
 
 _CACHE = "ragmetrics-cache.db"
 _LONGEST_WAIT = 24 * 3600.0
@@ -32,9 +32,9 @@ _LONGEST_WAIT = 24 * 3600.0
 
 @dataclass
 class Request:
-    """What one marker asks for: samples, the arguments of a suite, perhaps a chain.
+    """The samples, suite arguments and chain of one marker.
 
-    ``name`` says where the marker stands; all workers have the same name for the same marker.
+    ``name`` is the marker's location, the same in all workers.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Request:
 
     @cached_property
     def suite(self) -> Suite:
-        """The suite, whose language model's answers are cached unless the marker says otherwise."""
+        """The suite. A language model's answers are cached unless the marker sets ``cache``."""
         given = dict(self.arguments)
         suite = Suite.of(given.pop("suite", "white_paper"), **given)
         if suite.cache is None and "cache" not in given and any(judge.usage is not None for judge in suite.judges):
@@ -60,7 +60,7 @@ class Request:
         return suite
 
     def select(self, row: str | None) -> None:
-        """A test needs this row; ``None``: all of them."""
+        """Select a row that a test needs; ``None`` selects all rows."""
         self.selected = None if row is None or self.selected is None else {**self.selected, row: None}
 
     def evaluate(self) -> Report:
@@ -79,10 +79,10 @@ class Request:
 
 
 class Evaluations:
-    """The evaluations of a test session, each made once: in this process, or among workers that share ``folder``.
+    """The evaluations of a test session, each run once, in this process or in one of the workers that share ``folder``.
 
-    The workers share a SQLite file: who is first keeps it locked until the rows are scored and written, and a worker
-    that dies lets go of the lock.
+    The workers share an SQLite file. The first worker keeps it locked until the rows are scored and written. If a
+    worker dies, its lock is released.
     """
 
     def __init__(self, root: Path, judge: str | None, folder: Path | None) -> None:
@@ -91,12 +91,10 @@ class Evaluations:
         self._scored: dict[str, Union[Report, str]] = {}
 
     def request(self, item: Any) -> Request:
-        """What the marker of a test asks for; ``InvalidOptionError`` where it has none or it cannot be used."""
+        """The request of a test's marker; ``InvalidOptionError`` if the marker is missing or invalid."""
         found = next(item.iter_markers_with_node("ragmetrics"), None)
         if found is None or len(found[1].args) != 1:
-            message = (
-                'a test that takes rag_row or rag_report needs a marker, @pytest.mark.ragmetrics("answers.jsonl", …)'
-            )
+            message = 'a test with rag_row or rag_report needs the marker @pytest.mark.ragmetrics("answers.jsonl", …)'
             raise InvalidOptionError(message, param="ragmetrics")
         node, mark = found
         if id(mark) not in self._requests:
@@ -118,7 +116,7 @@ class Evaluations:
         return Request(name, samples, given, self._root, chain, data if isinstance(data, Path) else None)
 
     def scored(self, request: Request) -> Report:
-        """The report on ``request``; ``RagMetricsError`` where that failed, the same for all its tests."""
+        """The report on ``request``; if scoring failed, the same ``RagMetricsError`` for all its tests."""
         if request.name not in self._scored:
             self._scored[request.name] = _evaluated(request) if self._folder is None else self._shared(request)
         found = self._scored[request.name]
@@ -142,7 +140,7 @@ class Evaluations:
             return made
 
     def finished(self) -> Iterator[tuple[str, Report]]:
-        """Name and report of each evaluation that was made, in this process or by the workers."""
+        """Name and report of each finished evaluation, in this process or in the workers."""
         made = dict(self._scored)
         if self._folder is not None and self._folder.is_dir():
             with closing(_opened(self._folder)) as connection:
@@ -165,7 +163,7 @@ def _evaluated(request: Request) -> Union[Report, str]:
 
 
 class ReportWriter:
-    """Writes what was evaluated, with the outcome of each row's tests, where ``--ragmetrics-report`` says."""
+    """Writes the reports and the outcomes of each row's tests to the places in ``--ragmetrics-report``."""
 
     def __init__(self, places: Sequence[str], evaluations: Callable[[], Evaluations]) -> None:
         self._places, self._evaluations = places, evaluations
@@ -173,7 +171,7 @@ class ReportWriter:
         self._lines: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the outcome of a row's test."""
+        """Store the outcome of a row's test."""
         about = dict(report.user_properties)
         if EVALUATION not in about or (report.when != "call" and report.passed):
             return
@@ -189,7 +187,7 @@ class ReportWriter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write everything; what cannot be written makes the session fail."""
+        """Write all reports; if one cannot be written, the session fails."""
         found = list(self._evaluations().finished())
         for name, report in found:
             junit = to_junit({name: self._cases.get(name, [])})
@@ -203,7 +201,7 @@ class ReportWriter:
                     session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Say where everything is."""
+        """Print where the reports are."""
         terminalreporter.section("ragmetrics")
         for line in self._lines or ["no row was scored, so no report was written"]:
             terminalreporter.write_line(line)
@@ -221,7 +219,7 @@ def _logged(report: Report, name: str, junit: str) -> str:
 
 
 def _written(report: Report, folder: Path, name: str, junit: str, *, alone: bool) -> str:
-    """Page, rows and JUnit in ``folder``, in a folder of its own within it where there are several evaluations."""
+    """Write page, rows and JUnit to ``folder``, or to a subfolder per evaluation if there are several."""
     if not alone:
         folder /= "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""pytest plugin: the rows of a data set as tests, scored once, and what a test run wrote as page, run and JUnit.
+"""pytest plugin: runs a test for each row of a data set, and writes a page, an MLflow run and JUnit.
 
-pytest loads this module whenever it starts, so nothing heavy is imported before a test asks for it.
+pytest always loads this module, so heavy imports are delayed until a test needs them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _EVALUATIONS: pytest.StashKey[Evaluations] = pytest.StashKey()
 _SHARED: pytest.StashKey[Path] = pytest.StashKey()
 _FIXTURES = ("rag_row", "rag_report")
 _USAGE = (
-    '@pytest.mark.ragmetrics("answers.jsonl", suite="white_paper"); further arguments are those of Suite, columns='
-    " (fields to names in the data) and chain= (which is asked the questions of the data)"
+    '@pytest.mark.ragmetrics("answers.jsonl", suite="white_paper"); also takes the arguments of Suite, columns='
+    " (fields to names in the data) and chain= (answers the questions of the data)"
 )
 
 
@@ -36,15 +36,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="FOLDER|run",
-        help="write the page, the rows and JUnit of each evaluation to a folder, or all of it into an MLflow run",
+        help="write the page, the rows and JUnit of each evaluation to a folder or an MLflow run",
     )
-    group.addoption("--ragmetrics-judge", metavar="JUDGE", help="the judge where a test names none [default: lexical]")
-    parser.addini("ragmetrics_judge", "the judge where a test names none", default="")
+    group.addoption("--ragmetrics-judge", metavar="JUDGE", help="judge of tests that set none [default: lexical]")
+    parser.addini("ragmetrics_judge", "judge of tests that set none", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, and the writer of reports where one was asked for."""
-    config.addinivalue_line("markers", f"ragmetrics(data, suite=..., chain=..., ...): rows to be scored; {_USAGE}")
+    """Register the markers and, with ``--ragmetrics-report``, the writer of reports."""
+    config.addinivalue_line("markers", f"ragmetrics(data, suite=..., chain=..., ...): rows to score; {_USAGE}")
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is not None and _FOLDER in worker:
         config.stash[_SHARED] = Path(worker[_FOLDER])
@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist where the workers share what was scored; the folder is made by who uses it."""
+    """Send the shared folder's path to a worker of pytest-xdist; the first worker to use the folder creates it."""
     stash = node.config.stash
     name = f"ragmetrics-{uuid4().hex}"
     node.workerinput[_FOLDER] = str(stash.setdefault(_SHARED, Path(tempfile.gettempdir()) / name))
@@ -65,13 +65,13 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove what the workers shared."""
+    """Remove the workers' shared folder."""
     if not hasattr(config, "workerinput") and _SHARED in config.stash:
         shutil.rmtree(config.stash[_SHARED], ignore_errors=True)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make a test of each row for tests that take ``rag_row``; its id is in the test's name."""
+    """Run a test with ``rag_row`` once per row, with the row's id in the test's name."""
     if "rag_row" not in metafunc.fixturenames:
         return
     from mlflow_ragmetrics.errors import RagMetricsError
@@ -84,7 +84,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note which rows the selected tests need: no other is scored."""
+    """Select the rows that the selected tests need; only these are scored."""
     for item in session.items:
         wanted = [name for name in _FIXTURES if name in getattr(item, "fixturenames", ())]
         if wanted:
@@ -94,10 +94,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def rag_row(request: pytest.FixtureRequest) -> Row:
-    """One row of the evaluation that the test's ``ragmetrics`` marker describes, with its sample and its scores.
+    """One row of the evaluation in the test's ``ragmetrics`` marker, with its sample and scores.
 
-    ``rm.assert_score("faithfulness >= 0.8", rag_row)`` holds it against limits. The rows of all selected tests are
-    scored at once, when the first test needs one, and only once among the workers of pytest-xdist.
+    Check limits with ``rm.assert_score("faithfulness >= 0.8", rag_row)``. The rows of all selected tests are scored
+    together when the first test needs one, and only once across all workers of pytest-xdist.
     """
     wanted = _evaluations(request.config).request(request.node)
     row = next(row for row in _scored(request).rows if row.sample.id == request.param)
@@ -112,7 +112,7 @@ def rag_row(request: pytest.FixtureRequest) -> Row:
 
 @pytest.fixture
 def rag_report(request: pytest.FixtureRequest) -> Report:
-    """The report on all rows that the test's ``ragmetrics`` marker describes, for ``rag_report.check(…)``."""
+    """The report on all rows of the test's ``ragmetrics`` marker, for ``rag_report.check(…)``."""
     return _scored(request)
 
 

@@ -35,7 +35,7 @@ _LONGEST_QUESTION = 100
     metavar="CONDITION",
     help='Only rows that meet this, such as "faithfulness < 0.5"; repeatable.',
 )
-@click.option("--diagnosis", metavar="PART", help="Only rows with this failed part, such as retrieval.")
+@click.option("--diagnosis", metavar="PART", help="Only rows with this diagnosis, such as retrieval.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Maximum number of rows."
 )

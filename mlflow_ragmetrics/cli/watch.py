@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Score the traces of EXPERIMENT that lack scores, and write the scores to them.
 
-    MLflow stores what has been scored, so each pass continues where the last one ended. The run "watch · EXPERIMENT"
-    has the figures of all traces.
+    MLflow stores the scores, so each pass continues from the last one. The run "watch · EXPERIMENT" has the figures of
+    all traces.
 
     \b
     Examples:

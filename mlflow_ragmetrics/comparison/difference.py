@@ -173,19 +173,19 @@ class Difference:
 
     def plain(self, unit: str = "rows") -> str:
         """The figures in brief: ``faithfulness (+0.19 [0.13, 0.27], 60 questions)``; with too few rows, the number
-        needed: ``on faithfulness 60 rows cannot tell, about 370 would``."""
+        needed: ``no verdict on faithfulness with 60 rows (about 370 needed)``."""
         if self.verdict != "cannot be told":
             limits = f"[{number(self.low, 2)}, {number(self.high, 2)}]"
             return f"{self.key} ({self.difference:+.2f} {limits}, {self.counted(unit)})"
         if self.difference is None:
-            return f"on {self.key} no row is measured on both sides"
+            return f"no verdict on {self.key}: no row is measured on both sides"
         if self.verdict != self.paired_verdict:
             lost = " and ".join(f"{side} lost {n}" for side, n in (("A", self.lost_a), ("B", self.lost_b)) if n)
-            return f"on {self.key} no verdict is possible: {lost} of the rows that the other measured"
-        cannot = f"on {self.key} {self.counted()} cannot tell"
+            return f"no verdict on {self.key}: {lost} of the rows that the other measured"
+        cannot = f"no verdict on {self.key} with {self.counted()}"
         if self.needed is not None and self.needed > self.rows:
-            return f"{cannot}, about {about(self.needed)} {'rows ' if self.groups else ''}would"
-        return f"{cannot} whether it is more than {self.tolerance:g}"
+            return f"{cannot} (about {about(self.needed)} {'rows ' if self.groups else ''}needed)"
+        return f"{cannot}: the difference may exceed {self.tolerance:g}"
 
     def figures(self, reach: float) -> dict[str, Cell]:
         """The figures by table heading; intervals are drawn from ``-reach`` to ``reach``."""

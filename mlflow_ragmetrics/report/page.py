@@ -66,7 +66,7 @@ def report_page(report: Shown, title: str | None = None, run: Mapping[str, str] 
         half = MOST_ROWS // 2
         order = order[:half] + [order[each] for each in sorted(Random(0).sample(range(half, len(rows)), half))]
         left_out = f"This page shows {len(order):,} of {len(rows):,} rows: the worst ones and a random sample."
-        banner = [f"{left_out} The figures are those of all rows, and the run's tables hold all.", *banner]
+        banner = [f"{left_out} The figures and the run's tables include all rows.", *banner]
     language = str(report.description.get("language", "en"))
     page = source("report/report.html").replace("<!-- style -->", source("report/report.css"))
     for name, lines in (("banner", banner), ("warnings", report.warnings)):

@@ -311,7 +311,7 @@ def tool_chunks_by_turn(
 
 
 def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tuple[Chunk, ...]:
-    """The ``earlier`` passages that match sentences of ``answer`` for which no passage in ``now`` matches."""
+    """The ``earlier`` passages that match sentences of ``answer`` without a match in ``now``."""
     if not earlier:
         return ()
     from mlflow_ragmetrics.judges.lexical.grades import related_sentences

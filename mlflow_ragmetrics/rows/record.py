@@ -164,14 +164,14 @@ def entries_by_field(
 
 
 _NOTHING_KNOWN = frozenset({"None", "null", "N/A"})
-"""Texts that mean a missing reference or missing contexts. As an answer, they are text."""
+"""Texts for a missing reference or missing contexts. As an answer, they are kept."""
 
 _UNWRAPPED: Mapping[str, Callable[[object], object]] = {
     "question": question_in,
     "answer": answer_in,
     "reference": reference_in,
 }
-"""Functions that unwrap mappings and messages, which chains use as inputs and outputs."""
+"""Functions that find a field's text in the mappings and messages of chains."""
 
 
 def _read(field: str, name: str, value: object) -> Reading:

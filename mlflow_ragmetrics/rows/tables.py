@@ -192,7 +192,7 @@ class Layout:
             self._fields |= dict.fromkeys(_record(row.sample))
 
     def frame(self, rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
-        """The table of rows that were added before; ``more`` as in ``rows_frame``."""
+        """The table of rows that were passed to ``add`` before; ``more`` as in ``rows_frame``."""
         import pandas as pd
 
         keys = sorted(self._columns, key=lambda key: key not in self._composites)

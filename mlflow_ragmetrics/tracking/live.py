@@ -104,7 +104,7 @@ class LiveRun:
                 self._start()
 
     def wait(self, deadline: float) -> bool:
-        """Wait until all answers are written; ``False`` if that is not the case in time."""
+        """Wait until all answers are written; ``False`` if the deadline passes first."""
         with self._changed:
             while self._is_busy and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(left)
@@ -157,7 +157,7 @@ class LiveRun:
     def leave(self) -> None:
         """Stop writing to the run, unless it has users.
 
-        The last process to leave records in the run what is missing, and ends the run if it was created here.
+        When the last process leaves, it records losses in the run, and ends the run if it was created here.
         """
         with _LOCK, self._changed:
             if self.closed or self.users:

@@ -121,7 +121,7 @@ class LiveWriter:
         return "damaged" in (self._outbox.run(self._number, "losses") or {})
 
     def _unlisted(self, found: Mapping[int, Row]) -> dict[int, Row]:
-        """The answers that are not in the run's tables: a damaged or older outbox may have written ones."""
+        """The answers that are not in the run's tables; a damaged or older outbox may repeat written answers."""
         frame, _ = self._service.tables(list(found.values()))
         records = [_record(list(frame.columns), row) for row in table_rows(frame)]
         listed = self._records(ROWS)
@@ -235,7 +235,7 @@ class LiveWriter:
     def _say(self, writer: RunWriter, losses: Counter[str], waiting: int, absent: int, silence: str | None) -> None:
         """Write the losses as ``calls/dropped``, … and ``ragmetrics.status``."""
         calls = {f"calls/{name}": losses[name] for name in _CALLS if losses[name]}
-        # an outbox that is older than the run lacks answers that the run has
+        # an outbox older than the run lacks answers that are in the run
         calls |= {} if losses["damaged"] else {"calls/lost": absent - waiting}
         if absent or calls.keys() - {"calls/seen", "calls/lost"}:
             writer.figures(calls)

@@ -73,7 +73,7 @@ def log_report(
     Args:
         report: the report to write.
         data_digest: the digest of all samples.
-        questions_digest: the digest of the questions (``questions_digest``).
+        questions_digest: the digest of the questions and their references.
         run_id: the run to write to.
         run_name: the name of a new run.
         tags: more tags.

@@ -273,7 +273,7 @@ class Outbox:
         return int(count)
 
     def take_lease(self, number: int) -> bool:
-        """Try to become the process that writes to the run; returns whether this succeeded."""
+        """Try to become the process that writes to the run; returns ``True`` on success."""
         with self._changing() as db:
             query = "SELECT writer, seen FROM runs LEFT JOIN processes ON process = writer AND run = number"
             ((writer, seen),) = self._rows(f"{query} WHERE number = ?", number)

@@ -103,7 +103,7 @@ def test_columns_are_mapped(name: str) -> None:
     [
         (
             {**CONFIG, "judges": "lexical"},
-            "unknown key 'judges'; ragmetrics takes suite, columns, col_mapping, traces, judge",
+            "unknown key 'judges'; ragmetrics accepts suite, columns, col_mapping, traces, judge",
         ),
         ({"suite": "white-paper"}, "'white-paper' is not a preset .*white_paper"),
         ({"suite": ["rouge"], "columns": {"nonsense": "answer"}}, "nonsense"),
@@ -170,7 +170,7 @@ def test_a_model_of_several_outputs_needs_the_name_of_the_answer() -> None:
     def chain(inputs: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame({"text": ["a"] * len(inputs), "thought": ["b"] * len(inputs)})
 
-    with pytest.raises(InvalidOptionError, match="gives the columns text, thought; say with predictions="):
+    with pytest.raises(InvalidOptionError, match="returns the columns text, thought; set predictions="):
         evaluate(data=frame()[["question", "reference"]], model=chain, predictions=None)
 
 

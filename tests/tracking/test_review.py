@@ -72,7 +72,7 @@ def test_a_question_that_is_there_is_not_said_to_have_other_answers(run_id: str)
     cli("label", run_id, "--to", "mlflow", "--answers", "1-5")
     refused = CliRunner().invoke(main, ["label", run_id, "--to", "mlflow"])
     assert refused.exit_code == 2
-    assert "asks for Numeric, not Categorical: give other --answers" in " ".join(refused.output.split())
+    assert "asks for Numeric, not Categorical: change --answers" in " ".join(refused.output.split())
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_where_there_are_no_queues_the_tags_say_what_waits(run_id: str, monkeypa
 def test_a_run_without_traces_is_said() -> None:
     rows = [{"id": "a", "question": "q", "answer": "a b", "contexts": ["a b"]}]
     run_id = rm.Suite([KEY]).evaluate(rows, progress=False).log(traces=False)
-    with pytest.raises(InvalidDataError, match="no traces to be shown"):
+    with pytest.raises(InvalidDataError, match="no traces to review"):
         queue_for_review(run_id, KEY, rows_to_label(run_id, budget=1))

@@ -1,1 +1,1 @@
-"""Suites on Spark; ``mlflow_ragmetrics.spark`` has the public names."""
+"""Runs suites on Spark; ``mlflow_ragmetrics.spark`` has the public names."""

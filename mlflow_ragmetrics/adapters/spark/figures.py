@@ -1,4 +1,4 @@
-"""The figures of scored rows, summarised and logged from the driver."""
+"""Summarises and logs the figures of scored rows from the driver."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ _ROWS_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of a scored frame, and what must be read with them.
+    """The figures of a scored frame, and their warnings.
 
-    ``metrics`` have the names and values of ``Report.metrics``; ``causes`` counts the rows of each diagnosis.
+    ``metrics`` has the names and values of ``Report.metrics``; ``causes`` has the number of rows of each diagnosis.
     """
 
     totals: Totals
@@ -67,29 +67,29 @@ class Summary:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.totals.rows
 
     @property
     def incomplete(self) -> str | None:
-        """Why the figures are not those of a whole evaluation."""
+        """Why the evaluation is incomplete, or ``None``."""
         return self.totals.failures.silence
 
     @property
     def partial(self) -> str | None:
-        """How many rows failed, if they exceed 5 % of the rows; else ``None``."""
+        """The number of failed rows, if more than 5 %; else ``None``."""
         return self.totals.partial
 
     @property
     def banner(self) -> list[str]:
-        """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
+        """Warnings about the figures: why they are incomplete, failures, and rows that were not measured."""
         failed = failure_lines(self.totals.failures.causes, self.rows, self.incomplete, self.language)
         counts = count_lines(self.keys, self.metrics, self.rows, self.language)
         return [*failed, *counts, *equal_lines(self.totals.equal, self.language)]
 
     @property
     def notes(self) -> list[str]:
-        """How many rows have each diagnosis, where the metrics tell."""
+        """The number of rows of each diagnosis, if there are diagnoses."""
         return [render(causes_line(self.causes), self.language)] if self.causes else []
 
     def check(
@@ -99,7 +99,7 @@ class Summary:
         fail_over: Mapping[str, float] | None = None,
         **fail_under: float,
     ) -> None:
-        """``GateError`` when a figure misses its limit or too few rows were measured; as ``Report.check``."""
+        """Raise ``GateError`` if a figure misses its limit or too few rows were measured, like ``Report.check``."""
         found = check_figures(
             self.metrics,
             fail_under,
@@ -115,15 +115,15 @@ class Summary:
 
 
 def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: str = "en") -> Summary:
-    """The figures of a frame that ``score_spark`` gave, what must be read with them, and gates.
+    """The figures of a frame from ``score_spark``, with warnings and gates.
 
-    ``metrics`` have the names and values of ``Report.metrics``; ``banner`` says, in ``language``, what failed and which
-    rows were not measured; ``check(faithfulness=0.8)`` raises ``GateError`` as a report does. ``groups``: a column that
-    rows which belong together share, such as the turns of a conversation; the intervals are then those over groups.
+    ``metrics`` has the names and values of ``Report.metrics``. ``banner`` lists failures and unmeasured rows in
+    ``language``. ``check(faithfulness=0.8)`` raises ``GateError``, like a report. ``groups`` is a column with a shared
+    value for related rows, such as the turns of a conversation; intervals are then computed over groups.
 
-    The columns of the scores are collected, without texts but those of errors: some 30 bytes a score, so
-    ``spark.driver.maxResultSize`` of 1 GB is enough for ten metrics on 3,000,000 rows. What several judges agree on,
-    and which conversations have a failing turn, is a report's alone. ``InvalidOptionError``: a frame without scores, or
+    The score columns are collected to the driver, without texts except errors. A score takes about 30 bytes, so a
+    ``spark.driver.maxResultSize`` of 1 GB is enough for ten metrics on 3,000,000 rows. Only a report has the agreement
+    of judges and the conversations with a failing turn. Raises ``InvalidOptionError`` for a frame without scores or
     without the column ``groups``.
     """
     from pyspark.sql import functions as f
@@ -133,7 +133,7 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
     if not keys:
         raise InvalidOptionError("the frame has no scores; give what score_spark returned", param="scored")
     if groups is not None and groups not in columns:
-        message = f"groups: the frame has no column {groups!r}; there are {', '.join(columns)}"
+        message = f"groups: the frame has no column {groups!r}; its columns are {', '.join(columns)}"
         raise InvalidOptionError(message, param="groups")
     diagnosis = next((each for each in columns if each.endswith(DIAGNOSIS) and f"{each}_reason" in columns), None)
     silent = next((each for each in columns if each.endswith(NON_ANSWER)), None)
@@ -161,14 +161,14 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
 
 
 def _score(own: Mapping[str, Any]) -> Score:
-    """The score that the columns of a key describe, as far as figures need it; ``own`` has them by their suffix."""
+    """The score with the parts that figures need; ``own`` has the columns of a key by suffix."""
     status, error = own["_status"], own["_reason"]
     details = {
         "no_context": own.get("_no_context"),
         "coverage": own.get("_coverage"),
         "gold_docs_count": own.get("_gold_docs"),
         "correct_docs_count": own.get("_correct_docs"),
-        "judges_asked": 1 if own.get("_fewer_judges") else None,  # and none that answered
+        "judges_asked": 1 if own.get("_fewer_judges") else None,  # and none answered
         "unmeasured": None if status != "ok" or own["_measured"] else "rule",
     }
     return Score(
@@ -193,12 +193,12 @@ def log_spark(
     run_name: str | None = None,
     **options: Unpack[SuiteOverrides],
 ) -> str:
-    """Log the figures of ``scored`` and what the suite is into an MLflow run; returns the run's id.
+    """Log the figures of ``scored`` and the suite's description to an MLflow run; returns the run's id.
 
-    ``suite`` and ``options`` are those that ``score_spark`` was given, ``groups`` among them; the run is ``run_id``,
-    else the active one, else a new one. Run metrics are those of ``Report.log``; all figures are in the artifact
-    ``rag_figures.json``, the marks in ``ragmetrics_suite.json``. Where no judge answered, the tag ``ragmetrics.status``
-    says so, and a run made here ends FAILED.
+    Pass the same ``suite`` and ``options``, including ``groups``, as to ``score_spark``. The run is ``run_id``, else
+    the active run, else a new run. The run metrics are those of ``Report.log``. All figures are in the artifact
+    ``rag_figures.json``, and the warnings in ``ragmetrics_suite.json``. If no judge answered, the tag
+    ``ragmetrics.status`` has the reason, and a run created here ends FAILED.
     """
     built = Recipe.of(suite, options).build()
     summary = summarize_spark(scored, groups=built.groups, language=built.language)

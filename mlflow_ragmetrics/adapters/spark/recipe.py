@@ -1,4 +1,4 @@
-"""How to make a suite on another machine, and how the suites of several workers share one budget."""
+"""Rebuilds a suite on Spark's workers and divides its limits between them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _CONCURRENCY = 8
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """The arguments of ``Suite.of``, as they travel to the workers.
+    """The arguments of ``Suite.of``, sent to the workers.
 
-    Equal only to copies of itself: one budget per recipe.
+    A recipe equals only its copies, so that each recipe has its own budget.
     """
 
     suite: Any
@@ -34,18 +34,18 @@ class Recipe:
 
     @classmethod
     def of(cls, suite: SuiteLike, options: SuiteOverrides) -> Recipe:
-        """The recipe for ``suite``; ``InvalidOptionError`` for a ``Suite``, whose connections cannot travel."""
+        """The recipe for ``suite``; ``InvalidOptionError`` for a ``Suite``, whose connections cannot be sent."""
         if isinstance(suite, Suite):
             message = "a Suite cannot be sent to Spark's workers; give its YAML file, a preset, or metrics and options"
             raise InvalidOptionError(message, param="suite")
         if isinstance(suite, (str, Path)) and is_suite_file(suite):
-            Suite.of(suite, **options)  # says what is wrong with the file
+            Suite.of(suite, **options)  # raises if the file is invalid
             return cls(_read(Path(suite)), options).checked()
         what = list(suite) if isinstance(suite, Iterable) and not isinstance(suite, (str, Mapping)) else suite
         return cls(what, {"concurrency": _CONCURRENCY, **options}).checked()
 
     def checked(self) -> Recipe:
-        """The recipe itself; ``InvalidOptionError`` where it cannot travel, such as an open connection to a model."""
+        """The recipe; ``InvalidOptionError`` if it cannot be sent, for example because of an open connection."""
         try:
             from pyspark import cloudpickle
         except ImportError as error:
@@ -64,32 +64,32 @@ class Recipe:
         return hash(self.token)
 
     def build(self) -> Suite:
-        """The suite."""
+        """Build the suite."""
         return Suite.of(self.suite, **self.options)
 
     def most_workers(self, workers: int) -> int:
-        """``workers``, or fewer where some limit would leave less than one call to each."""
+        """``workers``, or fewer if a limit would leave a worker less than one call."""
         if workers < 1:
             raise InvalidOptionError(f"workers={workers!r} must be at least 1", param="workers")
         limits = [value for name, value in _limits([self.options, self.suite]) if name in _AT_LEAST_ONE]
         return max(1, int(min([workers, *limits])))
 
     def divided(self, workers: int) -> Recipe:
-        """The recipe for each of so many workers: every limit on calls, tokens and cost by their number."""
+        """The recipe for one of ``workers``, with all limits divided by their number."""
         suite = _divided(self.suite, workers) if isinstance(self.suite, Mapping) else self.suite
         return replace(self, options=_divided(self.options, workers), suite=suite)
 
 
 @lru_cache(maxsize=4)
 def suite_of(recipe: Recipe) -> Suite:
-    """The suite of a recipe, made once in each Python process."""
+    """The suite of a recipe, built once per Python process."""
     suite = recipe.build()
-    gc.freeze()  # all that is loaded by now stays: looking through it again and again is a seventh of a worker's time
+    gc.freeze()  # collecting loaded modules again and again would take a seventh of a worker's time
     return suite
 
 
 def is_remote(suite: Suite) -> bool:
-    """Whether the suite asks models that are reached over a network."""
+    """Whether the suite uses models over a network."""
     asked = {who for metric in suite.metrics for who in metric.definition.asks}
     judges = [judge.local for judge in suite.judges] if "judge" in asked else []
     embeddings = [embedding.local for embedding in suite.embeddings] if "embeddings" in asked else []

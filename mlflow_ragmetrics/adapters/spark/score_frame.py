@@ -1,4 +1,4 @@
-"""Scores as columns of a Spark DataFrame, computed where its partitions are."""
+"""Adds scores as columns to a Spark DataFrame, computed on the workers."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _BESIDE_FIELDS = (*MLFLOW_COLUMNS, "metadata", "doc_uri")
 
 
 def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str] | None) -> tuple[str, ...]:
-    """Those of the columns ``names`` that the suite's metrics may look at; a warning says what no column can hold.
+    """The columns in ``names`` that the suite's metrics may read; warns of metrics that lack a field.
 
     Raises:
-        InvalidOptionError: (``param="columns"``) for a mapping that names what is not there, or a name given twice.
-        MissingFieldError: where a metric that was named needs a field that no column can hold.
+        InvalidOptionError: (``param="columns"``) for a mapping to a missing column, or a repeated column name.
+        MissingFieldError: if an explicitly named metric needs a field that no column has.
     """
     mapping = columns or {}
     check_columns(mapping, names)
@@ -65,7 +65,7 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
 
 
 def records_of(batch: pa.RecordBatch, names: Collection[str]) -> list[dict[str, Any]]:
-    """One mapping per row, of the columns ``names``; what cannot be read is the error that says why."""
+    """One mapping per row, with the columns ``names``; an unreadable value is replaced by its error."""
     values = {name: _values(batch.column(name)) for name in names}
     return [{name: column[place] for name, column in values.items()} for place in range(batch.num_rows)]
 
@@ -73,7 +73,7 @@ def records_of(batch: pa.RecordBatch, names: Collection[str]) -> list[dict[str, 
 def _values(column: pa.Array) -> list[Any]:
     try:
         return column.to_pylist(maps_as_pydicts="strict")  # type: ignore[no-any-return]
-    except (OverflowError, ValueError, KeyError):  # such as bytes that are not UTF-8, or a moment after the year 9999
+    except (OverflowError, ValueError, KeyError):  # such as bytes that are not UTF-8, or a time after the year 9999
         return [_value(scalar) for scalar in column]
 
 
@@ -89,10 +89,10 @@ _ROWS = 256
 
 @dataclass(frozen=True)
 class Scoring:
-    """Scores the batches of a partition, as they come: a slow row holds back neither later rows nor later batches.
+    """Scores the batches of a partition as they arrive; a slow row does not delay later rows or batches.
 
-    ``read`` names the columns that are looked at, ``columns`` maps fields to some of them, ``adds_id`` says whether
-    the column ``id`` comes before those of the scores.
+    ``read`` lists the columns to read, ``columns`` maps fields to columns, and ``adds_id`` adds the column ``id``
+    before the scores.
     """
 
     recipe: Recipe
@@ -101,7 +101,7 @@ class Scoring:
     adds_id: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Each batch, in parts, with the new columns."""
+        """The batches, in parts, with the new columns."""
         suite = suite_of(self.recipe)
         columns = ScoreColumns(suite)
         parts: deque[pa.RecordBatch] = deque()
@@ -146,15 +146,16 @@ def score_spark(
 ) -> DataFrame:
     """``frame`` with the columns of ``report.arrow.ScoreColumns``: values, reasons, and items as arrays of structs.
 
-    ``suite`` is a YAML file's path or content, a preset's name, or metrics; ``options`` are those of ``Suite``, and
-    limits among them those of the whole cluster, shared by the ``workers`` tasks at a time (default: the cluster's
-    parallelism); ``mlflow_ragmetrics.spark`` says how. ``columns`` maps sample fields to columns. A frame without ids
-    gets the column ``id``, made of question and reference. A row that cannot be scored has the status ``error`` and
-    says why in ``<key>_reason``; the job goes on. Nothing is scored before an action asks for it, and each action
-    scores again: ``cache()`` or write the result before using it twice.
+    ``suite`` is a YAML file's path or content, a preset's name, or metrics. ``options`` are those of ``Suite``; limits
+    apply to the whole cluster and are divided between ``workers`` parallel tasks (default: the cluster's parallelism),
+    as described in ``mlflow_ragmetrics.spark``. ``columns`` maps sample fields to columns. A frame without ids gets the
+    column ``id``, computed from question and reference. A row that cannot be scored has the status ``error`` and the
+    reason in ``<key>_reason``; the job continues. Rows are scored by each action on the result, so ``cache()`` or write
+    it before you use it twice.
 
-    Raises ``InvalidOptionError`` for a suite or a mapping that cannot be used and where a column is already there,
-    ``MissingFieldError`` where a metric that was named needs a field that no column holds.
+    Raises:
+        InvalidOptionError: for an invalid suite or mapping, or if a new column already exists.
+        MissingFieldError: if an explicitly named metric needs a field that no column has.
     """
     recipe = Recipe.of(suite, options)
     built = recipe.build()
@@ -177,15 +178,15 @@ def spark_udf(
 ) -> Any:
     """A pandas UDF from a struct of a row's columns to a struct of scores: ``frame.select(udf(struct("*")))``.
 
-    Registered with ``spark.udf.register("ragmetrics", udf)`` it works in SQL. Limits are shared as in ``score_spark``,
-    but a UDF cannot make the tasks fewer: ``InvalidOptionError`` where a limit is less than one for each of them.
+    For SQL, register it with ``spark.udf.register("ragmetrics", udf)``. Limits are divided as in ``score_spark``, but a
+    UDF cannot reduce the number of tasks: if a limit is less than one per task, ``InvalidOptionError`` is raised.
     """
     recipe = Recipe.of(suite, options)
     built = recipe.build()
     if is_remote(built):
         tasks = _parallelism(None) if workers is None else workers
         if recipe.most_workers(tasks) < tasks:
-            message = f"a limit is too small to be shared by {tasks} tasks; raise it, give workers, or use score_spark"
+            message = f"a limit is too small for {tasks} tasks; raise it, set workers, or use score_spark"
             raise InvalidOptionError(message, param="workers")
         recipe = recipe.divided(tasks)
     from pyspark.sql.functions import pandas_udf
@@ -206,7 +207,7 @@ def _pandas_function(scoring: Scoring) -> Callable[[Iterator[pd.DataFrame]], Ite
 
 
 def _widened(frame: DataFrame, added: StructType) -> StructType:
-    """The frame's schema with the new columns; ``InvalidOptionError`` where one is there, in any case of letters."""
+    """The frame's schema with the new columns; ``InvalidOptionError`` if one exists, ignoring case."""
     from pyspark.sql.types import StructType
 
     there = {name.lower(): name for name in frame.columns}
@@ -220,7 +221,7 @@ def _widened(frame: DataFrame, added: StructType) -> StructType:
 
 
 def _spark_schema(schema: pa.Schema, ranges: Mapping[str, tuple[float, float]]) -> StructType:
-    """The schema for Spark; the columns of values have their ranges with them."""
+    """The schema for Spark, with value ranges in the columns' metadata."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     made = from_arrow_schema(schema)
@@ -230,7 +231,7 @@ def _spark_schema(schema: pa.Schema, ranges: Mapping[str, tuple[float, float]]) 
 
 
 def _parallelism(session: SparkSession | None) -> int:
-    """How many tasks the cluster runs at the same time, as far as this session can tell."""
+    """The number of tasks that the cluster runs in parallel, from the session's settings."""
     if session is None:
         from pyspark.sql import SparkSession
 
