@@ -144,7 +144,7 @@ def test_the_judge_of_the_command_line_stands_in_where_a_test_names_none(project
 @pytest.mark.parametrize(
     ("marker", "said"),
     [
-        ("", "*needs a marker, @pytest.mark.ragmetrics*"),
+        ("", "*needs the marker @pytest.mark.ragmetrics*"),
         ('pytestmark = pytest.mark.ragmetrics("gone.jsonl")', "*gone.jsonl does not exist*"),
     ],
 )

@@ -25,8 +25,8 @@ def test_gates_are_written_as_junit(ragmetrics: Run, written: Write, rows: Rows,
     assert {each.get("name"): each.get("value") for each in river[0]}["faithfulness"] == "1"
     lines = [line for line in result.output.splitlines() if "Gate" in line]
     assert [line[:40] for line in lines] == [
-        "Gate failed: faithfulness/mean = 0",
-        "Gate passed: correctness: 2 of 2 rows w",
+        "Gate failed: faithfulness/mean = 0.7500 ",
+        "Gate passed: correctness: 2 of 2 rows we",
     ]
 
 

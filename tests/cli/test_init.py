@@ -16,7 +16,7 @@ def test_a_file_that_is_there_stays_as_it_is(ragmetrics, tmp_path):
     (tmp_path / "suite.yaml").write_text("mine", encoding="utf-8")
     result = ragmetrics("init")
     assert result.exit_code == 2
-    assert "suite.yaml exists" in result.stderr
+    assert "suite.yaml already exists" in result.stderr
     assert (tmp_path / "suite.yaml").read_text(encoding="utf-8") == "mine"
     assert ragmetrics("init", "--force").exit_code == 0
     assert (tmp_path / "suite.yaml").read_text(encoding="utf-8") != "mine"

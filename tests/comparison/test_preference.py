@@ -231,7 +231,7 @@ def test_of_several_judges_the_majority_decides() -> None:
     assert found.preference is not None
     assert [found.preference[name] for name in ("wins", "losses", "ties")] == [1, 1, 1]
     assert found.preference["flip_rate"] == pytest.approx(1 / 3)
-    assert "agreement on preferred" in found.to_text(400)
+    assert "Agreement of the judges on preferred" in found.to_text(400)
     two = rm.compare(a, b, preference=judges[1:]).preference
     assert two is not None
     assert two["ties"] == 3  # one of two is no majority

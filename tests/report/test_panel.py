@@ -46,7 +46,7 @@ def test_each_judge_has_figures_columns_and_items_of_its_own() -> None:
     assert report.table["faithfulness_judge_openai_b"].tolist() == [1.0, 0.0, 0.0, 0.0]
     assert report.items["judge"].tolist() == ["openai:/a", "openai:/b"] * 4
     assert report.warnings == ()
-    (line,) = [line for line in report.banner if "agreement" in line]
+    (line,) = [line for line in report.banner if "Agreement" in line]
     assert "Krippendorff's alpha 0.12, 50% of rows within the tolerance" in line
     assert line.replace("'", "&#x27;") in report._repr_html_()
 
