@@ -9,6 +9,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,10 @@ collect_ignore = ["adapters/langchain/mcp_server.py"]  # a program of its own, f
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")  # what a busy machine is slow at says nothing about the package
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # MLflow's own, which asks the network in some test
+
+if find_spec("pyspark") is not None and find_spec("grpc") is None:
+    # pyspark takes a worker of pytest-xdist for a doctest without grpc and exits; elsewhere it raises an ImportError
+    sys.modules["pyspark.sql.connect"] = None  # type: ignore[assignment]
 
 _SPEAKS_OF_MLFLOW = re.compile(r"\bmlflow\b", re.IGNORECASE)
 

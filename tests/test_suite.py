@@ -311,9 +311,9 @@ def test_a_suite_is_made_of_a_file(tmp_path: Path) -> None:
         rm.Suite.of("gone.yml")
 
 
-@pytest.mark.parametrize("what", ["white-paper", 7, None, b"rouge"])
+@pytest.mark.parametrize("what", ["white-papers", 7, None, b"rouge"])
 def test_what_no_suite_can_be_made_of_is_refused(what: Any) -> None:
-    with pytest.raises(InvalidOptionError, match=r"white_paper.*white-paper|but must be a list of metrics"):
+    with pytest.raises(InvalidOptionError, match=r"white-papers.*white_paper|but must be a list of metrics"):
         rm.Suite.of(what)
 
 

@@ -55,7 +55,7 @@ def test_what_the_chunks_are_compared_with(answer: str, reference: str | None, c
 
 
 def test_two_indistinct_texts_have_no_related_chunk() -> None:
-    record = {"answer": VAGUE, "reference": "N/A", "contexts": CHUNKS}
+    record = {"answer": VAGUE, "reference": "Not specified.", "contexts": CHUNKS}
     score = rm.score("chunk_precision", record, judge=rm.ScriptedJudge())
     assert (score.value, score.details["total"]) == (0.0, 3)
 

@@ -37,7 +37,7 @@ def test_grades_that_are_errors(given: object) -> None:
     ("answer", "reference", "value", "rule"),
     [
         (VAGUE, CLEAR, 0.0, "indistinct_answer"),
-        (VAGUE, "N/A", 1.0, "both_decline"),
+        (VAGUE, "Not specified.", 1.0, "both_decline"),
         ("", "", 1.0, "both_decline"),
     ],
 )

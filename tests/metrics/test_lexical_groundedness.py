@@ -62,7 +62,7 @@ def test_thresholds(options: dict[str, object], threshold: float) -> None:
     assert lexical_groundedness(**options).threshold == threshold
 
 
-@pytest.mark.parametrize("name", ["hallucination", "HallucinationEvaluator", "hallucination_evaluator"])
+@pytest.mark.parametrize("name", ["HallucinationEvaluator", "hallucination_evaluator"])
 def test_seed_names(name: str) -> None:
     assert rm.score(name, {"answer": "red", "question": "red"}).passed is True
 

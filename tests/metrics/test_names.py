@@ -49,7 +49,6 @@ TABLE = {
 ALIASES = {
     "RougeScoreEvaluator": "rouge",
     "HallucinationEvaluator": "lexical_groundedness",
-    "hallucination": "lexical_groundedness",
     "FactualityEvaluator": "lexical_factuality",
     "RelevanceEvaluator": "lexical_relevance",
     "CoherenceEvaluator": "coherence",
@@ -108,7 +107,7 @@ def test_aliases(alias: str) -> None:
     assert metric_of(alias).name == ALIASES[alias]
 
 
-@pytest.mark.parametrize("name", ["relevance", "Precision", "recall", "F1"])
+@pytest.mark.parametrize("name", ["relevance", "Precision", "recall", "F1", "hallucination", "groundedness"])
 def test_ambiguous_names_are_refused_with_the_candidates(name: str) -> None:
     with pytest.raises(InvalidOptionError, match="ambiguous") as caught:
         metric_of(name)

@@ -132,12 +132,14 @@ def test_each_row_of_a_report_has_its_cause(report: rm.Report) -> None:
 
 
 def test_causes_are_counted_in_the_run_and_add_up(report: rm.Report) -> None:
-    from mlflow_ragmetrics.tracking.describe import run_metrics_of
+    from mlflow_ragmetrics.tracking.describe import figures_of, run_metrics_of
 
+    counted = {name: value for name, value in figures_of(report).items() if name.startswith("diagnosis/")}
+    assert counted["diagnosis/n_not_measured"] == 3
+    assert sum(counted.values()) == len(RECORDS)
+    assert len(counted) == len(CAUSES)
     logged = {name: value for name, value in run_metrics_of(report).items() if name.startswith("diagnosis/")}
-    assert logged["diagnosis/n_not_measured"] == 3
-    assert sum(logged.values()) == len(RECORDS)
-    assert len(logged) == len(CAUSES)
+    assert logged == {name: value for name, value in counted.items() if value}
 
 
 def test_the_page_has_a_bar_and_a_filter_for_each_cause(report: rm.Report) -> None:

@@ -143,10 +143,11 @@ def test_a_session_as_a_score_names_the_first_failure() -> None:
 def test_sessions_are_in_the_run_and_in_gates(mlflow_store: str) -> None:
     found = report(a=[Score(1.0), Score(1.0)], b=[Score(1.0), Score(0.0)])
     run_id = found.log(traces=False, dataset=False)
-    logged = mlflow.get_run(run_id).data.metrics
-    assert logged["faithfulness/session_pass_rate"] == 0.5
-    assert logged["faithfulness/n_sessions"] == 2
-    assert "faithfulness/n_sessions_unmeasured" not in logged
+    figures = mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_figures.json")
+    assert figures["faithfulness/session_pass_rate"] == 0.5
+    assert figures["faithfulness/n_sessions"] == 2
+    assert figures["faithfulness/n_sessions_unmeasured"] == 0
+    assert not [name for name in mlflow.get_run(run_id).data.metrics if "session" in name]
     table = mlflow.load_table("rag_sessions.json", run_ids=[run_id])
     assert table["first_failure_id"].tolist() == [None, "b2"] or pd.isna(table["first_failure_id"][0])
     assert "1 of 2 have no turn that fails faithfulness" in mlflow.get_run(run_id).data.tags["mlflow.note.content"]

@@ -117,7 +117,10 @@ def _arrow(rows: Rows, folder: Path) -> Path:
 
 def _pandas_csv(rows: Rows, folder: Path) -> Path:
     path = folder / "frame.csv"
-    pd.DataFrame(rows).to_csv(path, index=False)  # lists and mappings in Python's form
+    # before Python 3.13 "\r" is not quoted where lines end with "\n" only, and then no reader finds the rows again
+    has_returns = any("\r" in value for row in rows for value in row.values() if isinstance(value, str))
+    ends = "\r\n" if has_returns else "\n"
+    pd.DataFrame(rows).to_csv(path, index=False, lineterminator=ends)  # lists and mappings in Python's form
     return path
 
 

@@ -11,7 +11,8 @@ from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords, JudgeOpti
 @pytest.mark.parametrize(
     ("given", "param", "message"),
     [
-        ({"time_out": 3}, "time_out", "language-model judges take api_key, attempts"),
+        ({"time_out": 3}, "time_out", "no option 'time_out'; did you mean 'timeout'"),
+        ({"colour": 3}, "colour", "language-model judges take api_key, attempts"),
         ({"retry": {"tries": 3}}, "tries", "take attempts, codes"),
         ({"retry": {"attempts": 0}}, "attempts", "retry.attempts=0"),
         ({"retry": {"max": -1}}, "max", "retry.max=-1"),
