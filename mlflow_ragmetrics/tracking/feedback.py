@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mlflow_ragmetrics.core.document import escaped
 from mlflow_ragmetrics.core.marked import rationale
 from mlflow_ragmetrics.core.safe_text import as_json, plain_text
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
@@ -34,15 +34,14 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, required: 
     """``score`` as feedback of ``run_id``, with the reason as Markdown and the claims as JSON in the metadata.
 
     The name is ``mlflow_name(key)``. The value is the ``label`` in the score's details, else the raw value rounded to
-    four decimals; the metadata have the unrounded value. An unmeasured score has the value ``None``, because MLflow
-    averages all values, and the rationale ``"not measured: …"`` with the cause; with ``required`` it also has the error
-    ``NOT_MEASURED``. A failed score has its error. The value is never NaN: one NaN would make all traces of an
-    experiment unreadable.
+    four decimals, unless this would change whether it passes; the metadata have the unrounded value. An unmeasured
+    score has the value ``None``, because MLflow averages all values, and the rationale ``"not measured: …"`` with the
+    cause; with ``required`` it also has the error ``NOT_MEASURED``. A failed score has its error. The value is never
+    NaN: one NaN would make all traces of an experiment unreadable.
     """
     from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 
     why, error = rationale(score), None
-    value = None if score.measurement is None else round(score.measurement, _DIGITS)
     if score.status == "error":
         code, _, message = plain_text(score.error or f"Error: {score.reason}").partition(": ")
         error = AssessmentError(error_code=code, error_message=message or code)
@@ -53,7 +52,7 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, required: 
             error = AssessmentError(error_code="NOT_MEASURED", error_message=cause)
     return Feedback(
         name=mlflow_name(key),
-        value=score.details.get("label", value),
+        value=score.details.get("label", _rounded(score)),
         error=error,
         rationale=why or None,
         source=AssessmentSource(
@@ -62,6 +61,16 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, required: 
         ),
         metadata=_metadata(key, score) | ({} if run_id is None else {SOURCE_RUN: run_id}),
     )
+
+
+def _rounded(score: Score) -> float | None:
+    """The measured value with four decimals, or whole if rounding it would move it over the threshold."""
+    whole, limit, better = score.measurement, score.threshold, score.higher_is_better
+    if whole is None:
+        return None
+    rounded = round(whole, _DIGITS)
+    same = limit is None or passes(rounded, limit, better) is passes(whole, limit, better)
+    return rounded if same else whole
 
 
 def diagnosis_feedback(diagnosis: Diagnosed, run_id: str | None = None) -> Feedback:

@@ -6,6 +6,7 @@ import json
 import math
 
 import mlflow
+import pytest
 
 from mlflow_ragmetrics.core.score import Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
@@ -21,6 +22,20 @@ def test_a_score_with_claims() -> None:
     assert feedback.metadata["ragmetrics.passed"] == "true"
     (item,) = json.loads(feedback.metadata["ragmetrics.items"])
     assert item["evidence"] == [{"chunk": 1, "id": "d1", "quote": "tall"}]
+
+
+@pytest.mark.parametrize(
+    ("value", "higher_is_better", "shown"),
+    [
+        (0.69996, True, 0.69996),  # fails at 0.7, which the rounded value would pass
+        (0.70004, False, 0.70004),
+        (0.69994, True, 0.6999),
+        (0.70004, True, 0.7),
+    ],
+)
+def test_rounding_changes_no_verdict(value: float, higher_is_better: bool, shown: float) -> None:
+    score = Score(value, threshold=0.7, higher_is_better=higher_is_better)
+    assert feedback_of("near", score).value == shown
 
 
 def test_nan_is_no_value_but_a_skipped_score() -> None:
