@@ -50,7 +50,7 @@ def test_limits_know_their_side_and_range_as_a_reports_do(frame: Any) -> None:
     ):
         summary.check(fail_over={"hallucination_rate": 5}, **few)
     with pytest.raises(
-        InvalidOptionError, match="faithfulness=80: the limit must lie in the figure's own range, from 0 to 1"
+        InvalidOptionError, match="faithfulness=80: the limit must be within the figure's range, from 0 to 1"
     ):
         summary.check(faithfulness=80, **few)
     summary.check(fail_over={"hallucination_rate": 1}, **few)
