@@ -381,9 +381,9 @@ def test_sessions_without_a_failing_turn(judge: WordJudge) -> None:
     assert "not in the passages" in found["bad"].rationale
     assert found["unknown"].rationale.startswith("not measured: Unknown: 1 of 2 turns not measured")
     rag.log(result)
-    logged = mlflow.get_run(result.run_id).data.metrics
-    assert logged["faithfulness/session_pass_rate"] == 0.5
-    assert logged["faithfulness/n_sessions_unmeasured"] == 1
+    figures = mlflow.artifacts.load_dict(f"runs:/{result.run_id}/rag_figures.json")
+    assert figures["faithfulness/session_pass_rate"] == 0.5
+    assert figures["faithfulness/n_sessions_unmeasured"] == 1
     assert not result.passed
     alone = evaluate(traces, [rm.scorer(rm.Suite(["faithfulness"], judge=judge)).sessions(threshold=0.0)])
     assert alone.metrics == {"session_faithfulness/mean": 1.0}

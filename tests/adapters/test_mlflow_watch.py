@@ -327,7 +327,7 @@ def test_a_store_that_fails_is_one_sentence(experiment: str, monkeypatch: pytest
     answered(["a"])
     with monkeypatch.context() as patch:
         patch.setattr(mlflow.MlflowClient, "get_trace", fails)
-        with pytest.raises(RagMetricsError, match="the next one continues: database is locked"):
+        with pytest.raises(RagMetricsError, match="the next pass continues: database is locked"):
             watch().once()
     assert watch().once().scored == 1
 

@@ -120,7 +120,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 143
-    assert said.endswith("Ended at once: what was being written is not whole.\n")
+    assert said.endswith("Ended at once: files being written are incomplete.\n")
 
 
 def start_slow(folder: Path, *options: str) -> subprocess.Popen[str]:

@@ -27,7 +27,7 @@ def traces() -> None:
 def test_a_pass_prints_what_it_did_and_the_figures(ragmetrics: Any) -> None:
     first = ragmetrics("watch", "live", "--once", "-m", "coherence", "--limit", "1")
     assert first.exit_code == 0, first.output
-    assert "1 traces scored, 1 left to the next pass (run " in first.output
+    assert "1 traces scored, 1 left for the next pass (run " in first.output
     second = ragmetrics("watch", "live", "--once", "-m", "coherence")
     assert "coherence: 1.000, 2 of 2 traces measured" in second.output
 
