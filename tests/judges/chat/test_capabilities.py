@@ -88,7 +88,7 @@ def test_a_server_that_counts_far_fewer_tokens_than_were_sent_is_named() -> None
         '{"texts": [{"id": "t1", "claims": ["Word."]}]}',
         usage_metadata={"input_tokens": 90, "output_tokens": 5, "total_tokens": 95},
     )
-    with pytest.warns(RuntimeWarning, match="may cut prompts short"):
+    with pytest.warns(RuntimeWarning, match="may truncate prompts silently"):
         ChatJudge(scripted(reply, reply)).answer([Claims(" ".join(f"Word {n} is here." for n in range(800)))])
 
 
