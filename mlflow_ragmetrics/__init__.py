@@ -6,7 +6,6 @@ own names: ``rm.faithfulness``, ``rm.rouge``, …. The types are in ``__init__.p
 
 from __future__ import annotations
 
-from functools import wraps
 from importlib import import_module
 from types import FunctionType
 
@@ -65,7 +64,11 @@ __all__ = sorted([*_HOME, "__version__"])
 def __getattr__(name: str) -> object:
     if name in _HOME:
         found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-        globals()[name] = found = _public(found) if isinstance(found, FunctionType) else found
+        if isinstance(found, FunctionType):
+            from mlflow_ragmetrics.core.options import public
+
+            found = public(found, __name__)
+        globals()[name] = found
         return found
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -75,32 +78,6 @@ def __getattr__(name: str) -> object:
     if name not in metrics:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}, and there is no metric of that name")
     return metrics[name]
-
-
-def _public(function: FunctionType) -> FunctionType:
-    """Wrap ``function``: one-line tracebacks for our errors, and suggestions for unknown arguments."""
-    from inspect import Parameter, iscoroutinefunction, signature
-
-    from mlflow_ragmetrics.core.options import meant
-    from mlflow_ragmetrics.errors import RagMetricsError
-
-    parameters = signature(function).parameters
-    takes_all = any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
-
-    @wraps(function)
-    def call(*arguments: object, **options: object) -> object:
-        __tracebackhide__ = True  # pytest and IPython then show the caller's line
-        unknown = [each for each in options if each not in parameters and not takes_all]
-        if unknown:
-            said = f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}"
-            raise TypeError(said + meant(unknown[0], parameters))
-        try:
-            return function(*arguments, **options)
-        except RagMetricsError as error:
-            raise error.with_traceback(None) from None
-
-    call.__module__ = __name__  # so that pickle finds it
-    return function if iscoroutinefunction(function) else call
 
 
 def __dir__() -> list[str]:

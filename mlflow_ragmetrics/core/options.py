@@ -6,11 +6,13 @@ import difflib
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from types import FunctionType
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
 
-from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.text.messages import LANGUAGES
 
 Aggregate = Literal["mean", "median", "min", "max", "majority", "consensus"]
@@ -106,6 +108,27 @@ def meant(name: str, known: Iterable[str]) -> str:
     """A question that suggests the nearest known name, to end a message; empty if none is near."""
     near = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def public(function: FunctionType, module: str) -> Callable[..., Any]:
+    """Wrap a public function of ``module``: short tracebacks for our errors, and suggestions for unknown arguments."""
+    parameters = inspect.signature(function).parameters
+    takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+
+    @wraps(function)
+    def call(*arguments: object, **options: object) -> object:
+        __tracebackhide__ = True  # pytest and IPython then show the caller's line
+        unknown = [each for each in options if each not in parameters and not takes_all]
+        if unknown:
+            said = f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}"
+            raise TypeError(said + meant(unknown[0], parameters))
+        try:
+            return function(*arguments, **options)
+        except RagMetricsError as error:
+            raise error.with_traceback(None) from None
+
+    call.__module__ = module  # so that pickle finds it
+    return function if inspect.iscoroutinefunction(function) else call
 
 
 def kind_of(value: object) -> str:

@@ -47,7 +47,7 @@ or messages and no other name of the field has a value."""
 
 _ALWAYS_SAID = ("question", "answer", "reference", "contexts")
 _LABEL = re.compile(r"[0-5](?:\.0)?|pass(?:ed)?|fail(?:ed)?|true|false|good|bad|(?:in)?correct", re.IGNORECASE)
-_POINTER = re.compile(r"\w+:/+\S+|[!-~]*[\d/][!-~]*|[^\n]{1,250}\.(?:pdf|docx?|html?|txt|md)")
+_POINTER = re.compile(r"\w+:/+\S+|(?=[^\d/]*[\d/])[!-~]+|[^\n]{1,250}\.(?:pdf|docx?|html?|txt|md)")
 """A URL, an id with a digit, a path or a file name."""
 _JOINED = re.compile(r"[^\s,;][,;] ?[^\s,;]")
 _TITLE = re.compile(r"[A-Z][\w'’-]*(?: (?:[A-Z][\w'’-]*|\(\w+\)|of|the|and|in|for|to|de)){1,7}")

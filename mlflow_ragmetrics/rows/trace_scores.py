@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.rows.data import read_samples
+from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.row_groups import with_ids
 from mlflow_ragmetrics.rows.tables import BETTER
 from mlflow_ragmetrics.rows.trace_records import record_of_trace
 
@@ -26,7 +27,7 @@ def rows_of_traces(run: Run) -> list[Row]:
     traces: list[Trace] = mlflow.search_traces(locations=experiments, run_id=run_id, return_type="list")
     scored = {trace.info.trace_id: (trace, scores) for trace in traces if (scores := _scores(trace, run_id))}
     found = sorted(scored.values(), key=lambda each: each[0].info.request_time)
-    samples = read_samples([record_of_trace(trace) for trace, _ in found])
+    samples = with_ids(to_sample(record_of_trace(trace)) for trace, _ in found)
     return [Row(sample, scores, place) for place, (sample, (_, scores)) in enumerate(zip(samples, found, strict=True))]
 
 

@@ -135,7 +135,7 @@ def test_feedback_of_mlflow_genai() -> None:
         if not _UNSTORABLE.search(text)  # MLflow itself does not take these in its own data
     ]
     result = mlflow.genai.evaluate(data=data, scorers=rm.scorers(rm.Suite(["rouge", "coherence", "correctness"])))
-    assert result.metrics["correctness/mean"] >= 0
+    assert result.metrics["rag_correctness/mean"] >= 0
     assert len(result.result_df) == len(data)
 
 
@@ -164,9 +164,7 @@ def test_an_answer_of_ten_million_characters() -> None:
     with in_time(60):
         report = rm.Suite(["rouge", "coherence", "content_safety", "lexical_groundedness"]).evaluate([row])
         scores = report.rows[0].scores
-    rouge = scores.pop("rouge1_f1")
-    assert (rouge.status, rouge.value) == ("error", None)
-    assert "characters" in str(rouge.error)
+    assert 0 < scores["rouge1_f1"].value < 1e-5  # one of 350,000 sentences is the reference
     assert all(score.status == "ok" for score in scores.values())
     report.log()
     assert report.to_html()

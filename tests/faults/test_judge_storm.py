@@ -28,7 +28,7 @@ _NAMED = (
     "HTTP 5",
     "refused to answer",
     "cut short",
-    "cannot be used",
+    "no usable reply",
     "no reply within",
     "Error after",
     "no chat completion",

@@ -61,7 +61,7 @@ class Spy(ChatJudge):
         self.keys: dict[str, set[str]] = {}
 
     def answer(self, questions: Sequence[Question]) -> list[Outcome]:
-        said = json.dumps([text for _, text in self.messages(request_of(questions))])
+        said = json.dumps([text for _, text in self.messages(request_of(questions, self.form))])
         self.keys[said] = {cache_key(question) for question in questions}
         return super().answer(questions)
 

@@ -91,7 +91,7 @@ def test_mlflows_store_that_stays_locked_is_one_sentence(mlflow_store: str) -> N
         report.log()
     assert "SQL:" not in str(said.value)
     with mlflow.start_run() as run:
-        with locked(path, 600), pytest.raises(rm.RagMetricsError, match=rf"into run {run.info.run_id}: .*locked"):
+        with locked(path, 600), pytest.raises(rm.RagMetricsError, match=rf"to run {run.info.run_id}: .*locked"):
             report.log()
         report.log()
     found = mlflow.get_run(run.info.run_id)

@@ -118,7 +118,7 @@ def test_a_server_that_is_gone_is_one_sentence(server: Server, monkeypatch: pyte
     server.start()
     with mlflow.start_run() as run:
         server.kill()
-        with pytest.raises(rm.RagMetricsError, match=rf"written into run {run.info.run_id}: the MLflow server"):
+        with pytest.raises(rm.RagMetricsError, match=rf"written to run {run.info.run_id}: the MLflow server"):
             made.log()
         server.start()
         made.log()

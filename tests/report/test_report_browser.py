@@ -208,7 +208,7 @@ def test_where_lower_is_better_the_slider_shows_what_is_above(page: Open) -> Non
 def test_thresholds_are_said_in_words(page: Open) -> None:
     shown = page(report_of(60, threshold=0.8))
     assert "✗ misses ≥ 0.8" in shown.text(".card")
-    assert "20 % of the scored rows pass" in shown.text(".card")
+    assert "20 % of the measured rows pass" in shown.text(".card")
     assert shown.texts("tr.chosen td.number") == ["0.016 ✗ fails"]
     assert "✗ fails ≥ 0.8" in shown.settled()
     shown.choose("#show", "limit")
