@@ -146,14 +146,16 @@ def found_run(text: str) -> Run:
 
 
 def _from_run(run: Run) -> Results:
-    from mlflow import artifacts
+    from mlflow import MlflowClient, artifacts
     from mlflow.exceptions import MlflowException
 
     run_id = run.info.run_id
     try:
+        if _ROWS not in {each.path for each in MlflowClient().list_artifacts(run_id)}:
+            return _from_traces(run)
         texts = {name: artifacts.load_text(f"runs:/{run_id}/{name}") for name in (_ROWS, _ITEMS, _SUITE)}
-    except (MlflowException, OSError):
-        return _from_traces(run)
+    except (MlflowException, OSError) as error:  # its traces may lack rows: they do not replace its tables
+        raise InvalidDataError(f"the tables of run {run_id} cannot be read: {redact(str(error))}") from error
     about = json.loads(texts[_SUITE])
     parts = about.get("parts", {})
     table, items = (_table(run_id, name, texts[name], parts.get(name, 0)) for name in (_ROWS, _ITEMS))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import urlparse
 
 import mlflow
 import pandas as pd
@@ -112,6 +113,14 @@ def test_a_run_that_was_not_evaluated_here_is_refused() -> None:
         mlflow.log_metric("loss", 1.0)
     with pytest.raises(InvalidDataError, match=r"plain .* has neither rag_rows\.json"):
         results_of(run.info.run_id)
+
+
+def test_a_table_that_cannot_be_read_is_not_replaced_by_traces() -> None:
+    run_id = example().log()
+    folder = Path(urlparse(mlflow.get_run(run_id).info.artifact_uri).path)
+    (folder / "rag_claims.json").unlink()
+    with pytest.raises(InvalidDataError, match=f"the tables of run {run_id} cannot be read"):
+        results_of(run_id)
 
 
 @pytest.mark.parametrize("text", ["question\nwhy\n", "", '{"id": 1'])
