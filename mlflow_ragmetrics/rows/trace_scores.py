@@ -20,23 +20,36 @@ _SOURCE_RUN = "mlflow.assessment.sourceRunId"
 
 
 def rows_of_traces(run: Run) -> list[Row]:
-    """One row per trace of ``run`` that a scorer of this package scored, in time order."""
+    """One row per trace that was evaluated in ``run``, in time order; empty without scores from this package.
+
+    A score that another row has and the trace lacks is an error: MLflow lost it, or the scorer failed.
+    """
     import mlflow
 
     run_id, experiments = run.info.run_id, [run.info.experiment_id]
     traces: list[Trace] = mlflow.search_traces(locations=experiments, run_id=run_id, return_type="list")
-    scored = {trace.info.trace_id: (trace, scores) for trace in traces if (scores := _scores(trace, run_id))}
-    found = sorted(scored.values(), key=lambda each: each[0].info.request_time)
-    samples = with_ids(to_sample(record_of_trace(trace)) for trace, _ in found)
-    return [Row(sample, scores, place) for place, (sample, (_, scores)) in enumerate(zip(samples, found, strict=True))]
+    evaluated = {trace.info.trace_id: trace for trace in traces if _assessed(trace, run_id)}
+    found = sorted(evaluated.values(), key=lambda trace: trace.info.request_time)
+    scores = [_scores(trace, run_id) for trace in found]
+    absent = {key: _ABSENT for row in scores for key in row}
+    samples = with_ids(to_sample(record_of_trace(trace)) for trace in found)
+    rows = enumerate(zip(samples, scores, strict=True))
+    return [Row(sample, {**absent, **own}, place) for place, (sample, own) in rows] if absent else []
+
+
+_ABSENT = Score(status="error", error="InvalidDataError: the trace has no score for this metric")
+
+
+def _assessed(trace: Trace, run_id: str) -> list[Assessment]:
+    """The valid assessments that ``run`` wrote, of any scorer."""
+    valid = [each for each in trace.info.assessments if each.valid is not False]
+    return [each for each in valid if (each.metadata or {}).get(_SOURCE_RUN, run_id) == run_id]
 
 
 def _scores(trace: Trace, run_id: str) -> dict[str, Score]:
-    found = ((each, each.metadata or {}) for each in trace.info.assessments if each.valid is not False)
+    found = ((each, each.metadata or {}) for each in _assessed(trace, run_id))
     scores = {
-        metadata["ragmetrics.key"]: _score(each, metadata)
-        for each, metadata in found
-        if "ragmetrics.key" in metadata and metadata.get(_SOURCE_RUN, run_id) == run_id
+        metadata["ragmetrics.key"]: _score(each, metadata) for each, metadata in found if "ragmetrics.key" in metadata
     }
     return {key: score for key, score in scores.items() if "label" not in score.details}  # "label": a comparison
 

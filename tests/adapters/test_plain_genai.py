@@ -100,6 +100,20 @@ def test_rows_that_a_rule_decided_and_failed_ones_come_back_as_such() -> None:
     assert table.loc["How tall is tower 3?", "faithfulness_measured"]
 
 
+def test_a_score_that_mlflow_lost_is_a_failed_row() -> None:
+    run_id = evaluated(*rm.scorers(["faithfulness", "coherence"]))
+    one, two, _ = mlflow.search_traces(run_id=run_id, return_type="list")
+    lost = [(one, "faithfulness"), (two, "faithfulness"), (two, "coherence")]
+    for trace, name in lost:
+        (own,) = [each for each in trace.info.assessments if each.name == name]
+        mlflow.delete_assessment(trace_id=trace.info.trace_id, assessment_id=own.assessment_id)
+    found = results_of(run_id)
+    assert [len(found.table), *sorted(found.table["faithfulness_status"])] == [len(ROWS), "error", "error", "ok"]
+    assert sorted(found.table["coherence_status"]) == ["error", "ok", "ok"]
+    (difference, _) = rm.compare(run_id, run_id).differences
+    assert (difference.rows, difference.unscored_both) == (1, 2)
+
+
 def test_show_compare_calibrate_and_evaluate_read_it() -> None:
     suite = rm.Suite.preset("white_paper")
     ours, theirs = suite.evaluate(ROWS, progress=False).log(), evaluated(*rm.scorers(suite))
