@@ -157,9 +157,13 @@ class Preference(Mapping[str, Any]):
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the win rate: answer length, failed judges, rows that were not judged."""
         found = list(self.report.warnings)
-        judged, similar = self.outcomes[self._asked], self["n_similar_length"]
-        rate, reach = self["win_rate_similar_length"], (self["ci_high"] or 1) - (self["ci_low"] or 0)
-        if similar >= _FEWEST_SIMILAR and abs(rate - judged.mean()) > reach / 2:
+        judged, rate = self.outcomes[self._asked], self["win_rate_similar_length"]
+        low, high = self["ci_low"], self["ci_high"]
+        if (
+            self["n_similar_length"] >= _FEWEST_SIMILAR
+            and low is not None
+            and abs(rate - judged.mean()) > (high - low) / 2
+        ):
             among = f"the win rate is {judged.mean():.2f}, and {rate:.2f} among answers of similar length"
             found.append(f"preference: the judge may prefer by length: {among}")
         causes = [row.scores[_KEY].cause for row in self.report.rows if row.scores[_KEY].value is None]

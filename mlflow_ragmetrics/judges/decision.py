@@ -221,7 +221,7 @@ class _Form:
         given: Mapping[str, Any] = answer.get("probabilities") or {"yes": answer.get("noul", answer.get("probability"))}
         keys = [str(n) for n in range(len(labels))] if kind == "Score" else list(labels)
         shares: list[Any] = [given.get(key) for key in keys]
-        if given.keys() != {*keys} or not all(isinstance(each, (int, float)) and 0 <= each <= 1 for each in shares):
+        if given.keys() != {*keys} or not all(type(each) in (int, float) and 0 <= each <= 1 for each in shares):
             raise JudgeReplyError(f"{self.judge}: {name!r} needs a probability for {', '.join(keys)}, not {answer}")
         if kind != "Noul" and abs(sum(shares) - 1) > _SUMS_WITHIN:
             raise JudgeReplyError(f"{self.judge}: the probabilities for {name!r} have the sum {sum(shares):.4g}, not 1")
