@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Union
@@ -15,7 +16,6 @@ from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.metrics.documents import match_documents
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.rows.aliases import doubts
 from mlflow_ragmetrics.rows.record import MLFLOW_COLUMNS
 from mlflow_ragmetrics.rows.values import are_texts, is_missing
 from mlflow_ragmetrics.text.messages import Text, say
@@ -25,6 +25,12 @@ LOOKED_AT = 100
 _MOST_NAMED = 12
 _OURS = frozenset({*MLFLOW_COLUMNS, "trace_id", "chain_run", "seconds"})
 _WORDS = ("context", "passage", "chunk", "retriev", "document", "doc", "evidence", "snippet", "source", "search", "hit")
+_LABEL = re.compile(r"[0-5](?:\.0)?|pass(?:ed)?|fail(?:ed)?|true|false|good|bad|(?:in)?correct", re.IGNORECASE)
+_POINTER = re.compile(r"\w+:/+\S+|(?=[^\d/]*[\d/])[!-~]+|[^\n]{1,250}\.(?:pdf|docx?|html?|txt|md)")
+"""A URL, an id with a digit, a path or a file name."""
+_JOINED = re.compile(r"[^\s,;][,;] ?[^\s,;]")
+_TITLE = re.compile(r"[A-Z][\w'’-]*(?: (?:[A-Z][\w'’-]*|\(\w+\)|of|the|and|in|for|to|de)){1,7}")
+_LEAST = 2  # rows: one row alone proves nothing
 
 
 def likely_contexts(samples: Iterable[Sample]) -> str | None:
@@ -322,7 +328,7 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
             for field, key in reversed(asking.items())
         ]
         raise MissingFieldError(". ".join(sentences), field=absent[refused[0]], metric=refused[0])
-    said = list(doubts(first, used))
+    said = list(_doubts(first, used))
     for code, field, count in (("unknown", "contexts", unknown), ("unanswered", "answer", unanswered)):
         keys = [metric.key for metric in left.metrics if field in metric.required]
         if keys and count:
@@ -344,3 +350,30 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
         for field in dict.fromkeys(absent.values())
     ]
     return left, (*warnings, *said)
+
+
+def _doubts(samples: Sequence[Sample], fields: Collection[str]) -> Iterator[Text]:
+    """Warnings about ``fields`` that look like the wrong column or have unseparated values."""
+    for field in sorted({"retrieved_doc_ids", "gold_doc_ids"}.intersection(fields)):
+        lists = [getattr(sample, field) or () for sample in samples]
+        joined = ["".join(ids) for ids in lists if len(ids) == 1 and _JOINED.search("".join(ids))]
+        if joined:
+            yield say("doubt.joined_ids", n=len(joined), total=len(samples), field=field, first=shown(joined[0]))
+    chunks = [sample.texts for sample in samples if sample.texts] if "contexts" in fields else []
+    if len(chunks) >= _LEAST and all(len(each) == 1 and len(each[0].split("\n")) > 1 for each in chunks):
+        yield say("doubt.one_passage", n=len(chunks))
+    texts = [text.strip() for each in chunks for text in each]
+    pointers = [text for text in texts if _POINTER.fullmatch(text) or _TITLE.fullmatch(text)]
+    if 2 * len(pointers) > len(texts):
+        yield say("doubt.pointers", n=len(pointers), total=len(texts), first=shown(pointers[0]))
+    pairs = [(s.answer.strip(), s.references) for s in samples if s.answer and s.references]
+    equal = sum(answer in map(str.strip, references) for answer, references in pairs)
+    if {"answer", "reference"} <= {*fields} and len(pairs) > _LEAST and 2 * equal > len(pairs):
+        yield say("doubt.equal", n=equal, total=len(pairs))
+    for field in sorted({"answer", "reference"}.intersection(fields)):
+        given = [str(getattr(sample, field)).strip() for sample in samples if getattr(sample, field)]
+        labels = Counter(text for text in given if _LABEL.fullmatch(text))
+        if len(given) >= _LEAST and 2 * labels.total() > len(given):
+            name = next((sample.read_from[field] for sample in samples if field in sample.read_from), field)
+            said = ", ".join(map(shown, labels))
+            yield say("doubt.labels", n=labels.total(), total=len(given), field=field, name=name, labels=said)

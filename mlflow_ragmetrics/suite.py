@@ -37,7 +37,7 @@ from mlflow_ragmetrics.report.progress import Progress, progress_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import Totals, grouping_of, panel_warnings, repeated_questions
 from mlflow_ragmetrics.rows import Data, read_samples
-from mlflow_ragmetrics.rows.aliases import reading_line
+from mlflow_ragmetrics.rows.record import reading_line
 from mlflow_ragmetrics.rows.row_groups import sample_groups
 from mlflow_ragmetrics.selection import (
     LOOKED_AT,

@@ -52,7 +52,7 @@ _NOT_YET = pytest.mark.xfail(reason="the limit on files is not reached yet", str
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param("one row on the main job", marks=_NOT_YET),
+        "one row on the main job",
         "one judged question",
         "one warm score",
         pytest.param("one chain run", marks=_NOT_YET),

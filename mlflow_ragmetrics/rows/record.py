@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.core.options import kind_of
-from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.core.score import FIELDS, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
 from mlflow_ragmetrics.rows.chat_messages import (
@@ -38,6 +39,7 @@ from mlflow_ragmetrics.rows.values import (
     text_of,
     texts_of,
 )
+from mlflow_ragmetrics.text.messages import Text, say
 
 FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
 """Canonical name or alias -> canonical field."""
@@ -48,6 +50,7 @@ RECORD_NAMES = (*FIELD_OF, *(name for names in ALIASES_BY_NATURE.values() for na
 MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")
 """The columns of an MLflow evaluation row. Each holds a mapping."""
 
+_ALWAYS_SAID = ("question", "answer", "reference", "contexts")
 _READ_ELSEWHERE = frozenset({"messages", "choices", "content", "expected_facts", "expected_retrieved_context"})
 
 
@@ -368,3 +371,20 @@ def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any], defaul
     references = values.pop("reference", None)
     values["id"] = values.get("id") or default_id or content_id(values.get("question"), references)
     return Sample(references=references, metadata=metadata, invalid=invalid, read_from=names, **values)
+
+
+def reading_line(samples: Sequence[Sample]) -> Text | None:
+    """The column that each field was read from, such as ``answer ← output``; ``None`` if no alias was used."""
+    if not any(sample.read_from for sample in samples):
+        return None
+    parts = []
+    for field in FIELDS:
+        present = [sample for sample in samples if getattr(sample, field) is not None]
+        names = dict.fromkeys(sample.read_from.get(field, field) for sample in present)
+        if present:
+            parts.append(field if [*names] == [field] else f"{field} ← {' / '.join(names)}")
+        elif field in _ALWAYS_SAID:
+            parts.append(f"{field}: none")
+        if present and field == "contexts":
+            parts[-1] += f" ({fmean(len(sample.contexts or ()) for sample in present):.3g} a row)"
+    return say("read.line", parts=", ".join(parts))
