@@ -390,7 +390,7 @@ def test_sessions_without_a_failing_turn(judge: WordJudge) -> None:
 
 
 def test_a_session_scorer_of_a_metric_that_is_not_there_is_refused(suite: rm.Suite) -> None:
-    with pytest.raises(InvalidOptionError, match="'coherence' is not a metric here; there are faithfulness"):
+    with pytest.raises(InvalidOptionError, match="'coherence' is not a metric here; use one of faithfulness"):
         rm.scorer(suite).sessions("coherence")
 
 

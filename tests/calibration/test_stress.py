@@ -88,7 +88,7 @@ def test_the_same_rows_are_edited_alike() -> None:
 
 
 def test_unknown_kinds_and_missing_contexts() -> None:
-    with pytest.raises(InvalidOptionError, match="'spelling'; there are negation, number") as caught:
+    with pytest.raises(InvalidOptionError, match="'spelling'; use one of negation, number") as caught:
         rm.stress("faithfulness", ROWS, kinds=["spelling"])
     assert caught.value.param == "kinds"
     with pytest.raises(InvalidOptionError, match="an empty list"):

@@ -115,7 +115,7 @@ def test_what_was_scored_is_written(number: signal.Signals, tmp_path: Path, monk
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     process = start_slow(tmp_path, "--experiment", "mine")
     process.send_signal(signal.SIGINT)
-    while process.stderr.readline()[:9] != "Stopping;":
+    while process.stderr.readline()[:9] != "Stopping.":
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)

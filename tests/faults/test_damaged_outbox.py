@@ -148,7 +148,7 @@ def test_whole(outbox: Path, caplog: pytest.LogCaptureFixture) -> None:
     check_no_wrong_figure(found)
     assert sorted(found.answers) == list(range(LISTED + WAITING))
     assert (found.lost, len(said)) == (NEVER, 1)
-    assert found.status.startswith(f"failed: {NEVER} answers were lost")
+    assert found.status.startswith(f"failed: answers lost because a process ended before they were written: {NEVER}")
 
 
 def random_bytes(path: Path) -> None:
@@ -191,7 +191,7 @@ def test_damaged(
     assert len(said) == (0 if damage is nothing else 1)
     assert len(list(outbox.parent.glob("outbox.db.damaged-*[0-9]"))) == len(said)  # nothing is deleted
     if readable is not None:
-        assert f"{readable} unwritten answers were recovered" in said[0]
+        assert f"unwritten answers recovered: {readable}" in said[0]
         assert len(found.answers) == LISTED + readable
     if len(found.answers) > LISTED:
         assert (found.run.info.status, found.lost) == ("FAILED", None)

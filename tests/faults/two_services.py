@@ -135,7 +135,11 @@ def check(case: tuple[str, str, str], template: Path, folder: Path, wait: float)
         assert rows == Counter(f"{start} {number}" for number in range(ANSWERS)), rows
         is_killed = start[1] == "1"
         assert (lost, status) == ((NEVER, "FAILED") if is_killed else (0, "FINISHED")), (start, lost, status)
-        assert says.startswith(f"failed: {NEVER} answers were lost" if is_killed else "complete"), says
+        assert says.startswith(
+            f"failed: answers lost because a process ended before they were written: {NEVER}"
+            if is_killed
+            else "complete"
+        ), says
         seen.update(answers=sum(rows.values()), lost_and_said=int(lost))
     assert len(found) == 6, "a run for each start of each service"
     return seen

@@ -195,7 +195,7 @@ def renamed(response: dict[str, Any]) -> dict[str, Any]:
         (Verify(("A.",), ("B.",)), None, None, "the model refused to answer 'supported_1_claims_passages'"),
         (Verify(("A.",), ("B.",)), 0.5, without_first, "'supported_1_claims_passages' needs a probability"),
         (Verify(("A.",), ("B.",)), 0.5, renamed, "answers 'another', which was not asked"),
-        (Grade("correctness", "A.", "Q?", "R."), [0.5, 0.4, 0.0, 0.0, 0.0], None, "have the sum 0.9, not 1"),
+        (Grade("correctness", "A.", "Q?", "R."), [0.5, 0.4, 0.0, 0.0, 0.0], None, "sum to 0.9, not 1"),
         (
             Grade("correctness", "A.", "Q?", "R."),
             [1.5, -0.5, 0.0, 0.0, 0.0],
@@ -228,7 +228,7 @@ def test_a_sum_within_a_hundredth_is_one() -> None:
     [
         (
             lambda response: SimpleNamespace(usage=None),
-            "SimpleNamespace is of another version of langchain-core",
+            "SimpleNamespace is from an incompatible langchain-core",
         ),
         (lambda response: {**response, "answers": {}}, "needs a probability"),
         (lambda response: {**response, "answers": {**response["answers"], "x": {"type": "noul", "noul": 1}}}, "'x'"),

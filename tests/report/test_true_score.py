@@ -44,7 +44,7 @@ def test_the_judges_bias_is_corrected_with_an_interval_narrower_than_that_of_the
     assert (found.labels, found.rows) == (80, 400)
     assert "true score" in str(found)
     assert "PPI++" in str(found)
-    assert "80 labels of 400 rows" in str(found)
+    assert "labels: 80 of 400 rows" in str(found)
 
 
 def test_labels_come_from_anywhere_that_calibrate_takes_them(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_groups_widen_it_and_few_are_marked() -> None:
 
 def test_what_cannot_be_used_is_refused() -> None:
     report, labels = lenient(40, 10)
-    with pytest.raises(InvalidOptionError, match="there are m"):
+    with pytest.raises(InvalidOptionError, match="use one of m"):
         report.true_score("k", labels)
     with pytest.raises(InvalidDataError, match="no label matches"):
         report.true_score("m", {"elsewhere": 1})

@@ -95,9 +95,9 @@ def test_a_run_says_that_it_is_complete(used: Any) -> None:
 @pytest.mark.parametrize(
     ("losses", "status", "says"),
     [
-        ({"dropped": 1}, "FINISHED", "partial: 1 of 2 answers were dropped, 0 failed"),
-        ({"failed": 1}, "FINISHED", "partial: 0 of 2 answers were dropped, 1 failed"),
-        ({"lost": 1}, "FAILED", "1 answers are not written"),
+        ({"dropped": 1}, "FINISHED", "partial: 1 of 2 answers dropped, 0 failed"),
+        ({"failed": 1}, "FINISHED", "partial: 0 of 2 answers dropped, 1 failed"),
+        ({"lost": 1}, "FAILED", "answers not written: 1"),
         ({"silent": 2}, "FAILED", "no judge answered"),
         ({"silent": 2, "judged": 1}, "FINISHED", "complete"),
         ({"skipped": 1}, "FINISHED", "complete"),
