@@ -1,4 +1,4 @@
-"""``assert_score`` fails with what is wrong in the answer, and where nothing was measured."""
+"""``assert_score`` fails with an explanation, and if nothing was measured."""
 
 from __future__ import annotations
 

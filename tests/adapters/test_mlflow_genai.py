@@ -1,4 +1,4 @@
-"""``mlflow.genai.evaluate(scorers=…)`` against real stores."""
+"""``mlflow.genai.evaluate(scorers=…)`` with real stores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytest.importorskip("mlflow.genai.evaluation.harness", reason="this MLflow canno
 
 
 class WordJudge:
-    """Claims are sentences, supported when a passage holds them; counts what it is asked; fails on demand."""
+    """Claims are sentences, supported if a passage contains them. Counts its questions and fails on demand."""
 
     name = "words"
 
@@ -344,7 +344,7 @@ def test_scorers_of_one_metric_can_be_combined_by_mlflow() -> None:
 
 
 def conversations(**answers: list[str | None]) -> None:
-    """Traces of turns with their sessions; an answer without a context is not measured."""
+    """Traces of turns with their sessions; an answer without context is not measured."""
 
     @mlflow.trace
     def ask(question: str, answer: str | None, session: str) -> str:

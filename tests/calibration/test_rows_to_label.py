@@ -1,4 +1,4 @@
-"""Which rows to have labelled, and what is made of their labels."""
+"""Choosing rows to label, and using their labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decision models as judges: of langchain-core 1.8 where it is installed, and through langchain-openai by real HTTP."""
+"""Decision models as judges: of langchain-core 1.8 if it is installed, and of langchain-openai over real HTTP."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ KINDS = pytest.mark.parametrize("kind", ["core", "http"])
 
 
 def by_text(supported: set[str], contradicted: set[str]) -> Any:
-    """Decides on a claim by its own text, in whichever field it stands."""
+    """Decides about a claim by its text, in whichever field it is."""
 
     def decide(state: Any, name: str, kind: str) -> Any:
         if kind != "yes":
@@ -70,7 +70,7 @@ class Own(rm.Question[str]):
 
 
 class KnownVerdicts(rm.Judge):
-    """Answers as a script does, a claim by its own text."""
+    """Follows a script, but decides about a claim by its text."""
 
     name = "known"
     local = True

@@ -1,4 +1,4 @@
-"""What notebooks show of results: words and tables, not dataclasses, light and dark, with nothing unescaped."""
+"""Notebook output: words and tables instead of dataclasses, in light and dark themes, with everything escaped."""
 
 from __future__ import annotations
 

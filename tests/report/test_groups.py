@@ -1,4 +1,4 @@
-"""Figures over rows that belong together."""
+"""Figures over groups of rows."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ ROWS = [{"answer": "one two three"}, {"answer": "four five six"}]
 
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a notebook's cell shows, one after the other, of it."""
+    """The successive outputs of a notebook cell."""
     shown: list[str] = []
 
     def show(data: dict[str, str], **_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The page in a real browser: keyboard, search, filters, links, export, a narrow window, and texts that stay texts."""
+"""The page in a real browser: keyboard, search, filters, links, export, a narrow window, and escaped texts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def row(number: int, value: float | None = 0.5, *, threshold: float | None = Non
 
 
 def report_of(count: int, **options: Any) -> rm.Report:
-    """The lower the number, the worse the row."""
+    """A report in which rows with lower numbers are worse."""
     return rm.Report([row(number, (number + 1) / (count + 1), **options) for number in range(count)])
 
 

@@ -1,4 +1,4 @@
-"""Conversations: which have no failing turn, where the first one failed, and which are not known."""
+"""Conversations: which have no failing turn, where the first one failed, and which are unknown."""
 
 from __future__ import annotations
 

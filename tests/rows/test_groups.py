@@ -1,4 +1,4 @@
-"""Which rows belong together: by metadata, nested metadata, fields, columns, names, and the sessions of traces."""
+"""Groups of rows: by metadata, nested metadata, fields, columns, names, and the sessions of traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows go to people in MLflow's review queues, and their answers come back as labels."""
+"""Rows are sent to MLflow's review queues, and people's answers come back as labels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run_id() -> str:
 
 
 def answered(run_id: str, *answers: object) -> None:
-    """Answer as MLflow's review page does."""
+    """Answers like MLflow's review page."""
     person = AssessmentSource(source_type="HUMAN", source_id="ann")
     traces = mlflow.search_traces(filter_string=f"tags.`ragmetrics.to_label.{KEY}` != ''", return_type="list")
     for number, trace in enumerate(sorted(traces, key=lambda each: int(each.info.client_request_id[1:]))):

@@ -1,4 +1,4 @@
-"""A chain over a data set becomes a report, logged, whatever single rows do."""
+"""A chain's answers to a data set become a logged report, even if single rows fail."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class Asked(TypedDict, total=False):
 
 
 def async_graph() -> Any:
-    """A graph whose node can only be awaited."""
+    """A graph with an async-only node."""
     from langgraph.graph import START, StateGraph
 
     async def tell(state: Asked) -> Asked:

@@ -1,4 +1,4 @@
-"""A guardrail scores what an agent answers, and annotates, retries or stops an answer that fails."""
+"""A guardrail scores an agent's answers, and annotates, retries or stops an answer that fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RIGHT, WRONG = "The lighthouse was built in 1869.", "The lighthouse was built in
 
 
 class Reader(Judge):
-    """A judge that is not the offline one, and judges these sentences as that one does."""
+    """Judges these sentences like the offline judge, but under another name."""
 
     name = "reader"
 

@@ -1,4 +1,4 @@
-"""Scored answers in an MLflow run: steps, means, tables without repetitions, and what a dead store means."""
+"""Scored answers in an MLflow run: steps, means, tables without duplicates, and a store that is down."""
 
 from __future__ import annotations
 
