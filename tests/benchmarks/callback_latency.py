@@ -119,7 +119,7 @@ def print_memory(calls: int, *, log: bool) -> None:
     with rm.RagMetricsCallback(rm.Suite([brevity]), **into(log=log)) as handler:
         config: Any = {"callbacks": [handler]}
         chain.batch([f"question {number}" for number in range(500)], config)
-        handler.flush(600)  # what waits is no growth
+        handler.flush(600)  # waiting answers do not count as growth
         gc.collect()
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]

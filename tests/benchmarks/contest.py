@@ -108,7 +108,7 @@ class Runner:
         """The medians; ends the process."""
         if self._process is not None:
             try:
-                self._process.communicate(timeout=20)  # without a further line it ends
+                self._process.communicate(timeout=20)  # it ends without another line
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.communicate()
@@ -128,7 +128,7 @@ def serve(works: Mapping[str, Work]) -> None:
     """The contestant's side: prepare, then do the work once for each line that comes in."""
     name, size = sys.argv[2], int(sys.argv[3])
     run = works[name](size)
-    replies, sys.stdout = sys.stdout, sys.stderr  # what contestants print is no reply
+    replies, sys.stdout = sys.stdout, sys.stderr  # output of contestants is not a reply
     for _ in sys.stdin:
         began, children = time.process_time(), _children()
         returned = run()

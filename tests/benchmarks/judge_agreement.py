@@ -226,7 +226,7 @@ def table(name: str, entries: Sequence[Entry], scores: Sequence[Scores]) -> list
     lines = []
     for kind in dict.fromkeys(kind for each in scores for kind in each):
         kept = [(e, float(s[kind])) for e, s in zip(entries, scores, strict=True) if s.get(kind) is not None]
-        if len(kept) < 20:  # too few to say anything
+        if len(kept) < 20:  # too few for a figure
             continue
         groups = [entry.row["group"] for entry, _ in kept]
         labels, values = np.array([entry.label for entry, _ in kept]), np.array([value for _, value in kept])

@@ -29,7 +29,7 @@ def main() -> None:
         suite = rm.Suite(
             ["correctness"], judge=rm.ChatJudge("openai:/local", base_url=server.url), concurrency=IN_FLIGHT
         )
-        suite.evaluate(rows[:IN_FLIGHT])  # imports, threads and connections are not the question
+        suite.evaluate(rows[:IN_FLIGHT])  # excludes imports, threads and connections
         before, began = len(server.requests), time.perf_counter()
         suite.evaluate(rows)
         wall, requests = time.perf_counter() - began, len(server.requests) - before

@@ -173,7 +173,7 @@ def circles(*, type_checking: bool) -> list[list[str]]:
     import grimp
 
     graph = grimp.build_graph("mlflow_ragmetrics", exclude_type_checking_imports=not type_checking, cache_dir=None)
-    names = {name for name in graph.modules if name != "mlflow_ragmetrics"}  # it hands out names lazily
+    names = {name for name in graph.modules if name != "mlflow_ragmetrics"}  # it resolves names lazily
     below = {name: {name, *graph.find_downstream_modules(name)} & names for name in names}
     groups = {frozenset(other for other in below[name] if name in below[other]) for name in names}
     return sorted(sorted(group) for group in groups if len(group) > 1)

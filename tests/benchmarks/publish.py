@@ -43,7 +43,7 @@ def rows_of(lines: Iterable[str]) -> list[dict[str, str]]:
             rows.append(
                 {"work": title, **row, "peak memory": f"{measured['megabytes']} MB", "numbers": measured["said"] or ""}
             )
-            title = ""  # stands in the first row of its work
+            title = ""  # in the first row of its task
         elif failed:
             rows.append({"work": title, "program": failed["who"], "numbers": "could not be run"})
             title = ""

@@ -74,7 +74,7 @@ def main(count: int, kept: str | None) -> None:
         report = rm.Report(list(make(count)))
         samples = [each.sample for each in report.rows]
         chars = sum(len(each.answer or "") + sum(map(len, each.texts or ())) for each in samples)
-        _ = report.banner  # the figures, which logging a report has by then
+        _ = report.banner  # the figures, which exist before a report is logged
         before, began, spent = peak_mb(), time.perf_counter(), time.process_time()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(kept if kept and name == "distinct" else Path(folder, "page.html"))

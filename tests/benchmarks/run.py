@@ -42,7 +42,7 @@ def run(part: str, flags: list[str]) -> bool:
         return False
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)  # the contestants too
+            os.killpg(process.pid, signal.SIGKILL)  # including the contestants
             process.wait()
 
 

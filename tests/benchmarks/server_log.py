@@ -82,7 +82,7 @@ def _cpu_seconds(process: int) -> float:
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    except OSError:  # it has ended, and its parent has its time
+    except OSError:  # it has ended, and its time counts for its parent
         return 0.0
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + sum(map(_cpu_seconds, map(int, children)))
 
