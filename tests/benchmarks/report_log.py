@@ -1,4 +1,4 @@
-"""``report.log`` of 200 rows with six scores: tables, page, metrics and params into a store on SQLite."""
+"""``report.log`` of 200 rows with six scores: tables, page, metrics and params into an SQLite store."""
 
 from __future__ import annotations
 
