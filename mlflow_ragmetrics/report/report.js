@@ -154,7 +154,7 @@ function card(key) {
   const counts = [["measured", measured], ["by rule", scored - measured], ["skipped", metric(key, "n_skipped") || 0], ["failed", metric(key, "n_error") || 0]].filter(([name, n]) => n || name === "measured");
   lines.push(small(counts.map(([name, n]) => `${count(n)} ${name}`).join(" · ")), sessions(key));
   if (measured < data.total) {
-    lines.push(small(measured ? `measured: ${count(measured)} of ${count(data.total)} rows; the mean is of those` : "not measured on any row", "short"));
+    lines.push(small(measured ? `mean of ${count(measured)} of ${count(data.total)} rows` : "not measured on any row", "short"));
   }
   const values = measured ? data.values[key].filter((value) => value !== null) : [], scaled = measured ? metric(key + "_1to5", "mean") : undefined;
   return element("div", { class: "card" + (isComposite(key) ? " first" : "") + (measured ? "" : " empty"), role: "group", "aria-label": key },
@@ -171,8 +171,8 @@ function summary() {
     `${count(data.total)} ${data.total === 1 ? "row" : "rows"}`,
     about.suite && `suite ${about.suite}`,
     about.judge && about.judge.length && `judge ${[].concat(about.judge).join(", ")}`,
-    usage.calls && `${usage.calls} calls`,
-    usage.prompt_tokens && `${usage.prompt_tokens} prompt tokens`,
+    usage.calls && `${count(usage.calls)} calls`,
+    usage.prompt_tokens && `${count(usage.prompt_tokens)} prompt tokens`,
     usage.cost && `cost ${usage.cost.toFixed(4)}`,
     usage.wall_seconds && `${usage.wall_seconds.toFixed(1)} s`,
   ].filter(Boolean).join(" · ");
@@ -184,10 +184,10 @@ function summary() {
   const unmeasured = data.keys.filter((key) => !(metric(key, "n_measured") ?? metric(key, "n_scored")));
   const parts = [];
   if (!data.keys.length || !data.total) parts.push(["none", "Nothing was measured: there is no row or no metric."]);
-  else if (unmeasured.length === data.keys.length) parts.push(["bad", `Nothing was measured: none of the ${count(data.total)} rows has a score that a metric measured. Why is said above and in each row.`]);
+  else if (unmeasured.length === data.keys.length) parts.push(["bad", `Nothing was measured: none of the ${count(data.total)} rows has a score that a metric measured. The reasons are above and in each row.`]);
   else if (unmeasured.length) parts.push(["none", `Not measured on any row: ${unmeasured.join(", ")}.`]);
-  if (data.detailed < data.ids.length) parts.push(["none", `Answers, claims and passages of the ${count(data.detailed)} worst rows are on this page; of the other ${count(data.ids.length - data.detailed)} their scores only, as their texts would make it too large. The run's tables hold all.`]);
-  if (unmeasured.length < data.keys.length && !Object.keys(data.thresholds).length) parts.push(["soft", "No threshold is set, so nothing here says which score is good enough; “below a threshold” has a slider."]);
+  if (data.detailed < data.ids.length) parts.push(["none", `To limit its size, this page shows the texts of the ${count(data.detailed)} worst rows, and only the scores of the other ${count(data.ids.length - data.detailed)}. The run's tables hold all texts.`]);
+  if (unmeasured.length < data.keys.length && !Object.keys(data.thresholds).length) parts.push(["soft", "No threshold is set. To try one, choose “below a threshold” under Show."]);
   byId("verdict").append(...parts.map(([kind, text]) => element("span", { class: "said " + kind }, text)));
   byId("summary").append(...data.keys.map(card));
 }
