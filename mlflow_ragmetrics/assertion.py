@@ -95,7 +95,7 @@ def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
     else:
         key = prefix + limit.key
     if key not in row.scores:
-        message = f"{key} was not scored in this row; there are {', '.join(row.scores) or 'no scores'}"
+        message = f"{key} was not scored in this row; use one of {', '.join(row.scores) or 'none'}"
         raise InvalidOptionError(message, param="limits")
     score = row.scores[key]
     if not isinstance(limit, Condition):

@@ -1,4 +1,4 @@
-"""Every test that speaks of MLflow has a SQLite store of its own, copied from one made once a session."""
+"""Each test that uses MLflow has its own SQLite store, copied from one that is created once per session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SPEAKS_OF_MLFLOW = re.compile(r"\bmlflow\b", re.IGNORECASE)
 
 @pytest.fixture(autouse=True)
 def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """The tracking URI of the test's own store; ``None`` where the test's file does not speak of MLflow."""
+    """The tracking URI of the test's own store; ``None`` if the test file does not use MLflow."""
     if not _speaks_of_mlflow(request.path):
         yield None
         return
@@ -53,7 +53,7 @@ def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
 
 @pytest.fixture(scope="session")
 def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh store with its tables: making them takes MLflow seconds, copying them nothing."""
+    """A new store with its tables; creating them takes seconds, copying them no time."""
     from mlflow import MlflowClient
 
     path = tmp_path_factory.mktemp("template") / "mlflow.db"

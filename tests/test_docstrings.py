@@ -1,4 +1,4 @@
-"""The docstrings are the API's reference: complete, and each says what goes in and what comes out."""
+"""The docstrings are the API's reference: complete, with all inputs and outputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXPLAINED_ONCE = (rm.Claims, rm.Suite, rm.Suite.evaluate, rm.Report.log, summari
 
 
 def _own(each: Any) -> str:
-    """The docstring of a class or function itself: neither inherited nor the signature that dataclasses make up."""
+    """The docstring of a class or function itself, not inherited and not a dataclass signature."""
     text = inspect.cleandoc(each.__doc__ or "")
     return "" if inspect.isclass(each) and text.startswith(f"{each.__name__}(") else text
 
@@ -93,7 +93,7 @@ def test_each_public_function_has_its_types(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *MEMBERS])
 def test_each_parameter_is_explained(name: str) -> None:
-    """In the own docstring, in that of the class, or where all functions with such a parameter refer to."""
+    """In its own docstring, in that of the class, or in the place that all functions with such a parameter refer to."""
     function = {**FUNCTIONS, **MEMBERS}[name]
     said = "\n".join(map(_own, (function, *([OWNERS[name]] if name in OWNERS else []), *EXPLAINED_ONCE)))
     assert _unsaid(_parameters(function), said) == []
@@ -101,7 +101,7 @@ def test_each_parameter_is_explained(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, each in CLASSES.items() if not issubclass(each, Exception)])
 def test_each_argument_and_field_of_a_class_is_explained(name: str) -> None:
-    """In the class's docstring, in that of a property or field, or where all with such a parameter refer to."""
+    """In the docstring of the class, property or field, or in the place that all with such a parameter refer to."""
     owner = CLASSES[name]
     fields = [each.name for each in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
     constructor = [] if getattr(owner, "_is_protocol", False) else _parameters(owner)

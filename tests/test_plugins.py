@@ -1,4 +1,4 @@
-"""A metric from another package: installed by pip, found by its entry point, and used like a built-in one."""
+"""A metric from another package, installed by pip, found by its entry point, and used like a built-in one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mlflow_store() -> None:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which pip has installed the plugin's package."""
+    """A folder where pip has installed the plugin's package."""
     folder = tmp_path_factory.mktemp("installed")
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
     arguments = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder), str(PACKAGE)]

@@ -57,4 +57,4 @@ def named_key(results: Results, key: object) -> str:
     if isinstance(key, str) and key in results.keys:
         return key
     what = "name the metric" if key is None else f"{shown(key)} is not a metric of the report"
-    raise InvalidOptionError(f"key: {what}; there are {', '.join(results.keys) or 'none'}", param="key")
+    raise InvalidOptionError(f"key: {what}; use one of {', '.join(results.keys) or 'none'}", param="key")

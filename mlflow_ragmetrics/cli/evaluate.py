@@ -181,7 +181,7 @@ def command(
         options["default"] = _metrics_of_run(source.path)
     made = _suite(suite, metric, dry_run, options)
     if dry_run:
-        show_plan(made.plan(list(source.read())), "one to three claims a sentence")
+        show_plan(made.plan(list(source.read())), "one to three claims per sentence")
         return
     limits: dict[str, Any] = {"fail_under": fail_under, "fail_over": fail_over, "min_scored": min_scored}
     is_gated = any(limits.values()) or bool(junit)
@@ -344,7 +344,7 @@ def _metrics_of_run(address: str) -> list[str]:
 
 
 def _mark_abandoned(destination: Destination, experiment: str) -> None:
-    """Mark runs that a killed process left half written as failed."""
+    """Mark the half-written runs of killed processes as failed."""
     from mlflow_ragmetrics.tracking.run import mark_abandoned
 
     with reaching(destination):
@@ -369,7 +369,7 @@ def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tup
 
 
 def _say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None = None, is_logged: bool) -> None:
-    """Print what was scored before a signal, where it is, and how to continue."""
+    """Print how many rows were scored before a signal, where they are, and how to continue."""
     places = [output] if output else []
     places += ["the MLflow run, which is marked as incomplete"] if is_logged else []
     where = f"they are in {' and in '.join(places)}" if places else "they are shown above"
@@ -389,10 +389,10 @@ def _check_scored(report: Report, source: str) -> None:
 
 
 def show_plan(plans: Mapping[str, Plan], between: str) -> None:
-    """Print the cost for each language model; ``between`` explains the lowest and highest figures."""
+    """Print the cost for each language model; ``between`` explains the range from lowest to highest."""
     screen = console()
     if not plans:
-        screen.print("No language model is asked: nothing is sent, at no cost.")
+        screen.print("No language model is used: nothing is sent, and the evaluation is free.")
     for name, plan in plans.items():
         most = plan.most or plan
         prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
@@ -425,7 +425,7 @@ def _show_run(run_id: str, destination: Destination) -> None:
 
 
 def slices_file(report: Report, columns: Sequence[str]) -> dict[str, str]:
-    """The artifact with the figures of the slices by each of the ``columns``."""
+    """The artifact with the figures of the slices, for each of the ``columns``."""
     frames = [report.by(column).assign(by=column) for column in columns]
     records = [record for frame in frames for record in frame.to_dict("records")]
     return {"rag_slices.json": as_json(plain(records), indent=2)}

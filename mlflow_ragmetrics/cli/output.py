@@ -93,8 +93,9 @@ def check_output(output: str | None) -> None:
 class Output:
     """The file of ``--output``: JSON Lines and Parquet are written row by row, other formats at the end.
 
-    It gets its name when it is complete. A disk error is stored as ``refusal``, so that the scores can still be shown
-    and logged. In CSV, lists are JSON, and a cell that a spreadsheet would take for a formula is prefixed by a quote.
+    The file gets its name when it is complete. A disk error is stored as ``refusal``, so that the scores can still be
+    shown and logged. In CSV, lists are JSON, and a cell that a spreadsheet would take for a formula starts with a
+    quote.
     """
 
     def __init__(self, name: str | None, suite: Suite) -> None:

@@ -78,8 +78,8 @@ _METHOD = (
     "separate for each metric. p: the larger of the paired sign-flip test and Student's t corrected for skew, "
     "adjusted by Holm over the metrics. Unchanged: the interval lies within ±{tolerance:g} (the grey band). A verdict "
     "is given only if rows missed by the sample and lost rows (no answer, no context, a failed judge) cannot "
-    "change it. Needed: rows that would show a difference of {tolerance:g} in "
-    "four of five comparisons, if the verdict cannot be told. d_z: mean over standard deviation of the differences."
+    "change it. Needed: rows that would show a difference of {tolerance:g} in four of five comparisons, if the verdict "
+    "is “cannot be told”. d_z: mean over standard deviation of the differences."
 )
 _OVER_GROUPS = (
     "Rows of one group resemble each other, so intervals (cluster-robust t below 40 groups, else the bootstrap) and "
@@ -135,7 +135,7 @@ class Comparison:
 
     @property
     def verdict(self) -> dict[str, Verdict]:
-        """By metric: improved, regressed, changed (no better direction), unchanged or cannot be told."""
+        """By metric: improved, regressed, changed (no better direction), unchanged or "cannot be told"."""
         return {each.key: each.verdict for each in self.differences}
 
     @cached_property

@@ -92,7 +92,7 @@ def _limit(
             raise _unknown(f"{param} {given}", scale, keys, param)
         if figure not in (*_ON_SCALE, *_ANY_SIDE):
             known = ", ".join((*_ON_SCALE, *_ANY_SIDE))
-            raise InvalidOptionError(f"{param} {given}: {figure!r} is not a figure; there are {known}", param=param)
+            raise InvalidOptionError(f"{param} {given}: {figure!r} is not a figure; use one of {known}", param=param)
         scaled = f"{scale}_1to5" if figure == "mean" and f"{scale}_1to5" in ranges else None
     if not (isinstance(value, (int, float)) and -math.inf < value < math.inf):
         raise InvalidOptionError(f"{param} {given}={shown(value)}: it must be a number", param=param)
@@ -108,7 +108,7 @@ def _limit(
 
 def _unknown(what: str, key: str, keys: Sequence[str], param: str) -> InvalidOptionError:
     there = ", ".join(keys) or "none"
-    return InvalidOptionError(f"{what}: {key!r} is not a metric here; there are {there}", param=param)
+    return InvalidOptionError(f"{what}: {key!r} is not a metric here; use one of {there}", param=param)
 
 
 def check_figures(

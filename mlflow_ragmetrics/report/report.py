@@ -79,7 +79,7 @@ class Report:
     def __getitem__(self, key: str) -> dict[str, float]:
         """The figures of one metric, such as ``report["faithfulness"]["mean"]``; else ``InvalidOptionError``."""
         if key not in self.keys:
-            raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(self.keys)}", param="key")
+            raise InvalidOptionError(f"{key!r} is not a metric here; use one of {', '.join(self.keys)}", param="key")
         start = f"{key}/"
         return {name.removeprefix(start): value for name, value in self.metrics.items() if name.startswith(start)}
 
@@ -151,7 +151,7 @@ class Report:
         Raises ``InvalidOptionError`` for an unknown key, or without a column that groups the rows.
         """
         if key not in self.keys:
-            raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(self.keys)}", param="key")
+            raise InvalidOptionError(f"{key!r} is not a metric here; use one of {', '.join(self.keys)}", param="key")
         column = by or self._session_column
         if column is None:
             names = ", ".join(SESSION_FIELDS)
@@ -342,7 +342,7 @@ class Report:
         rows = [row_without_texts(row) for row in self.rows]
         kept = replace(self, rows=rows, warnings=(), stopped=None, totals=Totals(rows))
         if self.warnings:
-            kept = replace(kept, warnings=(f"{len(self.warnings)} warnings are left out because they may quote texts",))
+            kept = replace(kept, warnings=(f"warnings left out because they may quote texts: {len(self.warnings)}",))
         incomplete = self.incomplete and "see the output of the program that wrote this run"
         diagnoses = [replace(each, reason="") for each in self.diagnoses]
         vars(kept).update(metrics=self.metrics, incomplete=incomplete, diagnoses=diagnoses, _sessions=self._sessions)

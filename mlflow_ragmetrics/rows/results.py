@@ -119,7 +119,7 @@ def latest_results(text: str) -> list[Results] | None:
         order_by=["start_time DESC"],
     )
     if len(runs) < wanted:
-        raise InvalidDataError(f"experiment {found['name']!r} has {len(runs)} evaluated runs, fewer than {wanted}")
+        raise InvalidDataError(f"evaluated runs in experiment {found['name']!r}: {len(runs)}, fewer than {wanted}")
     return [_from_run(run) for run in reversed(runs)]
 
 

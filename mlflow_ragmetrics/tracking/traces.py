@@ -70,7 +70,7 @@ def log_traces(
     experiment_id = run.info.experiment_id
     if RUN_TYPE in run.data.tags:
         remove_traces(client, experiment_id, run_id)
-    client.set_tag(run_id, RUN_TYPE, "genai_evaluate")  # before the traces: whatever ends this, they are found again
+    client.set_tag(run_id, RUN_TYPE, "genai_evaluate")  # set first, so that the traces are found after an interruption
     found = {row.sample.id: diagnosis for row, diagnosis in zip(rows, diagnoses, strict=False)}
     target = _Target(experiment_id, run_id, found, model_id)
     ids: list[str] = []
@@ -82,7 +82,7 @@ def log_traces(
             raise
         remove_traces(client, experiment_id, run_id)
         client.delete_tag(run_id, RUN_TYPE)
-        warnings.warn(f"no traces were written, as this store does not accept them: {error}", stacklevel=3)
+        warnings.warn(f"no traces were written because this store does not accept them: {error}", stacklevel=3)
         return []
     link_traces(ids, run_id)
     return ids

@@ -1,4 +1,4 @@
-"""A run of ``mlflow.genai.evaluate`` with our scorers, and nothing else called: it is read as any run of ours."""
+"""A run of ``mlflow.genai.evaluate`` with only our scorers is read like any other run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cli(*words: str) -> str:
 
 @rm.metric(higher_is_better=False)
 def a_third(answer: str) -> rm.Score:
-    """A number of many digits, which is better the lower."""
+    """A number with many digits; lower is better."""
     return rm.Score(value=1 / 3, reason="**a third** of it")
 
 

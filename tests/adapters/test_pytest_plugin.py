@@ -1,4 +1,4 @@
-"""The rows of a data set as tests, in real pytest runs: failures explained, xdist, reports, tests without a key."""
+"""The rows of a data set as tests, in real pytest runs: explained failures, xdist, reports, tests without a key."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_grounded(rag_row):
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mlflow_store: str) -> pytest.Pytester:
-    """A folder with three answers and a test of each."""
+    """A folder with three answers and a test for each."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "")
     pytester.makefile(".jsonl", answers="\n".join(map(json.dumps, ROWS)))
     pytester.makepyfile(test_answers=TESTS)

@@ -1,4 +1,4 @@
-"""Modules beside the data are found by name, and only then: none of them takes the place of another package."""
+"""Modules in the data's folder are found by name and never replace another package."""
 
 from __future__ import annotations
 

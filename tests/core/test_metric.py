@@ -1,4 +1,4 @@
-"""Metrics as values: fields and options from the signature, keys, spellings, and what a function may return."""
+"""Metrics as values: fields and options from the signature, keys, spellings, and allowed return values."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def brevity(
 
 @metric(thresholds={"conservative": 0.9, "balanced": 0.5, "lenient": 0.1}, key="graded_{level}")
 def graded(answer: str, question: str | None = None, *, level: int = 1) -> Score:
-    """1.0 where there is a question."""
+    """1.0 if there is a question."""
     return Score(value=float(question is not None), details={"level": level})
 
 
 def given(returned: Any) -> Metric:
     @metric
     def mine(answer: str) -> Any:
-        """Returns what it was told to."""
+        """Returns ``given``."""
         return returned
 
     return mine
@@ -136,7 +136,7 @@ def test_a_bug_in_one_metric_is_its_own() -> None:
 def test_a_generator_asks_the_judge() -> None:
     @metric
     def claims(answer: str) -> Steps[float]:
-        """1.0 where there are two claims."""
+        """1.0 if there are two claims."""
         found = yield from ask(Claims(answer))
         return float(len(found) == 2)
 
@@ -151,7 +151,7 @@ def test_positional_parameters_are_fields() -> None:
 
         @metric
         def mine(text: str) -> float:
-            """Asks for a field that no sample has."""
+            """Uses a field that no sample has."""
             return 1.0
 
     assert caught.value.param == "text"

@@ -1,4 +1,4 @@
-"""Facts of a good answer, vital and okay, strict and partial, by hand."""
+"""Facts of a good answer, vital and okay, strict and partial, computed by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORD = {"question": "What is it?", "answer": "It is red.", "reference": "It is
 
 
 class Graded(Judge):
-    """Vital: stated, half there, not there. Okay: stated, contradicted with some support."""
+    """Vital: stated, half stated, not stated. Okay: stated, contradicted with some support."""
 
     name = "graded"
 

@@ -1,4 +1,4 @@
-"""What a report shows: tables, items, digests."""
+"""The content of a report: tables, items, digests."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_further_files_stay_as_they_were_given() -> None:
 def test_causes_that_differ_only_by_the_rows_id_are_one() -> None:
     @rm.metric
     def fragile(answer: str, metadata: dict) -> float:  # type: ignore[type-arg]
-        """Fails, naming the row."""
+        """Fails and names the row."""
         raise KeyError(f"row {metadata['n']}: no stock" if metadata["n"] != "7" else "attempt 1 of 2")
 
     rows = [{"id": str(n), "n": str(n), "answer": "It is so."} for n in range(1, 10)]

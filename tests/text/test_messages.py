@@ -1,4 +1,4 @@
-"""Sentences in two languages: the same keys and values, and word forms that go with the number."""
+"""Messages in two languages have the same keys and values, and plural forms."""
 
 from __future__ import annotations
 

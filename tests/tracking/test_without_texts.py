@@ -1,4 +1,4 @@
-"""What is logged without texts holds none: the whole store and all artifacts are searched for them."""
+"""A run logged without texts contains none: the whole store and all artifacts are searched for them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def records() -> list[dict[str, object]]:
 
 
 def stored(folder: Path) -> list[bytes]:
-    """The content of every file of the store, databases and artifacts, with all that is compressed in Parquet."""
+    """The content of every file of the store, databases and artifacts, with Parquet decompressed."""
     return [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
 
 

@@ -145,10 +145,10 @@ class MLflowSink:
         if said["unwritten"] or said["lost"]:
             reasons = [live.failure for live in self._lives.values() if live.failure]
             why = for_log(reasons[0] if reasons else "there was not enough time")
-            message = "%d scored answers are not yet written to MLflow, %d are lost: %s"
+            message = "scored answers not yet written to MLflow: %d, lost: %d (%s)"
             _logger.warning(message, said["unwritten"], said["lost"], why)
         if said["withheld"]:
-            _logger.warning("the feedback on %d answers was withheld: their traces are unknown", said["withheld"])
+            _logger.warning("answers whose feedback was withheld because their trace is unknown: %d", said["withheld"])
         return not said["unwritten"]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A handler without texts: tables, feedback and what waits on disk hold scores, verdicts and ids, and no word more."""
+"""A handler without texts: tables, feedback and the outbox contain only scores, verdicts and ids."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def own_failing(answer: str) -> float:
 
 
 def answer(asked: Any) -> dict[str, Any]:
-    """Inputs and outputs are those of the call in which the trace is begun, which is not ours."""
+    """Inputs and outputs belong to the call that started the trace, which is not ours."""
     passage = Document("The zebrapassage stands in Paris.", id="doc-1")
     return {"answer": "The zebraanswer stands in Paris. It is 300 metres high.", "documents": [passage]}
 
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def asked(**options: Any) -> tuple[rm.RagMetricsCallback, str]:
-    """A call within a trace that itself says nothing."""
+    """A call within a trace that has no inputs or outputs itself."""
     suite = ["faithfulness", "context_precision", own_failing]
     with rm.RagMetricsCallback(suite, **options) as handler:
         with mlflow.start_span("call") as span:

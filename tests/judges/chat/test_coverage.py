@@ -1,4 +1,4 @@
-"""Claims held against their text: what no claim covers is asked once more, then it is said."""
+"""Claims compared with their text: uncovered sentences are asked about once more, then reported."""
 
 from __future__ import annotations
 

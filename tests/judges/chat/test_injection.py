@@ -1,4 +1,4 @@
-"""Attacks in every text under evaluation: none may change what is asked, who is judged or how a reply is read."""
+"""Attacks in every evaluated text: none changes the questions, the judged answer or the reading of a reply."""
 
 from __future__ import annotations
 
