@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.document import cell, to_markdown
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
+from mlflow_ragmetrics.report.gates import MinScored, check_figures, criteria_tag, raise_failures, threshold_limits
 from mlflow_ragmetrics.report.marks import (
     Diagnosis,
     cause_figures,
@@ -310,6 +310,8 @@ class Report:
         name of the dataset of questions, shared by all versions that answer them; ``False`` logs none. ``files``:
         further artifacts by name. ``omit``: metrics not to log. Raises ``RagMetricsError`` if something cannot be
         written.
+
+        Thresholds are also written as MLflow's ``quality_criteria`` for the means (MLflow 3.18).
         """
         import pandas as pd
 
@@ -323,7 +325,7 @@ class Report:
             questions_digest=questions_digest(self.rows),
             run_id=run_id,
             run_name=run_name,
-            tags=tags,
+            tags={**criteria_tag(threshold_limits(self.rows)), **(tags or {})},
             params=params,
             model_id=model_id,
             step=step,

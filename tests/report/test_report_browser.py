@@ -478,3 +478,15 @@ def test_words_of_lexical_metrics_and_rows_without_answer_are_shown(page: Open) 
     assert "There is no answer." in shown.settled()
     assert "failed" in shown.text("tr.chosen")
     assert "The retrieved passages are unknown." in shown.settled()
+
+
+def test_in_a_narrow_window_only_the_table_of_a_comparison_scrolls(
+    browser: Browser, plain: rm.Report, tmp_path: Path
+) -> None:
+    better = rm.Report([row(number, min(1.0, number / 61 + 0.3)) for number in range(60)])
+    path = tmp_path / "comparison.html"
+    path.write_text(rm.compare(plain, better, rows=2).to_html(), encoding="utf-8")
+    browser.size(400)
+    browser.driver.get(path.as_uri())
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert browser.run("const table = document.querySelector('table'); return table.scrollWidth > table.clientWidth")
