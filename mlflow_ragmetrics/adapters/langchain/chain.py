@@ -29,7 +29,7 @@ from mlflow_ragmetrics.adapters.langchain.calls import (
     runnable_of,
 )
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
-from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
+from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, run_beside
