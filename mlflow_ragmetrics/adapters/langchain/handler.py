@@ -11,7 +11,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -147,7 +147,7 @@ class RagMetricsCallback(Recorder):
         if exchange.outputs is None or random.random() >= self._sample_rate:
             self._counts.add("skipped")
             return
-        _flush_when_process_ends()
+        _flush_at_end_of(os.getpid())
         if self._mlflow is not None:
             self._mlflow.prepare(exchange)
         if not self._queue.put(exchange):
@@ -205,16 +205,11 @@ def _flush_all() -> None:
     close_runs(deadline)
 
 
-_ends_noted_in: int | None = None
-
-
-def _flush_when_process_ends() -> None:
-    """Register a finalizer in processes of ``multiprocessing``, which do not run ``atexit`` functions."""
-    global _ends_noted_in
-    if _ends_noted_in != os.getpid():
-        _ends_noted_in = os.getpid()
-        if multiprocessing.parent_process() is not None:
-            multiprocessing.util.Finalize(None, _flush_all, exitpriority=10)
+@lru_cache
+def _flush_at_end_of(process: int) -> None:
+    """Register a finalizer in a process of ``multiprocessing``, which does not run ``atexit`` functions."""
+    if multiprocessing.parent_process() is not None:
+        multiprocessing.util.Finalize(None, _flush_all, exitpriority=10)
 
 
 class MLflowSink:
