@@ -14,6 +14,7 @@ from mlflow_ragmetrics.calibration.outcome import Bin, Calibration, OtherVerdict
 from mlflow_ragmetrics.calibration.rows_to_label import named_key
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.report.pairing import numbers_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.labels import Labels, as_number, labels_of
 from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
@@ -55,10 +56,8 @@ def _labelled_rows(
     words: Mapping[str, float | None] | None,
 ) -> _LabelledRows:
     """Collect scores and labels; raise ``InvalidDataError`` if no row has both."""
-    import pandas as pd
-
     given = labels_of(labels, results, key, column, words)
-    scores = pd.to_numeric(results.table[key], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    scores = numbers_of(results.table[key])
     grades = np.array([np.nan if label is None else label for label in given])
     known = ~(np.isnan(scores) | np.isnan(grades))
     if not known.any():

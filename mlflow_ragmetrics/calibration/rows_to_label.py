@@ -8,6 +8,7 @@ import numpy as np
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.report.pairing import numbers_of
 from mlflow_ragmetrics.rows.labels import Labels, labels_of
 from mlflow_ragmetrics.rows.results import Results, Source, results_of
 
@@ -36,7 +37,7 @@ def rows_to_label(
     table = results.table
     if "id" not in table.columns:
         raise InvalidDataError(f"{results.name} has no ids, which are needed to read labels back")
-    scores = pd.to_numeric(table[key], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    scores = numbers_of(table[key])
     is_open = ~np.isnan(scores)
     if labels is not None:
         is_open &= np.array([label is None for label in labels_of(labels, results, key)])
