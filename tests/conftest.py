@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-collect_ignore = ["adapters/langchain/mcp_server.py"]  # a program of its own, for tests
+collect_ignore = ["adapters/langchain/mcp_server.py", "mutation.py"]  # programs of their own
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")  # what a busy machine is slow at says nothing about the package

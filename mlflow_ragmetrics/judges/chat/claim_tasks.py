@@ -12,6 +12,7 @@ from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, s
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import Task, distinct_statements
+from mlflow_ragmetrics.text.non_answers import asserts
 
 T = TypeVar("T")
 _REASON = "-" * 60
@@ -128,9 +129,10 @@ def _judged_at_once(question: Claims, calls: Calls) -> bool:
 
 
 def _claims_reply(question: Claims, calls: Calls) -> int:
-    """Estimate two claims per sentence, each as long as the sentence, up to a limit."""
+    """Estimate two claims per sentence that asserts something, each as long as the sentence, up to a limit."""
     each = _CLAIM_TOKENS + (_VERDICT_TOKENS if _judged_at_once(question, calls) else 0)
-    return sum(2 * (each + min(tokens_in(line), _LONG_CLAIM)) for line in distinct_statements(question.text))
+    lines = filter(asserts, distinct_statements(question.text))
+    return sum(2 * (each + min(tokens_in(line), _LONG_CLAIM)) for line in lines)
 
 
 def _claims_shared(question: Claims, calls: Calls) -> Hashable | None:

@@ -171,14 +171,12 @@ _NAMES = "-" * 16
 
 
 def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int = 1) -> object:
-    """Return a placeholder answer: ``claims_a_sentence`` claims per sentence, a single one short, several long."""
+    """Return a placeholder answer: ``claims_a_sentence`` claims per sentence; several are longer than it."""
     if not isinstance(question, Claims):
         return known_task(question).placeholder(question)
-    if claims_a_sentence == 1:
-        sentences = list(filter(asserts, distinct_statements(question.text)))
-        claims = tuple(f"{place} {each[: len(each) // 2]}" for place, each in enumerate(sentences))
-    else:
-        told = distinct_statements(question.text)
+    told = distinct_statements(question.text)
+    claims = tuple(filter(asserts, told))
+    if claims_a_sentence > 1:
         claims = tuple(f"{each} {_NAMES} {n}" for each in told for n in range(claims_a_sentence))
     if calls != "single" or not question.passages:
         return claims

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +41,16 @@ def test_auto_is_the_form_that_costs_least(sentences: int, prices: Any) -> None:
     report = rm.Suite(METRICS, judge=judge).evaluate(data)
     form = report.description["calls"]["fake"]
     assert costs[form] == min(costs.values()) == weight("auto", data, prices)
+
+
+def test_what_auto_sends_for_real_answers_costs_no_more_than_the_cheapest_form() -> None:
+    file = Path(__file__).parents[3] / "examples" / "data" / "ragtruth_llama-2-13b.jsonl"
+    data = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[:30]]
+    sent = {}
+    for calls in ("auto", *FORMS):
+        usage = rm.Suite(["faithfulness"], judge=ChatJudge(dutiful(), calls=calls)).evaluate(data).usage
+        sent[calls] = usage["prompt_tokens"] + 4 * usage["completion_tokens"]
+    assert sent["auto"] <= 1.02 * min(sent[calls] for calls in FORMS)
 
 
 def test_the_form_is_one_for_short_and_long_answers_and_planning_asks_nobody_else() -> None:
