@@ -1,4 +1,4 @@
-"""Writes answers from the outbox to the run: metrics with steps, growing tables, feedback on the chain's traces.
+"""Writes answers from the outbox to the run: running figures, growing tables, feedback on the chain's traces.
 
 The data of an answer depends only on the answers before it, and progress is stored after each step. So a step can be
 repeated unchanged after a failure.
