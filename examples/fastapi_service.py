@@ -1,6 +1,6 @@
 """Score the answers of a FastAPI service in the background while it serves.
 
-Run directly, it asks itself a few questions and prints what was scored, with a stand-in model and the offline judge.
+Run it directly to answer a few questions and print the scores, with a stand-in model and the offline judge.
 To serve, alone or under gunicorn::
 
     python examples/fastapi_service.py
@@ -69,7 +69,7 @@ def metrics(request: Request) -> dict[str, int]:
 
 
 def main() -> None:
-    """Serve a few questions without a port and print what was scored."""
+    """Answer a few questions without opening a port, and print the scores."""
     from fastapi.testclient import TestClient
 
     with TestClient(app) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union, cast
 
@@ -38,7 +39,8 @@ def assert_score(
     ``limits``: one or a list. A limit is a condition, such as ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"``
     (``>=``, ``>``, ``<=``, ``<``; on the raw score, not 1–5), or a metric that must reach its threshold. ``sample``:
     as in ``rm.score``, or a scored row (one of ``report.rows``, the fixture ``rag_row``). ``options``: those of
-    ``Suite``, such as ``judge``, ``embeddings`` and ``cache``. Questions shared by several limits are asked once.
+    ``Suite``, such as ``judge``, ``embeddings`` and ``cache``. Questions shared by several limits are asked once. In a
+    test with ``@mlflow.test``, the outcome of each limit is also written to MLflow's run of the test session.
 
     Raises ``GateError``, an ``AssertionError``, if a limit does not hold or its score was not measured: skipped,
     failed, or set by the rule for rows without contexts or claims (unless you give the metric ``no_context=``).
@@ -70,7 +72,13 @@ def assert_score(
         suite = Suite({each.key: each for each in measures}.values(), **options)
         (row,) = suite.score_samples(read_samples([sample]))
         prefix = suite.name_prefix
-    raise_failures([_check(row, each, prefix) for each in given])
+    checks = [_check(row, each, prefix) for each in given]
+    if "mlflow.pytest.session" in sys.modules:
+        from mlflow_ragmetrics.tracking.traces import log_assertions
+
+        names = [limit if isinstance(limit, str) else check.name for limit, check in zip(listed, checks, strict=True)]
+        log_assertions(row.sample, {name: (c.passed, c.reason) for name, c in zip(names, checks, strict=True)})
+    raise_failures(checks)
     return row.scores
 
 
@@ -94,7 +102,7 @@ def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
     else:
         key = prefix + limit.key
     if key not in row.scores:
-        message = f"{key} was not scored in this row; there are {', '.join(row.scores) or 'no scores'}"
+        message = f"{key} was not scored in this row; use one of {', '.join(row.scores) or 'none'}"
         raise InvalidOptionError(message, param="limits")
     score = row.scores[key]
     if not isinstance(limit, Condition):

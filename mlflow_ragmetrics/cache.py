@@ -32,10 +32,11 @@ class CacheWarning(RuntimeWarning, UserWarning):
 
 
 class SQLiteStore:
-    """Stores every answer immediately, by judge and question; neither key nor file contains a secret of the judge.
+    """Stores every answer immediately, by judge and question.
 
-    If the file cannot be read or written (locked, read-only, damaged, another version), it warns once, and evaluation
-    continues without it. Answers survive however the process ends.
+    Neither the keys nor the file contain the judge's secrets. If the file cannot be read or written (locked, read-only,
+    damaged, another version), it warns once, and evaluation continues without it. Answers survive however the process
+    ends.
     """
 
     def __init__(self, path: str | Path) -> None:

@@ -108,7 +108,7 @@ class JudgeError(RagMetricsError):
 
 
 class JudgeReplyError(JudgeError):
-    """A judge answered, but its reply cannot be used; replies are never guessed."""
+    """A judge answered, but its reply cannot be used. Unclear replies are never guessed at."""
 
 
 class AllJudgesFailedError(JudgeError):

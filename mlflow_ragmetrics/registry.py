@@ -69,7 +69,7 @@ _AMBIGUOUS = {
     "f1": "context_f1, factual_correctness, rouge1_f1",
 }
 _RECALLS_OF_FACTS = ("llmcontextrecall", "contextualrecall", "retrievalsufficiency")
-"""Names of ``fact_recall(target="reference")`` in ragas, deepeval and MLflow; others are aliases of one metric."""
+"""Aliases of ``fact_recall(target="reference")`` in ragas, deepeval and MLflow; other aliases set no options."""
 _PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<spelling>[A-Za-z_]\w*.*)", re.DOTALL)
 
 

@@ -30,7 +30,7 @@ _POINTER = re.compile(r"\w+:/+\S+|(?=[^\d/]*[\d/])[!-~]+|[^\n]{1,250}\.(?:pdf|do
 """A URL, an id with a digit, a path or a file name."""
 _JOINED = re.compile(r"[^\s,;][,;] ?[^\s,;]")
 _TITLE = re.compile(r"[A-Z][\w'’-]*(?: (?:[A-Z][\w'’-]*|\(\w+\)|of|the|and|in|for|to|de)){1,7}")
-_LEAST = 2  # rows: one row alone proves nothing
+_LEAST = 2  # rows, because a single row proves nothing
 
 
 def likely_contexts(samples: Iterable[Sample]) -> str | None:
@@ -172,7 +172,7 @@ class Selection:
             wanted = own if own is not None else metric.settings.models
             unknown = [name for name in wanted or () if name not in names]
             if unknown:
-                message = f"{metric.name}: models={unknown[0]!r} is not configured; there are {', '.join(names)}"
+                message = f"{metric.name}: models={unknown[0]!r} is not configured; use one of {', '.join(names)}"
                 raise InvalidOptionError(message, param="models", metric=metric.name)
 
     def describe(self) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def select(
     thresholds: Thresholds | None = None,
     prefix: str = "",
 ) -> Selection:
-    """Resolve ``metrics``, and add metrics that a composite weights if they are missing."""
+    """Resolve ``metrics``, and add any missing components of the composites."""
     measures = metrics.measures() if isinstance(metrics, Preset) else _measures(metrics)
     if not measures:
         raise InvalidOptionError("the suite has no metric; name at least one", param="metrics")
@@ -224,7 +224,7 @@ def _weighed(composites: list[Composite], weights: Weights | None) -> list[Compo
     if not composites:
         return [composite("composite", checked)]
     if len(composites) > 1:
-        message = "weights is for one composite and the suite has several; write rag_score(weights={…}) for each"
+        message = "weights applies to one composite, but the suite has several; write rag_score(weights={…}) for each"
         raise InvalidOptionError(message, param="weights")
     return [composites[0](weights=checked)]
 
@@ -290,7 +290,7 @@ Checked = tuple[Selection, tuple[Text, ...]]
 
 
 def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
-    """Return the selection without metrics that no row can have, and one warning per absent field.
+    """Return the selection without the metrics whose fields no row has, and one warning per absent field.
 
     The samples are read once, and only the first few are kept. Raises ``MissingFieldError`` if no row has a field that
     a named metric needs, or if no metric is left, and ``InvalidDataError`` if there are no rows.

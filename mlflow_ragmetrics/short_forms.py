@@ -34,13 +34,13 @@ def score(
     language: str = "en",
     **options: Any,
 ) -> Score:
-    """Score one sample by one metric.
+    """Score one sample with one metric.
 
     ``sample``: any record that ``to_sample`` reads. ``options``: the metric's own. Missing contexts count as an empty
-    retrieval here; in data they are unknown. With ``on_missing="raise"``, a missing field raises ``MissingFieldError``
-    and a judge's failure its ``JudgeError``; with ``"skip"``, the score's ``status`` reports both. For a composite, the
-    sample may contain the component scores, as ``{"scores": {key: value}, "scale": "0-1" | "1-5"}``.
-    ``InvalidOptionError`` names an option that cannot be used.
+    retrieval here; in a data set they count as unknown. With ``on_missing="raise"``, a missing field raises
+    ``MissingFieldError`` and a judge's failure its ``JudgeError``; with ``"skip"``, the score's ``status`` reports
+    both. For a composite, the sample may contain the component scores, as ``{"scores": {key: value}, "scale": "0-1" |
+    "1-5"}``. ``InvalidOptionError`` names an option that cannot be used.
 
     >>> import mlflow_ragmetrics as rm
     >>> rm.score("rouge", {"answer": "the cat sat", "reference": "the cat"}, measure="recall").value
@@ -68,7 +68,7 @@ def evaluate(
     columns: Mapping[str, str] | None = None,
     **options: Unpack[SuiteOverrides],
 ) -> Report:
-    """Evaluate ``data`` by ``metrics``: the short form of ``Suite.of(metrics, **options).evaluate(data)``.
+    """Evaluate ``data`` with ``metrics``: the short form of ``Suite.of(metrics, **options).evaluate(data)``.
 
     ``metrics``: a list of metrics, a preset's name, a suite's YAML file, or a ``Suite``. ``columns``: maps sample
     fields to column names. ``options``: those of ``Suite``, such as ``judge``.

@@ -116,7 +116,7 @@ def stress(
 
     In each answer, one claim that the ``contexts`` support is edited, for each of ``kinds`` (default: all) that
     applies. The judge then verifies it again among the answer's other claims. Each row takes one question for its
-    claims, one for their verdicts, and one per kind. Only the row determines which claim and place is edited.
+    claims, one for their verdicts, and one per kind. Which claim is edited, and where, depends only on the row.
     ``columns``: as in ``Suite.evaluate``. ``InvalidOptionError`` for an unknown kind; ``MissingFieldError`` if no row
     has contexts.
 
@@ -129,7 +129,7 @@ def stress(
     wanted = list(dict.fromkeys(STRESS_KINDS if kinds is None else [kinds] if isinstance(kinds, str) else kinds))
     unknown = [kind for kind in wanted if kind not in STRESS_KINDS]
     if unknown or not wanted:
-        message = f"kinds: {shown(unknown[0]) if unknown else 'an empty list'}; there are {', '.join(STRESS_KINDS)}"
+        message = f"kinds: {shown(unknown[0]) if unknown else 'an empty list'}; use one of {', '.join(STRESS_KINDS)}"
         raise InvalidOptionError(message, param="kinds")
     samples = list(read_samples(data, columns))
     foreign = _foreign_sentences(samples) if _FOREIGN in wanted else ()

@@ -101,11 +101,11 @@ class Suite:
     for ``rag_score``, or for a composite named ``composite`` if ``rag_score`` is not in the suite. ``thresholds``:
     conservative, balanced, lenient, or a mapping from key to threshold. ``language``: of reasons, ``"en"`` or ``"ru"``.
     ``name_prefix``: a prefix for every key. ``cache``: a path for judges' answers; ``None`` stores nothing.
-    ``concurrency``: the most judge calls at a time, over all threads that use this suite. ``aggregate`` and
-    ``tolerance``: how to combine several judges' scores, unless a metric or a ``Panel`` sets this. ``groups``: a column
-    or metadata field shared by rows that belong together, such as the turns of a conversation, for the intervals of
-    reports. The other options (``calls="compact"``, ``prompts=folder``, ``max_calls``, …) are those of ``ChatJudge``,
-    for judges created here from a URI or a chat model.
+    ``concurrency``: the maximum number of judge calls at a time, over all threads that use this suite. ``aggregate``
+    and ``tolerance``: how to combine several judges' scores, unless a metric or a ``Panel`` sets this. ``groups``: a
+    column or metadata field shared by rows that belong together, such as the turns of a conversation, for the intervals
+    of reports. The other options (``calls="compact"``, ``prompts=folder``, ``max_calls``, …) are those of
+    ``ChatJudge``, for judges created here from a URI or a chat model.
 
     A suite is immutable; ``replace`` returns another one. The constructor raises ``InvalidOptionError`` for an argument
     that cannot be used.
@@ -301,15 +301,15 @@ class Suite:
         """Score every row of ``data`` (a DataFrame, records, a path, traces) and return the report.
 
         ``columns``: maps sample fields to column names. ``progress``: show a bar (default: on a terminal). ``repeat``:
-        ask the judge this many times, without the cache. The report is that of the first time, and its metrics show how
-        much the others differ (``<key>/repeat_sd``, ``<key>/flip_rate``, …). ``groups``: a column or metadata field
-        shared by rows that belong together, such as the turns of a conversation (default: the suite's, else the
+        ask the judge this many times, without the cache. The report has the scores of the first time, and its metrics
+        show how much the others differ (``<key>/repeat_sd``, ``<key>/flip_rate``, …). ``groups``: a column or metadata
+        field shared by rows that belong together, such as the turns of a conversation (default: the suite's, else the
         sessions of MLflow's traces); intervals are then over groups.
 
         Raises ``MissingFieldError`` if no row has a field that a named metric needs, and ``InvalidDataError`` if the
-        data cannot be read. If every judge has failed for good (a refused key, a spent budget), the ``JudgeError`` has
-        a ``report`` of the rows so far. So does a ``KeyboardInterrupt`` (Ctrl-C) or a ``MemoryError`` after the first
-        row. All other failures are in the report's rows.
+        data cannot be read. If every judge has failed permanently (a refused key, a spent budget), the ``JudgeError``
+        has a ``report`` of the rows so far. So does a ``KeyboardInterrupt`` (Ctrl-C) or a ``MemoryError`` after the
+        first row. All other failures are in the report's rows.
         """
         samples = list(read_samples(data, columns))
         source = data if isinstance(data, (str, Path)) else None
@@ -318,9 +318,10 @@ class Suite:
         return suite.evaluate_samples(samples, progress=progress, repeat=repeat, groups=groups, source=source)
 
     def settled(self, samples: Collection[Sample]) -> Suite:
-        """Return this suite, with ``calls="auto"`` judges in the cheapest form for ``samples`` (a part of many).
+        """Return this suite, with ``calls="auto"`` judges in the cheapest form for ``samples``.
 
-        Nothing is sent. Questions of metrics from other packages are not counted.
+        The cost is estimated from some of the samples, and nothing is sent. Questions of metrics from other packages
+        are not counted.
         """
         judges: list[Any] = self.judges
         automatic = [each for each in judges if getattr(getattr(each, "options", None), "calls", "") == "auto"]
@@ -397,7 +398,7 @@ class Suite:
                 interruption.report = replace(report, stopped=done)  # type: ignore[union-attr]
                 raise interruption.with_traceback(None)
             if engine.stopped is not None:
-                stopped = engine.stopped.with_traceback(None)  # the traceback through threads and clients helps nobody
+                stopped = engine.stopped.with_traceback(None)  # a traceback through threads and clients is of no use
                 stopped.report = replace(report, stopped=str(stopped))
                 raise stopped from None
             return report
@@ -417,7 +418,7 @@ class Suite:
         groups: str | None = None,
         totals: Totals | None = None,
     ) -> Report:
-        """Return the report on ``rows``, which this suite has scored in ``seconds`` at these ``expenses``.
+        """Return the report on ``rows``, which this suite has scored in ``seconds`` with these ``expenses``.
 
         ``warnings`` and ``source`` are copied into it. ``groups``: as in ``evaluate``; a warning says if no row has
         this field. ``totals``: those of all rows, if ``rows`` are only the worst.

@@ -1,8 +1,9 @@
-"""Every test that speaks of MLflow has a SQLite store of its own, copied from one made once a session."""
+"""Each test that uses MLflow has its own SQLite store, copied from one that is created once per session."""
 
 from __future__ import annotations
 
 import os
+import queue
 import re
 import shutil
 import sqlite3
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,7 +32,7 @@ _SPEAKS_OF_MLFLOW = re.compile(r"\bmlflow\b", re.IGNORECASE)
 
 @pytest.fixture(autouse=True)
 def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """The tracking URI of the test's own store; ``None`` where the test's file does not speak of MLflow."""
+    """The tracking URI of the test's own store; ``None`` if the test file does not use MLflow."""
     if not _speaks_of_mlflow(request.path):
         yield None
         return
@@ -53,14 +55,26 @@ def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
 
 @pytest.fixture(scope="session")
 def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh store with its tables: making them takes MLflow seconds, copying them nothing."""
+    """A new store with its tables; creating them takes seconds, copying them no time."""
     from mlflow import MlflowClient
+    from mlflow.store.db import utils
+    from mlflow.tracing.export import async_export_queue
 
+    # each store that is opened would read all of MLflow's migrations again
+    utils._get_latest_schema_revision = lru_cache(utils._get_latest_schema_revision)
+    async_export_queue.Queue = _EagerQueue  # type: ignore[misc]
     path = tmp_path_factory.mktemp("template") / "mlflow.db"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(path.parent)
         MlflowClient(f"sqlite:///{path}").search_experiments()
     return path
+
+
+class _EagerQueue(queue.Queue[Any]):
+    """MLflow's queue of traces. Each flush waits until its reader's ``get`` times out, by default after a second."""
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        return super().get(block, timeout and min(timeout, 0.02))
 
 
 @lru_cache

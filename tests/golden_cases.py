@@ -1,4 +1,4 @@
-"""Golden cases read from ``tests/golden``: their encodings, and the models that their stubs stand for."""
+"""Golden cases from ``tests/golden``: their encodings, and the models that their stubs describe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MISSING = {"$nan": math.nan, "$pdna": pd.NA}
 
 
 class ScriptedEmbedding:
-    """An embedding model that knows two texts."""
+    """An embedding model for two texts."""
 
     local = True
 
@@ -37,13 +37,13 @@ class ScriptedEmbedding:
 
 
 def cases() -> list[dict[str, Any]]:
-    """All cases, in the order of the files."""
+    """All cases, in file order."""
     files = sorted(FOLDER.glob("*.jsonl"))
     return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def decoded(value: Any) -> Any:
-    """A value with its encodings (missing values, arrays, repeated text) made real."""
+    """A value with its encodings (missing values, arrays, repeated text) resolved."""
     if isinstance(value, list):
         return [decoded(each) for each in value]
     if not isinstance(value, dict):
@@ -61,7 +61,7 @@ def decoded(value: Any) -> Any:
 
 
 def judges_of(stub: Mapping[str, Any]) -> Any:
-    """The judge (or list of judges) that a stub stands for."""
+    """The judge (or list of judges) that a stub describes."""
     if "models" in stub:
         return [ScriptedJudge(name=name, **script) for name, script in stub["models"].items()]
     if "factual" in stub:
@@ -70,7 +70,7 @@ def judges_of(stub: Mapping[str, Any]) -> Any:
 
 
 def _judge_of_share(share: float | None) -> ScriptedJudge:
-    """A judge by which the claims of both texts are supported to this share, so that F1 is the share."""
+    """A judge that supports this share of the claims of both texts, so that F1 is the share."""
     if share is None:
         return ScriptedJudge(error="failed")
     exact = Fraction(share).limit_denominator(1000)
@@ -82,7 +82,7 @@ def _judge_of_share(share: float | None) -> ScriptedJudge:
 
 
 def embeddings_of(stub: Mapping[str, Any], sample: Mapping[str, Any]) -> list[ScriptedEmbedding]:
-    """The embedding models that a stub stands for, on the texts of ``sample``."""
+    """The embedding models that a stub describes, for the texts of ``sample``."""
     answer, reference = str(sample.get("answer")), str(sample.get("reference"))
     if "semantic" in stub:
         cosine = stub["semantic"]

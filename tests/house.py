@@ -1,4 +1,4 @@
-"""Writes the picture of the package in CONTRIBUTING.md: ``python tests/house.py``; a test says when it is due."""
+"""Writes the picture of the package into CONTRIBUTING.md: ``python tests/house.py``; a test fails if it is outdated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PICTURE = re.compile(r"(?<=^```text\nmlflow_ragmetrics/\n).*?(?=^```$)", re.MULT
 
 
 def picture() -> str:
-    """A line per room with what its docstring begins with, from the top layer down, rooms within rooms indented."""
+    """One line per room with the start of its docstring, top layer first, nested rooms indented."""
     contract = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition('name = "Layers"')[2].partition("]")[0]
     names = re.findall(r"mlflow_ragmetrics\.(\w+)", contract)
     return "".join(_lines(_PACKAGE / name if (_PACKAGE / name).is_dir() else _PACKAGE / f"{name}.py") for name in names)

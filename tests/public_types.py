@@ -30,7 +30,7 @@ from typing import Literal, TypeVar
 
 
 def type_text(hint: Any) -> str:
-    """A type as it is written in a program; where pydantic makes a tuple of a list, both."""
+    """A type as written in a program; both, if pydantic converts a list to a tuple."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is None or hint is type(None):
         return "None"
@@ -49,7 +49,7 @@ def type_text(hint: Any) -> str:
 
 
 def options_of(metric: Metric) -> dict[str, str]:
-    """The options of a metric, its own first, with the types of what can be given."""
+    """The options of a metric, its own first, with the types of accepted values."""
     function = metric.definition.function
     hints = typing.get_type_hints(function)
     own = [each.name for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
@@ -77,7 +77,7 @@ def _metric_class(name: str, metric: Metric) -> Iterator[str]:
 
 
 def stub() -> str:
-    """The text of the stub: the imports of all public names, and a class per metric, whose call takes its options."""
+    """The text of the stub: the imports of all public names, and a class per metric whose call takes its options."""
     homes = sorted((module, name) for name, module in rm._HOME.items())
     lines = [f"from mlflow_ragmetrics.{module} import {name} as {name}" for module, name in homes]
     lines += ["", '_T = TypeVar("_T")', "_Several = list[_T] | tuple[_T, ...]", "", "__version__: str", ""]

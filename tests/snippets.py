@@ -52,7 +52,7 @@ RUN = ("python", "bash", "yaml", "json", "jsonl", "csv", "toml")
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page: its language, its code, the output that stands below it, and why it is not run."""
+    """A block of a page: its language, its code, the output below it, and why it is not run."""
 
     language: str
     code: str
@@ -63,26 +63,26 @@ class Block:
 
     @property
     def file(self) -> str | None:
-        """The file that the block is, by its first line."""
+        """The file that the block defines, by its first line."""
         found = _FILE.match(self.code)
         return found[1] if found else None
 
     @property
     def commands(self) -> list[str]:
-        """The lines of a shell block that call ``ragmetrics`` or ``pytest``, continued lines joined."""
+        """The lines of a shell block that call ``ragmetrics`` or ``pytest``, with continued lines joined."""
         lines = self.code.replace("\\\n", " ").splitlines()
         return [" ".join(line.split()) for line in lines if line.startswith(("ragmetrics ", "pytest "))]
 
     @property
     def is_run(self) -> bool:
-        """Whether anything of it is executed or written to a file."""
+        """Whether any of it is executed or written to a file."""
         if self.why is not None or self.language not in RUN:
             return False
         return bool(self.file) or self.language == "python" or (self.language == "bash" and bool(self.commands))
 
 
 def blocks(text: str) -> list[Block]:
-    """The fenced blocks of a page but for the outputs below others."""
+    """The fenced blocks of a page, except outputs below other blocks."""
     found = []
     for each in _BLOCK.finditer(text):
         found.append(Block(each["language"], each["code"], each["output"], each["why"], each.start(), each.end()))
@@ -97,7 +97,7 @@ def missing(text: str) -> list[str]:
 
 
 def run(text: str, page: str) -> Iterator[tuple[Block, str]]:
-    """Execute a page in the working directory; each executed block with what it printed."""
+    """Executes a page in the working directory; returns each executed block with its output."""
     names: dict[str, Any] = {"__name__": "__page__"}
     for number, block in enumerate(blocks(text), 1):
         if not block.is_run:
@@ -131,7 +131,7 @@ def _called(command: str) -> str:
 
 
 def _tested(arguments: list[str], expected: int) -> str:
-    """What pytest prints in a project of its own."""
+    """The output of pytest in a separate project."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     command = [sys.executable, "-m", "pytest", "--rootdir=.", "-p", "no:cacheprovider", *_PLUGIN, *arguments]
     done = subprocess.run(
@@ -142,18 +142,18 @@ def _tested(arguments: list[str], expected: int) -> str:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether the output on a page is what was printed, but for blanks, times, runs' names and ``[…]`` for anything."""
+    """Whether the output on a page equals the printed one, ignoring blanks, times, run names and ``[…]``."""
     shown, printed = _CHANGING.sub("", shown.replace("[…]", "...")), _CHANGING.sub("", printed)
     return doctest.OutputChecker().check_output(shown, printed, _LIKE)
 
 
 def difference(shown: str, printed: str) -> str:
-    """Both, for a message."""
+    """Both outputs, for a message."""
     return f"the page shows\n{shown}\nand the code printed\n{printed}"
 
 
 def written_anew(path: Path) -> str:
-    """The page with each output that no longer agrees replaced by what was printed."""
+    """The page with each outdated output replaced."""
     text = path.read_text(encoding="utf-8")
     parts, end = [], 0
     for block, printed in run(text, path.name):
@@ -167,7 +167,7 @@ def written_anew(path: Path) -> str:
 
 
 def refresh(page: Path) -> None:
-    """Write the outputs of ``page`` anew, in a folder that has the example data and a store."""
+    """Renews the outputs of ``page`` in a folder that has the example data and a store."""
     data, page = Path(__file__).parents[1] / "examples" / "data", page.resolve()
     os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///mlflow.db"
     with tempfile.TemporaryDirectory() as folder:

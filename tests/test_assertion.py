@@ -1,4 +1,4 @@
-"""``assert_score`` fails with what is wrong in the answer, and where nothing was measured."""
+"""``assert_score`` fails with an explanation, and if nothing was measured."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_rows_of_a_report_are_not_scored_again() -> None:
     rm.assert_score("v2_faithfulness > 0.4", report.rows[0])
     with pytest.raises(InvalidOptionError, match="already scored"):
         rm.assert_score("v2_faithfulness > 0.4", report.rows[0], judge="lexical")
-    with pytest.raises(InvalidOptionError, match="coherence was not scored in this row; there are v2_faithfulness"):
+    with pytest.raises(InvalidOptionError, match="coherence was not scored in this row; use one of v2_faithfulness"):
         rm.assert_score("coherence > 0.4", report.rows[0])
 
 

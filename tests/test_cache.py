@@ -43,7 +43,7 @@ PAIRS: list[tuple[Question, Any]] = [
 
 
 class CountingJudge:
-    """Answers grades and counts them; its identity is its name."""
+    """Answers and counts grades; its identity is its name."""
 
     def __init__(self, name: str, grade: float) -> None:
         self.name = self.fingerprint = name

@@ -18,7 +18,7 @@ _NOT_IN_DETAILS = {"passed", "scaled", "display", "warning", "excluded_models"}
 
 
 def run(case: dict[str, Any]) -> Any:
-    """What the case's call gives: a score, a number, or a run's figures."""
+    """The result of the case's call: a score, a number, or a run's figures."""
     name, sample, params = case["metric"], decoded(case["sample"]), decoded(case["params"])
     if name == "is_indistinct":
         return float(rm.is_indistinct(sample["text"]))
@@ -40,7 +40,7 @@ def run(case: dict[str, Any]) -> Any:
 
 
 def check_details(score: Score, expected: dict[str, Any]) -> None:
-    """What else the case says of its score."""
+    """Checks the other expectations of the case."""
     if "passed" in expected:
         assert score.passed is expected["passed"]
     if "scaled" in expected:

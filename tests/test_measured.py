@@ -1,4 +1,4 @@
-"""The promise: a run that was starved of something never looks better than before without a mark, at any door."""
+"""A run that lacks data never looks better than before without a mark, at any door."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ROWS: Rows = [
 
 
 def truthful(said: list[BaseMessage]) -> str:
-    """As ``dutiful_reply``, but claims with "wrong" are not supported, one passage is related, and grades are 3."""
+    """Like ``dutiful_reply``, but claims with "wrong" are not supported, one passage is related, and grades are 3."""
     system, data = str(said[0].content), str(said[1].content)
     reply = dutiful_reply(system, data)
     lines = [line for _, text in blocks_in(data) for line in text.splitlines()]

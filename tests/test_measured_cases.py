@@ -1,4 +1,4 @@
-"""Runs in which little or nothing was measured, at every door: terminal, exit code, JUnit, page, MLflow run, Python."""
+"""Runs that measured little or nothing, in every output: terminal, exit code, JUnit, page, MLflow run, Python."""
 
 from __future__ import annotations
 

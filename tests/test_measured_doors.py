@@ -1,4 +1,4 @@
-"""The promise at the other doors: whatever way starved rows come in, no run looks better without its mark."""
+"""The same at the other doors: however incomplete rows arrive, no run looks better without a mark."""
 
 from __future__ import annotations
 
@@ -126,13 +126,13 @@ def suite_of(preset: str, reply: Reply = truthful) -> rm.Suite:
 
 
 def is_marked(metrics: Mapping[str, float], key: str) -> bool:
-    """Whether something beside the figures of ``key`` says that rows are missing or were not measured."""
+    """Whether a mark on ``key`` shows that rows are missing or were not measured."""
     marks = [f"{mlflow_name(key)}/{mark}" for mark in MARKS] + ["calls/skipped", "calls/failed"]
     return metrics.get(f"{key}/coverage", 1) < 1 or any(name in metrics for name in marks)
 
 
 def check_door(preset: str, found: Found) -> None:
-    """No mean of this run is better than that of whole rows, or of fewer rows, unless a mark stands beside it."""
+    """No mean of this run is better than that of complete rows, or covers fewer rows, without a mark."""
     metrics, _ = found
     whole = before(preset).metrics
     for key in before(preset).keys:
@@ -144,7 +144,7 @@ def check_door(preset: str, found: Found) -> None:
 
 
 def check_against(preset: str, found: Found, expected: rm.Report | None) -> None:
-    """What the door makes of these rows has the marks that a report on them has."""
+    """This door's result has the same marks as a report on the rows."""
     check_door(preset, found)
     metrics, status = found
     if expected is None:

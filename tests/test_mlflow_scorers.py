@@ -1,4 +1,4 @@
-"""MLflow's scorers are members of suites, beside metrics of the package."""
+"""MLflow's scorers are members of suites, together with metrics of the package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scored(*members: Any, **row: Any) -> dict[str, rm.Score]:
 
 @scorer
 def agrees(inputs: dict[str, Any], outputs: str, expectations: dict[str, Any]) -> bool:
-    """Whether the reference stands in the answer."""
+    """Whether the answer contains the reference."""
     assert inputs == {"question": "How high is it?"}
     return expectations["expected_response"] in outputs
 

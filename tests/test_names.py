@@ -1,4 +1,4 @@
-"""A name means what people think, and a misspelt one is answered with the near one."""
+"""A name means what people expect, and a misspelt name gets a suggestion."""
 
 from __future__ import annotations
 

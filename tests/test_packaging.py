@@ -1,4 +1,4 @@
-"""What is built and uploaded: an sdist and a wheel that are whole, valid and no larger than they need to be."""
+"""The built sdist and wheel are complete, valid and no larger than necessary."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def mlflow_store() -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the sdist, and the wheel that was made of it."""
+    """The folder with the sdist, and the wheel built from it."""
     folder = tmp_path_factory.mktemp("dist")
     arguments = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)

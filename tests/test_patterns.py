@@ -1,4 +1,4 @@
-"""No pattern of the package takes quadratic time on text that broken model output is made of."""
+"""No pattern of the package takes quadratic time on malformed model output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README says is run: its Python in one go, its commands' options, and the table that it shows."""
+"""The README's code runs: its Python as one program, its commands' options, and its table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mlflow_store: str) -> Path:
-    """A folder with the example data, as a user's clone has it."""
+    """A folder with the example data, like a user's clone."""
     shutil.copytree(ROOT / "examples" / "data", tmp_path / "examples" / "data")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -1,4 +1,4 @@
-"""Names, aliases, keys and spellings lead to metrics; everything else is refused in one sentence."""
+"""Names, aliases, keys and spellings resolve to metrics; anything else is refused in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A suite over data: what is shared, what is skipped, what fails and what goes on."""
+"""A suite over data: what is shared, skipped, failed and continued."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_a_plan_counts_the_calls_that_an_evaluation_makes() -> None:
 
 
 class MoodyJudge:
-    """Grades 5 and 3 by turns."""
+    """Grades 5 and 3 in turn."""
 
     name = "moody"
 

@@ -1,4 +1,4 @@
-"""The JSON Schema says what the settings say."""
+"""The JSON Schema agrees with the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user's type checker sees, mypy (strict) or pyright, of a program outside the package."""
+"""Type checking of a user's program, with mypy (strict) and pyright."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project's words are plain English: phrases that a reader has to read twice are rare, wherever people read."""
+"""The project's words are plain English: phrases that readers have to read twice are rare."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_IN_A_THOUSAND_LINES = 1.0
 
 
 def prose_of_page(text: str) -> Iterator[tuple[int, str]]:
-    """Lines of a Markdown page outside its blocks of code, with their numbers."""
+    """The lines of a Markdown page outside code blocks, with their numbers."""
     in_code = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -36,7 +36,7 @@ def prose_of_page(text: str) -> Iterator[tuple[int, str]]:
 
 
 def prose_of_module(text: str) -> Iterator[tuple[int, str]]:
-    """Docstrings, comments and strings with a space of a module, line by line; no code, no patterns."""
+    """Lines of a module's docstrings, comments and strings with a space, without code and patterns."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string

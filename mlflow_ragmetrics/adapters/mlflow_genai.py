@@ -226,7 +226,7 @@ class RagScorer(_SuiteScorer):
         keys: list[str] = self._shared.suite.keys
         key = key or next((each for each in keys if each.endswith("faithfulness")), keys[0])
         if key not in keys:
-            raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(keys)}", param="key")
+            raise InvalidOptionError(f"{key!r} is not a metric here; use one of {', '.join(keys)}", param="key")
         if not hasattr(Scorer, "is_session_level_scorer"):
             message = f"MLflow {mlflow.__version__} has no session-level scorers; use log(result) and Report.sessions"
             raise InvalidOptionError(message, param="sessions")

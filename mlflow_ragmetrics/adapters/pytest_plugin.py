@@ -38,8 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FOLDER|run",
         help="write the page, the rows and JUnit of each evaluation to a folder or an MLflow run",
     )
-    group.addoption("--ragmetrics-judge", metavar="JUDGE", help="judge of tests that set none [default: lexical]")
-    parser.addini("ragmetrics_judge", "judge of tests that set none", default="")
+    group.addoption("--ragmetrics-judge", metavar="JUDGE", help="judge of tests without one [default: lexical]")
+    parser.addini("ragmetrics_judge", "judge of tests without one", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:

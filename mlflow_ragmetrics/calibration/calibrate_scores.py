@@ -166,7 +166,7 @@ def _other_judge(other: Source, results: Results, default: float, rows: _Labelle
     """Compare another evaluation of the same rows, matched by id, at its own threshold."""
     found = results_of(other)
     if rows.key not in found.keys:
-        raise InvalidDataError(f"{found.name} has no metric {rows.key}; there are {', '.join(found.keys) or 'none'}")
+        raise InvalidDataError(f"{found.name} has no metric {rows.key}; use one of {', '.join(found.keys) or 'none'}")
     scores = dict(zip(map(str, found.table["id"]), found.table[rows.key], strict=True))
     given = [as_number(scores.get(str(name))) for name in results.table["id"]]
     if all(value is None for value in given):
@@ -268,4 +268,4 @@ def named_key(results: Results, key: object) -> str:
     if isinstance(key, str) and key in results.keys:
         return key
     what = "name the metric" if key is None else f"{shown(key)} is not a metric of the report"
-    raise InvalidOptionError(f"key: {what}; there are {', '.join(results.keys) or 'none'}", param="key")
+    raise InvalidOptionError(f"key: {what}; use one of {', '.join(results.keys) or 'none'}", param="key")

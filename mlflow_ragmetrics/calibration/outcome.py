@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate
 from mlflow_ragmetrics.statistics.thresholds import ThresholdGain
+from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +118,7 @@ class Calibration:
         if gain is None:
             if self.at_default is None:
                 return "Labels are grades: no threshold is chosen; set good_from to say which grades are good."
-            return f"{default}; too few labels: another needs ten good and ten bad rows, or groups."
+            return f"{default}; too few labels: to choose another, label at least ten good and ten bad rows, or groups."
         interval = f"gain {gain.gain:+.3f}, 95 % interval {gain.low:+.3f} to {gain.high:+.3f}"
         if gain.beats_default:
             held_out = f"balanced accuracy {gain.held_out:.3f} instead of {gain.default:.3f}"
@@ -127,10 +128,10 @@ class Calibration:
 
     def _blocks(self) -> list[Block]:
         """Counts, the table of the agreement, correlations, the confusion, and the decision on the threshold."""
-        counts = [f"{self.rows} rows"]
+        counts = [counted(self.rows, "row")]
         counts += [f"{self.unlabelled} not labelled"] if self.unlabelled else []
         counts += [f"{self.unscored} not scored"] if self.unscored else []
-        heading = f"{self.key} against people's labels: {', '.join(counts)}"
+        heading = f"{self.key} compared with people's labels: {', '.join(counts)}"
         blocks: list[Block] = [Heading(heading)]
         if self.at_default is not None:
             bad = self.at_default.found + self.at_default.missed
@@ -202,7 +203,7 @@ class Calibration:
         axes.set_ylabel("share labelled good", fontsize=9)
         axes.set_ylim(-0.03, 1.03)
         axes.legend(fontsize=8)
-        axes.set_title(f"{self.key}: {self.rows} labelled rows", fontsize=10)
+        axes.set_title(f"{self.key}: {counted(self.rows, 'labelled row')}", fontsize=10)
         return figure
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:

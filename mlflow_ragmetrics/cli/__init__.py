@@ -159,8 +159,7 @@ def exit_code_of(interruption: KeyboardInterrupt) -> int:
 
 def say_stopping(rows: int) -> None:
     """Print that ``rows`` scored rows will be written, and how to end at once."""
-    done = "1 row is" if rows == 1 else f"{rows} rows are"
-    click.echo(f"Stopping; {done} scored and will be written. A second Ctrl-C or SIGTERM ends at once.", err=True)
+    click.echo(f"Stopping. Scored rows to write: {rows}. A second Ctrl-C or SIGTERM ends at once.", err=True)
 
 
 @contextmanager

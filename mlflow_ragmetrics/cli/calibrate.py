@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="WORD=NUMBER,…",
     callback=assignments,
-    help="Meaning of further words in the labels: 1 good, 0 bad, none for no label.",
+    help="Meaning of other words in the labels: 1 for good, 0 for bad, none for no label.",
 )
 @click.option("--feedback", is_flag=True, help="Use human feedback on the traces of the run's experiment as labels.")
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Write the reliability plot (.png, .svg or .pdf).")
@@ -73,7 +73,7 @@ def command(
             raise InvalidOptionError("there is no reliability plot for grades; give --good-from", param="plot")
         figure.savefig(plot)
     if results.run_id is not None:
-        click.echo(f"Logged into MLflow run {found.log()}")
+        click.echo(f"Logged to MLflow run {found.log()}")
 
 
 def _labels(labels: str | None, feedback: bool, results: Results) -> Any:

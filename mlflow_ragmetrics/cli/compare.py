@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option("--allow-different", is_flag=True, help="Compare even if judge, prompts, suite or references differ.")
 @click.option(
-    "--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Changed rows to show."
+    "--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Number of rows shown."
 )
 @click.option("--groups", metavar="COLUMN", help="Column that groups related rows [default: the groups of RUN_A].")
 @click.option(
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 @max_calls_option
 @click.option("--dry-run", is_flag=True, help="Only print the calls, tokens and cost of --preference.")
 @click.option(
-    "--by", multiple=True, metavar="COLUMN", help="Also show the differences of each slice, such as each topic."
+    "--by", multiple=True, metavar="COLUMN", help="Also show the differences for each slice, such as each topic."
 )
 @click.option(
     "--format",
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     type=click.Choice(["text", "markdown", "json", "junit"]),
     default="text",
     show_default=True,
-    help="Output format; formats other than text are printed alone, for redirection.",
+    help="Output format. With formats other than text, nothing else is printed, so you can redirect the output.",
 )
 @click.option("--html", metavar="FILE", shell_complete=files, help="Write the page (of the last comparison).")
 @click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML.")
@@ -121,7 +121,7 @@ def command(
     if dry_run:
         for other in others:
             plans = plan_preference(baseline, other, options["preference"], rubric)
-            print_blocks(plans.blocks("short to long reasons"))
+            print_blocks(plans.blocks("from short to long reasons"))
         return
     comparisons = [compare_runs(baseline, other, **options) for other in others]
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
@@ -169,6 +169,6 @@ def _write(comparisons: Sequence[Comparison], html: str | None, log: bool | None
         write_text(html, comparisons[-1].to_html())
     for comparison in comparisons:
         if log or (log is None and comparison.b.run_id is not None):
-            click.echo(f"Logged into MLflow run {comparison.log()}", err=quiet)
+            click.echo(f"Logged to MLflow run {comparison.log()}", err=quiet)
         if (link := rows_link(comparison.a.run_id, comparison.b.run_id)) is not None:
             click.echo(f"Row by row in MLflow: {link}", err=quiet)

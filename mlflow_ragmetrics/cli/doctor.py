@@ -111,11 +111,11 @@ def check_store(destination: Destination) -> Check:
             experiments = MlflowClient(destination.uri).search_experiments(max_results=100)
     except RagMetricsError as error:
         return Check("fault", subject, str(error))
-    return Check("ok", subject, f"answers; {len(experiments)} experiments")
+    return Check("ok", subject, f"answers; experiments: {len(experiments)}")
 
 
 def check_runs(destination: Destination) -> Iterator[Check]:
-    """The runs that killed processes left half written, at most the newest 20."""
+    """Runs that killed processes left half written; at most the newest 20 are listed."""
     import mlflow
 
     from mlflow_ragmetrics.tracking.run import abandoned_runs
@@ -138,11 +138,11 @@ def check_runs(destination: Destination) -> Iterator[Check]:
         finding = f"{run.info.run_id} was left half written by a process that ended; {advice}"
         yield Check("note", f"run {run.info.run_name}", finding)
     if len(found) > 20:
-        yield Check("note", "runs", f"{len(found) - 20} more were left half written")
+        yield Check("note", "runs", f"more runs left half written: {len(found) - 20}")
 
 
 def check_waiting(destination: Destination) -> Iterator[Check]:
-    """The answers for this store that live handlers of ended processes left in the outbox."""
+    """Answers for this store that live handlers left in the outbox when their process ended."""
     from mlflow_ragmetrics.tracking.home import resolved_store
     from mlflow_ragmetrics.tracking.outbox import open_outbox, outbox_folder
 
@@ -151,8 +151,8 @@ def check_waiting(destination: Destination) -> Iterator[Check]:
         return
     waiting, unscored = open_outbox().left(resolved_store(destination.uri))
     if waiting or unscored:
-        finding = f"{waiting} scored answers of ended processes are waiting, {unscored} were not scored and are lost"
-        advice = "the next handler with the same experiment and suite writes them, and its run records the lost ones"
+        finding = f"answers of ended processes: {waiting} scored and waiting, {unscored} lost before they were scored"
+        advice = "the next handler with the same experiment and suite writes the waiting ones and records the loss"
         yield Check("note", f"live answers in {folder}", f"{finding}; {advice}")
 
 

@@ -41,7 +41,7 @@ from mlflow_ragmetrics.cli.shared_options import (
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
-from mlflow_ragmetrics.report.gates import check_figures, check_names
+from mlflow_ragmetrics.report.gates import check_figures, check_names, criteria_tag
 from mlflow_ragmetrics.report.junit import row_cases
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
@@ -184,8 +184,7 @@ def command(
         return
     limits: dict[str, Any] = {"fail_under": fail_under, "fail_over": fail_over, "min_scored": min_scored}
     is_gated = any(limits.values()) or bool(junit)
-    if is_gated:
-        check_names(made.keys, **limits, ranges=made.ranges, better=made.better)
+    checked_limits = check_names(made.keys, **limits, ranges=made.ranges, better=made.better)
     destination = destination_of(tracking_uri, experiment) if log else None
     with Output(output, made) as file:
         needs_all = log or junit or settings.by or settings.repeat > 1 or not file.grows
@@ -207,7 +206,9 @@ def command(
         click.echo(f"Wrote {output}")
     if destination is not None:
         slices = slices_file(report, settings.by) if texts and settings.by else {}
-        _show_run(report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices), destination)
+        tags = criteria_tag(checked_limits)
+        run_id = report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices, tags=tags)
+        _show_run(run_id, destination)
     if file.refusal is not None:
         raise file.refusal
     are_reached = not is_gated or _gates_reached(report, made, junit, limits)
@@ -343,7 +344,7 @@ def _metrics_of_run(address: str) -> list[str]:
 
 
 def _mark_abandoned(destination: Destination, experiment: str) -> None:
-    """Mark runs that a killed process left half written as failed."""
+    """Mark the half-written runs of killed processes as failed."""
     from mlflow_ragmetrics.tracking.run import mark_abandoned
 
     with reaching(destination):
@@ -368,7 +369,7 @@ def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tup
 
 
 def _say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None = None, is_logged: bool) -> None:
-    """Print what was scored before a signal, where it is, and how to continue."""
+    """Print how many rows were scored before a signal, where they are, and how to continue."""
     places = [output] if output else []
     places += ["the MLflow run, which is marked as incomplete"] if is_logged else []
     where = f"they are in {' and in '.join(places)}" if places else "they are shown above"
@@ -403,7 +404,7 @@ def _show_run(run_id: str, destination: Destination) -> None:
 
 
 def slices_file(report: Report, columns: Sequence[str]) -> dict[str, str]:
-    """The artifact with the figures of the slices by each of the ``columns``."""
+    """The artifact with the figures of the slices, for each of the ``columns``."""
     frames = [report.by(column).assign(by=column) for column in columns]
     records = [record for frame in frames for record in frame.to_dict("records")]
     return {"rag_slices.json": as_json(plain(records), indent=2)}

@@ -102,10 +102,10 @@ def _queue(
 
     queue = queue_for_review(str(results.run_id), key, rows, answers=answers, reviewers=reviewers)
     if queue.name is not None:
-        click.echo(f"{queue.rows} rows are in the review queue {clean(queue.name)!r}; answers: {ANSWERS[answers]}.")
+        click.echo(f"Rows in the review queue {clean(queue.name)!r}: {queue.rows}; answers: {ANSWERS[answers]}.")
     else:
-        click.echo(f"{queue.rows} traces to label; this MLflow has no review queues (they need 3.14).")
+        click.echo(f"Traces to label: {queue.rows}; this MLflow has no review queues (they need 3.14).")
         click.echo(f"Find them with the filter {queue.filter}, and add feedback named {key} to each.")
     if queue.without_trace:
-        click.echo(f"Warning: {queue.without_trace} rows have no trace and were left out.", err=True)
+        click.echo(f"Warning: rows left out because they have no trace: {queue.without_trace}.", err=True)
     click.echo(f"Then:\n  ragmetrics calibrate {run} --feedback --key {key}")

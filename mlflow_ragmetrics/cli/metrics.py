@@ -60,7 +60,7 @@ def list_command() -> None:
 
 
 def _families() -> Iterator[tuple[str, list[Measure]]]:
-    """The metrics by the first preset that has them, then those in no preset."""
+    """The metrics, grouped by the first preset that contains them; then those in no preset."""
     from mlflow_ragmetrics.registry import all_metrics, metric_of
     from mlflow_ragmetrics.selection import PRESETS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -55,7 +56,8 @@ def report_gates(
         if check.name == "evaluation":
             continue  # already printed, with its cause
         outcome = "Gate passed" if check.passed else "Gate failed"
-        click.echo(f"{outcome}: {clean(check.reason)}", err=quiet or not check.passed)
+        stream = sys.stderr if quiet or not check.passed else sys.stdout
+        click.echo(for_terminal(f"{outcome}: {clean(check.reason)}", stream), file=stream)
     return all(check.passed for check in checks)
 
 
@@ -93,8 +95,9 @@ def check_output(output: str | None) -> None:
 class Output:
     """The file of ``--output``: JSON Lines and Parquet are written row by row, other formats at the end.
 
-    It gets its name when it is complete. A disk error is stored as ``refusal``, so that the scores can still be shown
-    and logged. In CSV, lists are JSON, and a cell that a spreadsheet would take for a formula is prefixed by a quote.
+    The file gets its name when it is complete. A disk error is stored as ``refusal``, so that the scores can still be
+    shown and logged. In CSV, lists are JSON, and a cell that a spreadsheet would take for a formula starts with a
+    quote.
     """
 
     def __init__(self, name: str | None, suite: Suite) -> None:

@@ -61,7 +61,7 @@ def command(
     results = results_at(run, tracking_uri)
     unknown = next((each.name for each in conditions if each.name not in results.keys), None)
     if unknown is not None:
-        message = f"--where {unknown!r} is not a metric of {results.name}; there are {', '.join(results.keys)}"
+        message = f"--where {unknown!r} is not a metric of {results.name}; use one of {', '.join(results.keys)}"
         raise InvalidOptionError(message, param="where")
     diagnoses = results.diagnoses
     if diagnosis is not None and not diagnoses:

@@ -47,8 +47,8 @@ def command(
     """Edit supported claims of the answers in DATA, and show which kinds of edits the judge notices.
 
     You need no labels. Negations, numbers, names, dates, units, exchanged names, sentences of other rows and dropped
-    conditions change the meaning; the control keeps it. For each answer, a language model is asked for its claims, for
-    their verdicts, and once per kind of edit: try --limit 100 first.
+    conditions change the meaning; the control keeps it. For each answer, a language model lists the claims, checks
+    them, and then checks one edit per kind: try --limit 100 first.
 
     \b
     Examples:

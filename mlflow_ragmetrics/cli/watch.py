@@ -87,12 +87,12 @@ def _pass(watch: Any) -> int:
     """Do one pass, print its outcome, and return the exit code."""
     done = watch.once()
     waiting = f", {done.waiting} left for the next pass" if done.waiting else ""
-    click.echo(f"{_now()} {done.scored} traces scored{waiting} (run {done.run_id})")
+    click.echo(f"{_now()} traces scored: {done.scored}{waiting} (run {done.run_id})")
     for key in watch.suite.keys:
         measured = int(done.figures.get(f"{key}/n_measured", 0))
         others = int(sum(done.figures.get(f"{key}/{name}", 0) for name in ("n_unmeasured", "n_skipped", "n_error")))
         mean = f"{done.figures[f'{key}/mean']:.3f}" if measured else "not measured"
-        click.echo(f"  {key}: {mean}, {measured} of {measured + others} traces measured")
+        click.echo(f"  {key}: {mean}, traces measured: {measured} of {measured + others}")
     if done.incomplete is None:
         return 0
     click.echo(f"  Not complete: {clean(done.incomplete)}", err=True)

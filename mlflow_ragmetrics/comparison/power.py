@@ -46,11 +46,11 @@ class MetricPower:
 
     def sentence(self, detect: float) -> str:
         """The figures in words."""
-        rows = f"{self.rows} rows" + (f" in {self.groups} groups" if self.groups is not None else "")
+        rows = counted(self.rows, "row") + (f" in {counted(self.groups, 'group')}" if self.groups is not None else "")
         if self.rows_needed is None:
             return f"{self.key}: all scores of {rows} are equal, so the power cannot be computed"
         shows = (
-            "are too few to show any" if self.smallest is None else f"can show a difference of {number(self.smallest)}"
+            "can show no difference" if self.smallest is None else f"can show a difference of {number(self.smallest)}"
         )
         text = f"{self.key}: {rows} {shows}"
         if self.smallest is not None and self.smallest <= detect:

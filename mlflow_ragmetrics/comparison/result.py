@@ -55,7 +55,7 @@ _SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_ef
 _RENAMED = {"ci_low": "low", "ci_high": "high", "effect_size": "effect", "n_pairs": "rows", "n_groups": "groups"}
 _FIGURES = {**{name: name for name in _SAME}, **_RENAMED}
 _COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b")
-_DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows", "groups")
+_DROPPABLE = ("d_z", "needed", "p (MLflow)", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
     "regressed": "{b} is worse on ",
@@ -78,8 +78,8 @@ _METHOD = (
     "separate for each metric. p: the larger of the paired sign-flip test and Student's t corrected for skew, "
     "adjusted by Holm over the metrics. Unchanged: the interval lies within ±{tolerance:g} (the grey band). A verdict "
     "is given only if rows missed by the sample and lost rows (no answer, no context, a failed judge) cannot "
-    "change it. Needed: rows that would show a difference of {tolerance:g} in "
-    "four of five comparisons, if the verdict cannot be told. d_z: mean over standard deviation of the differences."
+    "change it. Needed: rows that would show a difference of {tolerance:g} in four of five comparisons, if the verdict "
+    "is “cannot be told”. d_z: mean over standard deviation of the differences."
 )
 _OVER_GROUPS = (
     "Rows of one group resemble each other, so intervals (cluster-robust t below 40 groups, else the bootstrap) and "
@@ -135,7 +135,7 @@ class Comparison:
 
     @property
     def verdict(self) -> dict[str, Verdict]:
-        """By metric: improved, regressed, changed (no better direction), unchanged or cannot be told."""
+        """By metric: improved, regressed, changed (no better direction), unchanged or "cannot be told"."""
         return {each.key: each.verdict for each in self.differences}
 
     @cached_property
@@ -281,6 +281,8 @@ class Comparison:
             if side is not True and (keys := [each.key for each in self.differences if each.higher_is_better is side])
         ]
         causes = [f"Diagnosis: {', '.join(counts)}"] if counts else []
+        has_theirs = any(each.p_mlflow is not None for each in self.differences)
+        passes += ["p (MLflow): mlflow.genai.compare_evaluations, not adjusted for several metrics"] * has_theirs
         return [*rows, *answers, *equal, *causes, *sides, *passes, *map(str, self.sessions)]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
@@ -374,6 +376,8 @@ class Comparison:
         columns: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
         columns["metric"] = [each.key for _, each in found]
         columns |= {name: [each[name] for each in figures] for name in (figures[0] if figures else ())}
+        if any(each.p_mlflow is not None for _, each in found):
+            columns["p (MLflow)"] = [number(each.p_mlflow, 4) for _, each in found]
         columns["verdict"] = [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found]
         columns |= {"mark": [_mark(each) for _, each in found]} if column else {}
         return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)

@@ -205,7 +205,7 @@ class Composite:
 
 
 def _fell_back(score: Score) -> bool:
-    """Whether the component scored another text than its formula says; if so, it is left out."""
+    """Whether the component scored a different text from the one in its formula; if so, it is left out."""
     return score.details.get("rule") in ("instead_of_answer", "other_text")
 
 

@@ -99,7 +99,7 @@ def take_over(adapted: object, given: object, members: Sequence[str]) -> None:
 
 
 def as_judge(given: AnswersQuestions) -> Judge:
-    """``given`` itself where it is a whole ``Judge``; else a judge that has what it has, and the defaults."""
+    """``given`` if it is a complete ``Judge``, else a ``Judge`` with its members and default values."""
     return given if isinstance(given, Judge) else _AdaptedJudge(given)
 
 

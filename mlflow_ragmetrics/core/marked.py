@@ -198,7 +198,7 @@ def rationale(score: Score) -> str:
 
 
 def score_line(score: Score, key: str = "") -> Line:
-    """A score in one line: its value, why it was not measured if so, whether it passes, and the reason."""
+    """A score in one line: its value (or why it was not measured), whether it passes, and the reason."""
     value = str(score.status) if score.value is None else f"{score.value:.3f}"
     bad = score.passed is False or score.status == "error"
     parts = [f"{score.scaled:.1f} of 5"] if score.scaled is not None else []

@@ -322,7 +322,7 @@ class Grade(Question[Rating]):
             object.__setattr__(self, "contexts", tuple(self.contexts))  # questions must be hashable
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
-        """Those of answer, question, reference and contexts that are given."""
+        """The answer and, if given, the question, reference and contexts."""
         named = {"answer": self.answer, "question": self.question, "reference": self.reference}
         single = {name: (text,) for name, text in named.items() if text is not None}
         return single if self.contexts is None else {**single, "contexts": self.contexts}

@@ -1,4 +1,4 @@
-"""A judge that is a decision model: texts and typed questions in, probabilities out, no text."""
+"""A judge that uses a decision model, which answers typed questions with probabilities and writes no text."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class DecisionJudge(ChatJudge):
     """Answers questions with a decision model of LangChain, which gives probabilities and writes no text.
 
     ``model``: a ``BaseDecisionModel`` (langchain-core 1.8 or later), an ``OpenAIDecisions``, or the dotted path to such
-    a model, or to its class and the model's name (``"langchain_openai.decisions.OpenAIDecisions:/NAME"``, for which
-    ``base_url`` and ``api_key`` can be given). ``claims``: the judge that finds claims and nuggets.
+    a model, or to its class followed by the model's name (``"langchain_openai.decisions.OpenAIDecisions:/NAME"``, for
+    which ``base_url`` and ``api_key`` can be given). ``claims``: the judge that finds claims and nuggets.
 
     A claim is SUPPORTED if the probability that the texts support it is ``support_threshold`` or more, else
-    CONTRADICTED if the probability that they contradict it is 0.5 or more. If both are, the finding is at odds with
-    itself and supports nothing. A grade is the expected value of its distribution. ``options`` are those of
-    ``ChatJudge`` about requests and prompts. ``InvalidOptionError`` names what cannot be used; ``MissingExtraError`` if
-    langchain-core is too old.
+    CONTRADICTED if the probability that they contradict it is 0.5 or more. If both hold, the finding contradicts
+    itself, and the claim is not supported. A grade is the expected value of its distribution. ``options``: those of
+    ``ChatJudge`` for requests and prompts. ``InvalidOptionError`` names an argument that cannot be used;
+    ``MissingExtraError`` if langchain-core is too old.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class DecisionJudge(ChatJudge):
         return [outcomes.get(each, JudgeError(f"{unknown} {each.kind!r}")) for each in questions]
 
     def new_room(self) -> Room:
-        """Replies have no length; prompts have that of the model's window, if it is known."""
+        """Replies have no limit; prompts are limited to the model's context window, if it is known."""
         return Room(self.form, sys.maxsize, self._client.model.window)
 
     def messages(self, request: ChatRequest) -> list[ChatMessage]:
-        """State and questions of a request, as JSON."""
+        """The state and the questions of a request, as JSON."""
         return [self._form(request).message()]
 
     def _form(self, request: ChatRequest) -> _Form:
@@ -112,7 +112,7 @@ class DecisionJudge(ChatJudge):
     def _ask(self, request: ChatRequest, needed: int) -> dict[Question[Any], Outcome]:
         form = self._form(request)
         form.receive(self._client.reply([form.message()], {"properties": {"model": {}}}).data or {})
-        if self.fingerprint and form.model != self.model.model:  # which model an alias means is known only now
+        if self.fingerprint and form.model != self.model.model:  # only the response names the model behind an alias
             self.fingerprint = f"{self._identity};answered by {form.model}"
         return {question: self._read(form, question) for question in form.asked}
 
@@ -185,20 +185,20 @@ class _Form:
         self._received: Mapping[str, Any] | None = None
 
     def place(self, name: str, texts: Sequence[str]) -> str:
-        """Put the texts in the state, numbered if they are a list; returns their name there, as in ``reference_2``."""
+        """Add the texts to the state, numbered if they are a list; return their name there, such as ``reference_2``."""
         value = {str(n): text for n, text in enumerate(texts, 1)} if name in _NUMBERED else texts[0]
         return _name_in(self.state, "passages" if name == "contexts" else name, value)
 
     def place_all(self, question: Question[Any]) -> dict[str, str]:
-        """Put all texts of the question in the state; returns their names there by the question's own."""
+        """Add all texts of the question to the state; return their names there by their names in the question."""
         return {name: self.place(name, texts) for name, texts in question.named_texts().items() if texts}
 
     def message(self) -> ChatMessage:
-        """The request as JSON, by which its tokens are counted."""
+        """The request as JSON, which is also used to count its tokens."""
         return "state", json.dumps({"state": self.state, "questions": self.questions}, ensure_ascii=False)
 
     def receive(self, data: Mapping[str, Any]) -> None:
-        """Take the response, whose answers must all have been asked for."""
+        """Store the response; ``JudgeReplyError`` if it answers a question that was not asked."""
         self.model = redact(str(data.get("model")))
         self._received = data.get("answers") or {}
         self.related.clear()
@@ -206,7 +206,7 @@ class _Form:
             raise JudgeReplyError(f"{self.judge}: the response answers {name!r}, which was not asked")
 
     def probability(self, code: str, **at: Any) -> float:
-        """The probability of yes to the question ``code`` about the texts ``at`` these names."""
+        """The probability that the answer to the question ``code`` is yes; ``at`` names its texts in the state."""
         return self.shares(code, "Noul", ("yes",), **at)[0]
 
     def shares(self, code: str, kind: str, labels: Collection[str], rubric: str = "", **at: Any) -> list[float]:
@@ -224,12 +224,12 @@ class _Form:
         if given.keys() != {*keys} or not all(type(each) in (int, float) and 0 <= each <= 1 for each in shares):
             raise JudgeReplyError(f"{self.judge}: {name!r} needs a probability for {', '.join(keys)}, not {answer}")
         if kind != "Noul" and abs(sum(shares) - 1) > _SUMS_WITHIN:
-            raise JudgeReplyError(f"{self.judge}: the probabilities for {name!r} have the sum {sum(shares):.4g}, not 1")
+            raise JudgeReplyError(f"{self.judge}: the probabilities for {name!r} sum to {sum(shares):.4g}, not 1")
         return shares
 
 
 def _name_in(taken: dict[str, Any], name: str, value: Any) -> str:
-    """Put the value in ``taken``; returns its name, which is ``name_2`` and so on if another value has that name."""
+    """Add the value to ``taken`` and return its name: ``name``, or ``name_2`` and so on if that name is taken."""
     names = (name if n == 1 else f"{name}_{n}" for n in count(1))
     return next(each for each in names if taken.setdefault(each, value) == value)
 
@@ -243,19 +243,19 @@ def _texts() -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class _Sender(Runnable[Any, Any]):
-    """A decision model as chat models are called: the request is a message of JSON, and so is the reply.
+    """Calls a decision model like a chat model: request and reply are JSON messages.
 
-    ``model`` is the name of ``decides``.
+    ``model``: the name of the decision model ``decides``.
     """
 
     model: str
     decides: Any
 
     def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
-        """The response as JSON, with its usage; ``JudgeReplyError`` if it is not of the form of a response."""
+        """The response as JSON, with its usage; ``JudgeReplyError`` if it does not have the form of a response."""
         asked, forms = json.loads(input[0][1]), _forms_of(self.decides)
         root, yes, labelled = "state", "Noul", {"Choice": "criteria", "Score": "criteria"}
-        if not hasattr(forms, yes):  # langchain-openai has other names for the same
+        if not hasattr(forms, yes):  # langchain-openai uses other names
             root, yes, labelled = "input", "Predicate", {"Choice": "choices", "Score": "levels"}
         questions = {}
         for name, (kind, text, labels) in asked["questions"].items():
@@ -270,7 +270,7 @@ class _Sender(Runnable[Any, Any]):
                     raise JudgeReplyError(f"{self.model}: the response is not valid: {said_of}") from None
             raise
         if not isinstance(getattr(response, "answers", None), Mapping):
-            raise JudgeReplyError(f"{self.model}: {type(response).__name__} is of another version of langchain-core")
+            raise JudgeReplyError(f"{self.model}: {type(response).__name__} is from an incompatible langchain-core")
         usage = {name: number for name, number in dict(response.usage or {}).items() if number}
         return SimpleNamespace(content=response.model_dump_json(), usage_metadata=usage)
 
@@ -283,7 +283,7 @@ def _claims_judge(given: Any, language: str) -> Judge:
 
 
 def _forms_of(model: Any) -> ModuleType:
-    """The module with the kinds of questions that the model takes."""
+    """The module that defines the kinds of questions for this model."""
     kind = next((each for each in type(model).__mro__ if DECISIONS.match(each.__module__)), None)
     if kind is not None:
         return import_module(".".join(kind.__module__.split(".")[:2]))
@@ -294,26 +294,26 @@ def _forms_of(model: Any) -> ModuleType:
 
 
 def _sender_of(model: Any) -> _Sender:
-    """The model without retries of its own, which would escape the limits on calls and cost."""
+    """The model with its own retries disabled, because they would escape the limits on calls and cost."""
     bare, _ = bare_model(model)
     keep_secret(bare)
     _forms_of(bare)
     if getattr(bare, "max_retries", 0) != 0:
         bare = bare.model_copy(update={"max_retries": 0})
-        bare.__dict__.pop("_client", None)  # made with the retries
+        bare.__dict__.pop("_client", None)  # created with the retries
     return _Sender(bare.model, bare)
 
 
 def _imported(path: str, **options: Any) -> Any:
-    """The object with the dotted path, or what the class with that path makes for ``:/NAME``, the name of a model."""
+    """The object at the dotted path ``path``; with ``:/NAME``, an instance of that class for the model ``NAME``."""
     place, _, name = path.partition(":")
     module, _, attribute = place.rpartition(".")
     given = {option: value for option, value in options.items() if value is not None}
     try:
         found = getattr(import_module(module), attribute)
         return found(model=name.lstrip("/"), **given) if name else found
-    except Exception as error:  # anybody's module
+    except Exception as error:  # third-party modules may raise anything
         if isinstance(error, ImportError) and error.name == "langchain_core.decisions":
             raise MissingExtraError(_NEEDS) from error
-        message = f"the judge {redact(path)!r} cannot be made: {said_in(error)}"
+        message = f"the judge {redact(path)!r} cannot be created: {said_in(error)}"
         raise InvalidOptionError(message, param="judge") from error

@@ -32,10 +32,10 @@ class _ChatModel(Protocol):
 def judges_of(
     judge: JudgeLike | Sequence[JudgeLike], *, language: str = "en", **options: Unpack[JudgeKeywords]
 ) -> list[Judge]:
-    """Return the judges that ``judge`` names, with different names.
+    """Return the judges that ``judge`` specifies; their names are unique.
 
     ``language``: the language of their reasons. ``options`` (calls, prompts, …): for language-model judges created
-    here; they are always checked. ``InvalidOptionError`` names what cannot be a judge.
+    here; they are always checked. ``InvalidOptionError`` names a value that is not a judge.
     """
     given = list(judge) if isinstance(judge, (list, tuple, Panel)) else [judge]
     if options:

@@ -35,8 +35,8 @@ class ScriptedJudge(Judge):
     grades of single aspects, such as ``{"politeness": 4}``. ``tone``: the tone. ``sufficiency``: how far the passages
     suffice, 0 to 1. ``nuggets``: the facts of a good answer, ``True`` if vital. ``preference``: the better answer,
     ``"first"``, ``"second"`` or ``"tie"``, or a function of both answers. ``response_claims`` and ``reference_claims``:
-    the claims of answer and reference; ``response_verdicts`` and ``reference_verdicts``: their verdicts by the other
-    text. ``error``: every question fails with this text. ``asked`` lists the questions received.
+    the claims of answer and reference; ``response_verdicts`` and ``reference_verdicts``: their verdicts against the
+    other text. ``error``: every question fails with this text. ``asked`` lists the questions received.
     """
 
     local = True

@@ -1,4 +1,4 @@
-"""Can the question be answered from the passages, and does the answer decline exactly if it cannot?"""
+"""Can the question be answered from the passages? If not, does the answer decline, and only then?"""
 
 from __future__ import annotations
 

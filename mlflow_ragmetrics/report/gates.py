@@ -6,12 +6,14 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Union
+from uuid import uuid4
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Better, passes
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted
 
@@ -93,7 +95,7 @@ def _limit(
             raise _unknown(f"{param} {given}", scale, keys, param)
         if figure not in (*_ON_SCALE, *_ANY_SIDE):
             known = ", ".join((*_ON_SCALE, *_ANY_SIDE))
-            raise InvalidOptionError(f"{param} {given}: {figure!r} is not a figure; there are {known}", param=param)
+            raise InvalidOptionError(f"{param} {given}: {figure!r} is not a figure; use one of {known}", param=param)
         scaled = f"{scale}_1to5" if figure == "mean" and f"{scale}_1to5" in ranges else None
     if not (isinstance(value, (int, float)) and -math.inf < value < math.inf):
         raise InvalidOptionError(f"{param} {given}={shown(value)}: it must be a number", param=param)
@@ -109,7 +111,7 @@ def _limit(
 
 def _unknown(what: str, key: str, keys: Sequence[str], param: str) -> InvalidOptionError:
     there = ", ".join(keys) or "none"
-    return InvalidOptionError(f"{what}: {key!r} is not a metric here; there are {there}", param=param)
+    return InvalidOptionError(f"{what}: {key!r} is not a metric here; use one of {there}", param=param)
 
 
 def check_figures(
@@ -177,6 +179,29 @@ def _shares(min_scored: MinScored | None) -> dict[str, float]:
     if min_scored is None:
         return {}
     return dict(min_scored) if isinstance(min_scored, Mapping) else {"": min_scored}
+
+
+def threshold_limits(rows: Iterable[Row]) -> list[_Limit]:
+    """The thresholds of the rows' scores as limits of the means."""
+    found = {key: score for row in rows for key, score in row.scores.items() if score.threshold is not None}
+    return [
+        _Limit(f"{key}/mean", key, "mean", score.threshold, score.higher_is_better is False)
+        for key, score in found.items()
+        if score.higher_is_better is not None
+    ]
+
+
+def criteria_tag(limits: Iterable[_Limit]) -> dict[str, str]:
+    """The run tag in which MLflow (3.18) stores ``quality_criteria``, for limits of figures that a run has."""
+    from mlflow_ragmetrics.tracking.describe import mlflow_name
+
+    rules = [
+        {"metricKey": mlflow_name(each.name), "comparator": "LTE" if each.is_most else "GTE", "threshold": each.value}
+        for each in limits
+        if each.value is not None and each.figure in ("", "mean", "pass_rate")
+    ]
+    content = {"schemaVersion": 1, "revision": str(uuid4()), "rules": rules}
+    return {"mlflow.genaiEvaluate.qualityCriteria": json.dumps(content)} if rules else {}
 
 
 def raise_failures(checks: Sequence[Check]) -> None:

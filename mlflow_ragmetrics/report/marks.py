@@ -20,6 +20,8 @@ from mlflow_ragmetrics.text.messages import Text, render, say
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 
 _MOST_CAUSES = 1000
+_MOST_CAUSE_LINES = 5
+_QUOTED_REPLY = re.compile(r"(?:; it began| refused to answer:) .*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,18 @@ class Failures:
         for text, keys in found.items():
             if text in self._causes or len(self._causes) < _MOST_CAUSES:
                 self._general.setdefault(text, _without_id(text, row.sample.id))
-                _count(self._causes, Cause(text, 1, tuple(keys)))
+                _count(self._causes, text, Cause(text, 1, tuple(keys)))
 
     @property
     def causes(self) -> list[Cause]:
-        """The distinct causes of errors, most frequent first; texts that differ only in a row's id are one cause."""
+        """The distinct causes of errors, most frequent first.
+
+        Texts that differ only in a row's id, or in the judge's reply that they quote, are one cause.
+        """
         found: dict[str, Cause] = {}
-        for cause in self._causes.values():
-            _count(found, replace(cause, text=self._general[cause.text]) if cause.rows == 1 else cause)
+        for each in self._causes.values():
+            cause = replace(each, text=self._general[each.text]) if each.rows == 1 else each
+            _count(found, _QUOTED_REPLY.sub("", cause.text), cause)
         return sorted(found.values(), key=lambda cause: -cause.rows)
 
     @property
@@ -80,10 +86,10 @@ class Failures:
         return None if self._answered or self._unanswered is None else say("marks.silent", error=self._unanswered)
 
 
-def _count(causes: dict[str, Cause], more: Cause) -> None:
-    known = causes.get(more.text, more)
+def _count(causes: dict[str, Cause], name: str, more: Cause) -> None:
+    known = causes.get(name, more)
     keys = tuple(dict.fromkeys((*known.keys, *more.keys)))
-    causes[more.text] = more if known is more else Cause(more.text, known.rows + more.rows, keys)
+    causes[name] = more if known is more else Cause(known.text, known.rows + more.rows, keys)
 
 
 def _without_id(text: str, name: str | None) -> str:
@@ -105,12 +111,13 @@ def equal_lines(equal: Sequence[Sequence[str]], language: str = "en") -> list[st
 
 
 def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, language: str = "en") -> list[str]:
-    """Why the evaluation of ``rows`` (a number) is ``incomplete``, if it is, and other failures."""
+    """Why the evaluation of ``rows`` (a number) is ``incomplete``, if it is, and the most frequent other failures."""
     lines = [] if incomplete is None else [say("marks.incomplete", why=incomplete)]
     known = incomplete or ""
-    lines += [
-        cause.line(rows) for cause in causes if not known or (cause.text not in known and known not in cause.text)
-    ]
+    others = [cause for cause in causes if not known or (cause.text not in known and known not in cause.text)]
+    lines += [cause.line(rows) for cause in others[:_MOST_CAUSE_LINES]]
+    if left := len(others[_MOST_CAUSE_LINES:]):
+        lines.append(say("marks.more_causes", n=left))
     return [render(line, language) for line in lines]
 
 

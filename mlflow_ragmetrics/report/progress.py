@@ -39,7 +39,7 @@ class _Line:
 
     def __enter__(self) -> _Line:
         if self._show is not None:
-            self._show(f"scoring {self._total} rows")
+            self._show(f"rows scored: 0 of {self._total}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -50,7 +50,7 @@ class _Line:
         self._done += 1
         if self._show is not None and (now := time.monotonic()) - self._shown_at > _REDRAWN_EVERY:
             self._shown_at, left = now, (now - self._began) / self._done * (self._total - self._done)
-            self._show(f"scoring {self._done} of {self._total} rows, about {left:.0f} s left")
+            self._show(f"rows scored: {self._done} of {self._total}, about {left:.0f} s left")
         return row
 
 

@@ -20,7 +20,7 @@ const broken = (name) => name.split(/(?<=_)/).flatMap((part) => [part, element("
 const metric = (key, name) => data.metrics[key + "/" + name];
 const hidden = (text) => element("span", { class: "sr" }, text);
 
-// ---- What the page carries: blocks of rows, deflated and in Base64, which are opened when they are needed.
+// ---- The page's data: blocks of rows, deflated and Base64-encoded, which are decoded on demand.
 
 async function inflated(source) {
   const binary = atob(source.textContent), bytes = new Uint8Array(binary.length);
@@ -29,7 +29,7 @@ async function inflated(source) {
   return JSON.parse(await new Response(stream).text());
 }
 
-// A text stands where it first occurs, and where it occurs again there is "~" and its number; "~~" begins a text with "~".
+// A repeated text is stored once; later occurrences are "~" and its number. A text that starts with "~" is stored with "~~".
 const isNumber = (text) => text[0] === "~" && text[1] !== "~";
 function texts(value, found) {
   if (typeof value === "string") { if (value !== "" && !isNumber(value)) found.push(value[0] === "~" ? value.slice(1) : value); }
@@ -49,7 +49,7 @@ function block(place) {
   if (blocks.size > KEPT_BLOCKS) blocks.delete(blocks.keys().next().value);
   return opened;
 }
-function lastUpTo(wanted, column) {  // the block in which the row, or the text, with this number is
+function lastUpTo(wanted, column) {  // the block that contains the row or text with this number
   let low = 0, high = data.blocks.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
@@ -70,7 +70,7 @@ const item = ([code, text, reason, support, evidence = [], judge = "", unbacked 
   kind: data.codes[code][0], verdict: data.codes[code][1], against: data.codes[code][2], text, reason, support, judge, unbacked,
   evidence: evidence.map(([chunk, quote]) => ({ chunk, quote })),
 });
-/** A row with all its texts; null where the page does not carry them. */
+/** A row with all its texts; null if the page does not contain them. */
 async function opened(index) {
   if (index >= data.detailed) return null;
   const place = lastUpTo(index, 0);
@@ -84,7 +84,7 @@ async function opened(index) {
   };
 }
 
-// ---- What is good and what is bad: by the thresholds.
+// ---- Good and bad scores, by the thresholds.
 
 const side = (key) => data.lower.includes(key) ? "lower is better" : data.neither.includes(key) ? "neither direction is better" : "";
 const valueOf = (key, index) => data.values[key][index];
@@ -93,9 +93,9 @@ const limitOf = (key) => key in state.limits ? state.limits[key] : data.threshol
 const misses = (key, value, limit) => data.lower.includes(key) ? value > limit + 1e-9 : value < limit - 1e-9;
 const limitWord = (key) => key in data.thresholds ? `${data.lower.includes(key) ? "≤" : "≥"} ${data.thresholds[key]}` : "(its metrics' thresholds)";
 
-/** How a score is called: [class, sign, words]; null where nothing says whether it is good. */
+/** The label of a score: [class, sign, words]; null if it neither passes nor fails. */
 function judged(key, index) {
-  const letter = data.states[key][index];  // what a rule gave is neither good nor bad
+  const letter = data.states[key][index];  // a score set by a rule is neither good nor bad
   return letter === "p" ? ["good", "✓", "passes"] : letter === "f" ? ["bad", "✗", "fails"] : null;
 }
 const STATES = { s: "skipped", e: "failed", "-": "no score" };
@@ -143,7 +143,7 @@ function card(key) {
   const lines = [];
   if (measured && mean !== undefined && threshold !== undefined) {
     const bad = misses(key, mean, threshold), word = bad === data.lower.includes(key) ? "above" : "below", few = !bad && measured < 0.95 * data.total;
-    const words = bad ? `✗ misses ${limitWord(key)}` : few ? `reaches ${limitWord(key)}, but ${count(data.total - measured)} rows are not measured` : `✓ reaches ${limitWord(key)}`;
+    const words = bad ? `✗ misses ${limitWord(key)}` : few ? `reaches ${limitWord(key)}, but only ${count(measured)} of ${count(data.total)} rows measured` : `✓ reaches ${limitWord(key)}`;
     lines.push(element("div", {}, element("span", { class: "word " + (bad ? "bad" : few ? "none" : "good") }, words), hidden(`: the mean is ${bad ? word : "within"} the threshold`)));
   }
   if (measured && rate !== undefined) lines.push(small(`${(100 * rate).toFixed(0)} % of the measured rows pass`));
@@ -154,7 +154,7 @@ function card(key) {
   const counts = [["measured", measured], ["by rule", scored - measured], ["skipped", metric(key, "n_skipped") || 0], ["failed", metric(key, "n_error") || 0]].filter(([name, n]) => n || name === "measured");
   lines.push(small(counts.map(([name, n]) => `${count(n)} ${name}`).join(" · ")), sessions(key));
   if (measured < data.total) {
-    lines.push(small(measured ? `measured: ${count(measured)} of ${count(data.total)} rows; the mean is of those` : "not measured on any row", "short"));
+    lines.push(small(measured ? `${count(measured)} of ${count(data.total)} rows measured; the mean covers only these` : "not measured in any row", "short"));
   }
   const values = measured ? data.values[key].filter((value) => value !== null) : [], scaled = measured ? metric(key + "_1to5", "mean") : undefined;
   return element("div", { class: "card" + (isComposite(key) ? " first" : "") + (measured ? "" : " empty"), role: "group", "aria-label": key },
@@ -171,9 +171,9 @@ function summary() {
     `${count(data.total)} ${data.total === 1 ? "row" : "rows"}`,
     about.suite && `suite ${about.suite}`,
     about.judge && about.judge.length && `judge ${[].concat(about.judge).join(", ")}`,
-    usage.calls && `${usage.calls} calls`,
-    usage.prompt_tokens && `${usage.prompt_tokens} prompt tokens`,
-    usage.cost && `cost ${usage.cost.toFixed(4)}`,
+    usage.calls && `calls: ${count(usage.calls)}`,
+    usage.prompt_tokens && `prompt tokens: ${count(usage.prompt_tokens)}`,
+    usage.cost && `cost: ${usage.cost.toFixed(4)} dollars`,
     usage.wall_seconds && `${usage.wall_seconds.toFixed(1)} s`,
   ].filter(Boolean).join(" · ");
   if (data.run.id) {
@@ -184,10 +184,10 @@ function summary() {
   const unmeasured = data.keys.filter((key) => !(metric(key, "n_measured") ?? metric(key, "n_scored")));
   const parts = [];
   if (!data.keys.length || !data.total) parts.push(["none", "Nothing was measured: there is no row or no metric."]);
-  else if (unmeasured.length === data.keys.length) parts.push(["bad", `Nothing was measured: none of the ${count(data.total)} rows has a score that a metric measured. Why is said above and in each row.`]);
-  else if (unmeasured.length) parts.push(["none", `Not measured on any row: ${unmeasured.join(", ")}.`]);
-  if (data.detailed < data.ids.length) parts.push(["none", `Answers, claims and passages of the ${count(data.detailed)} worst rows are on this page; of the other ${count(data.ids.length - data.detailed)} their scores only, as their texts would make it too large. The run's tables hold all.`]);
-  if (unmeasured.length < data.keys.length && !Object.keys(data.thresholds).length) parts.push(["soft", "No threshold is set, so nothing here says which score is good enough; “below a threshold” has a slider."]);
+  else if (unmeasured.length === data.keys.length) parts.push(["bad", "Nothing was measured in any row. The reasons are listed above and in each row."]);
+  else if (unmeasured.length) parts.push(["none", `Not measured in any row: ${unmeasured.join(", ")}.`]);
+  if (data.detailed < data.ids.length) parts.push(["none", `This page has the answers, claims and passages of the worst ${count(data.detailed)} of ${count(data.ids.length)} rows, and only the scores of the others, because their texts would make it too large. The run's tables have all texts.`]);
+  if (unmeasured.length < data.keys.length && !Object.keys(data.thresholds).length) parts.push(["soft", "No threshold is set, so scores are not marked as passed or failed. To try a threshold, choose “below a threshold” and move the slider."]);
   byId("verdict").append(...parts.map(([kind, text]) => element("span", { class: "said " + kind }, text)));
   byId("summary").append(...data.keys.map(card));
 }
@@ -214,7 +214,7 @@ function causes() {
 
 const SHOW = {
   [ALL]: ["all rows", () => true],
-  claims: ["with a claim that is unsupported", (index) => data.claims[index] !== "."],
+  claims: ["with an unsupported claim", (index) => data.claims[index] !== "."],
   contradicted: ["with a contradicted claim", (index) => data.claims[index] === "c"],
   [LIMIT]: ["below a threshold", (index) => keysOfLimit().some((key) => isBelow(key, index))],
   unmeasured: ["skipped, failed or not measured", (index) => data.keys.some((key) => !isMeasured(data.states[key][index]))],
@@ -228,7 +228,7 @@ const isBelow = (key, index) => {
 
 function controls() {
   for (const [name, [label]] of Object.entries(SHOW)) byId("show").append(element("option", { value: name }, label));
-  if (Object.keys(data.thresholds).length) byId("limit-metric").append(element("option", { value: ANY }, "any metric that has one"));
+  if (Object.keys(data.thresholds).length) byId("limit-metric").append(element("option", { value: ANY }, "any metric with a threshold"));
   for (const key of data.keys) byId("limit-metric").append(element("option", { value: key }, key));
   const fields = Object.entries(data.metadata);
   byId("metadata").hidden = !fields.length;
@@ -281,7 +281,7 @@ function clear() {
   slider();
 }
 
-const answers = [];  // in small letters, for the search: read once, when somebody first searches
+const answers = [];  // lower-case texts, read on the first search
 let reading = null;
 async function readAnswers() {
   for (let place = 0; place < data.blocks.length; place++) {
@@ -298,7 +298,7 @@ const collator = new Intl.Collator(undefined, { numeric: true });
 const named = () => ({ id: data.ids, ...(data.diagnosis ? { diagnosis: data.diagnosis } : {}), question: data.questions });
 
 function order() {
-  if (state.sort === null) return;  // as they come: the worst first
+  if (state.sort === null) return;  // already sorted, worst first
   const column = named()[state.sort], sign = state.descending ? -1 : 1;
   if (column) return state.shown.sort((a, b) => sign * collator.compare(column[a], column[b]));
   const values = data.values[state.sort];
@@ -360,7 +360,7 @@ function cell(key, index) {
   const [style, sign, words] = judged(key, index) || ["", "", ""];
   const shown = [number(value)];
   if (sign) shown.push(element("span", { class: "sign " + style, title: `${words} ${limitWord(key)}` }, ` ${sign} ${words}`));
-  if (!isMeasured(letter)) shown.push(element("span", { class: "sign none", title: "given by a rule, not measured" }, " by rule"));
+  if (!isMeasured(letter)) shown.push(element("span", { class: "sign none", title: "set by a rule, not measured" }, " by rule"));
   return element("td", { class: `${kind} ${style}` }, ...shown);
 }
 
@@ -467,7 +467,7 @@ async function detail(index, name) {
   if (cause) parts.push(element("p", { class: "diagnosis" }, element("span", { class: "badge cause " + cause.replaceAll(" ", "-") }, cause), " ", row ? row.why : ""));
   if (row) parts.push(...texted(row, name));
   else {
-    parts.push(element("p", { class: "why" }, "The texts of this row are not on this page, which would be too large with them; the run's tables hold them."));
+    parts.push(element("p", { class: "why" }, "The texts of this row are left out because they would make the page too large. The run's tables have them."));
     for (const key of data.keys) parts.push(element("p", {}, element("strong", {}, key), " ", ...scoreWords(key, index, null)));
   }
   shown.replaceChildren(...parts);
@@ -484,7 +484,7 @@ function texted(row, name) {
     parts.push(element("h3", {}, "Answer"), row.answer ? marked(row.answer, spans) : element("p", { class: "why" }, "The answer is blank."), ...tally(row));
   }
   parts.push(element("h3", {}, "Scores"));
-  if (row.index >= data.marked && items.some(isFault)) parts.push(element("p", { class: "why" }, `The words of a claim that no passage has are marked in the ${count(data.marked)} worst rows only.`));
+  if (row.index >= data.marked && items.some(isFault)) parts.push(element("p", { class: "why" }, `Words of a claim that are not in any passage are marked only in the worst rows (${count(data.marked)}).`));
   let seen = "";
   for (const key of data.keys) {
     const score = row.scores.find((each) => each.key === key);
@@ -494,7 +494,7 @@ function texted(row, name) {
     seen = said || seen;
   }
   if (row.references.length) parts.push(element("h3", {}, row.references.length > 1 ? "References" : "Reference"), ...row.references.map((text) => marked(text, [])));
-  if (row.chunks === null) parts.push(element("p", { class: "why" }, "What was retrieved is not known."));
+  if (row.chunks === null) parts.push(element("p", { class: "why" }, "The retrieved passages are unknown."));
   else if (!row.chunks.length) parts.push(element("p", { class: "why" }, "Nothing was retrieved."));
   else parts.push(element("h3", {}, "Passages"), ...chunkBlocks(row));
   if (row.metadata.length) parts.push(element("h3", {}, "Metadata"), element("dl", {}, ...row.metadata.flatMap(([field, value]) => [element("dt", {}, field), element("dd", {}, value)])));
@@ -515,7 +515,7 @@ function scoreWords(key, index, score) {
   const words = judged(key, index), shown = [number(value)];
   if (score && score.scaled !== null) shown.push(` (${number(score.scaled, 1)} of 5)`);
   if (words) shown.push(" ", element("span", { class: "word " + words[0] }, `${words[1]} ${words[2]} ${limitWord(key)}`));
-  if (!isMeasured(letter)) shown.push(" ", element("span", { class: "word none" }, "given by a rule, not measured"));
+  if (!isMeasured(letter)) shown.push(" ", element("span", { class: "word none" }, "set by a rule, not measured"));
   return shown;
 }
 
@@ -538,7 +538,7 @@ function scoreBlock(row, score, open) {
   return shown;
 }
 function unbacked(item) {
-  const spans = item.unbacked.map((text) => ({ text, name: "unbacked", title: "no passage has these words", said: "no passage has" }));
+  const spans = item.unbacked.map((text) => ({ text, name: "unbacked", title: "not in any passage", said: "not in any passage" }));
   return spans.length ? [...marked(item.text, spans).childNodes] : [item.text];
 }
 
@@ -552,7 +552,7 @@ function chunkBlocks(row) {
       quotes.set(each.chunk, [...(quotes.get(each.chunk) || []), { text: each.quote, name: against ? "CONTRADICTED" : "quote", title: against ? "contradicts a claim" : "supports a claim" }]);
     }
   }
-  const known = used.size > 0;  // without a verdict nothing is known to be unused
+  const known = used.size > 0;  // without verdicts, no passage is known to be unused
   return row.chunks.map((chunk, place) => {
     const isUsed = used.has(place + 1), label = `${place + 1}${chunk.id ? " · " + chunk.id : ""}${isUsed || !known ? "" : " · not quoted"}`;
     return element("div", { class: "chunk" + (isUsed ? "" : " unused"), id: "chunk-" + (place + 1) }, element("strong", {}, label), marked(chunk.text, quotes.get(place + 1) || []));
@@ -561,7 +561,7 @@ function chunkBlocks(row) {
 
 // ---- Export of the rows that are shown.
 
-const guarded = (text) => /^[=+\-@\t\r]/.test(text) ? "'" + text : text;  // or a spreadsheet takes it for a formula
+const guarded = (text) => /^[=+\-@\t\r]/.test(text) ? "'" + text : text;  // otherwise a spreadsheet would take it for a formula
 const field = (value) => value === null || value === undefined ? "" : typeof value === "number" ? String(value) : `"${guarded(String(value)).replaceAll('"', '""')}"`;
 
 async function exportRows(kind) {
@@ -588,7 +588,7 @@ async function exportRows(kind) {
 }
 
 function save(name, type, text) {
-  if (window.self !== window.top) {  // a frame such as MLflow's: it may not save files
+  if (window.self !== window.top) {  // a frame, such as MLflow's, may not save files
     byId("exported-text").value = text;
     byId("copied").textContent = "";
     byId("exported").showModal();
@@ -605,7 +605,7 @@ function save(name, type, text) {
 const STEPS = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
 function keyboard() {
   byId("rows").addEventListener("keydown", (event) => {
-    if (event.target !== byId("rows")) return;  // a heading's button has keys of its own
+    if (event.target !== byId("rows")) return;  // the buttons in headings handle their own keys
     if (event.key in STEPS) choose(state.chosen + STEPS[event.key], { scroll: true });
     else if (event.key === "Enter") choose(state.chosen, { open: true, focus: true });
     else return;
@@ -624,7 +624,7 @@ function keyboard() {
   byId("close").addEventListener("click", () => byId("exported").close());
   byId("copy").addEventListener("click", () => {
     byId("exported-text").select();
-    byId("copied").textContent = document.execCommand("copy") ? "Copied." : "The browser refused: press Ctrl+C.";
+    byId("copied").textContent = document.execCommand("copy") ? "Copied." : "The browser did not allow copying. Press Ctrl+C.";
   });
 }
 

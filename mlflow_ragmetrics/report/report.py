@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.document import cell, to_markdown
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
+from mlflow_ragmetrics.report.gates import MinScored, check_figures, criteria_tag, raise_failures, threshold_limits
 from mlflow_ragmetrics.report.marks import (
     Diagnosis,
     cause_figures,
@@ -139,7 +139,7 @@ class Report(Figures):
     def __getitem__(self, key: str) -> dict[str, float]:
         """The figures of one metric, such as ``report["faithfulness"]["mean"]``; else ``InvalidOptionError``."""
         if key not in self.keys:
-            raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(self.keys)}", param="key")
+            raise InvalidOptionError(f"{key!r} is not a metric here; use one of {', '.join(self.keys)}", param="key")
         start = f"{key}/"
         return {name.removeprefix(start): value for name, value in self.metrics.items() if name.startswith(start)}
 
@@ -206,7 +206,7 @@ class Report(Figures):
         Raises ``InvalidOptionError`` for an unknown key, or without a column that groups the rows.
         """
         if key not in self.keys:
-            raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(self.keys)}", param="key")
+            raise InvalidOptionError(f"{key!r} is not a metric here; use one of {', '.join(self.keys)}", param="key")
         column = by or self._session_column
         if column is None:
             names = ", ".join(SESSION_FIELDS)
@@ -320,6 +320,8 @@ class Report(Figures):
         name of the dataset of questions, shared by all versions that answer them; ``False`` logs none. ``files``:
         further artifacts by name. ``omit``: metrics not to log. Raises ``RagMetricsError`` if something cannot be
         written.
+
+        Thresholds are also written as MLflow's ``quality_criteria`` for the means (MLflow 3.18).
         """
         import pandas as pd
 
@@ -333,7 +335,7 @@ class Report(Figures):
             questions_digest=questions_digest(self.rows),
             run_id=run_id,
             run_name=run_name,
-            tags=tags,
+            tags={**criteria_tag(threshold_limits(self.rows)), **(tags or {})},
             params=params,
             model_id=model_id,
             step=step,
@@ -352,7 +354,7 @@ class Report(Figures):
         rows = [row_without_texts(row) for row in self.rows]
         kept = replace(self, rows=rows, warnings=(), stopped=None, totals=Totals(rows))
         if self.warnings:
-            kept = replace(kept, warnings=(f"{len(self.warnings)} warnings are left out because they may quote texts",))
+            kept = replace(kept, warnings=(f"warnings left out because they may quote texts: {len(self.warnings)}",))
         incomplete = self.incomplete and "see the output of the program that wrote this run"
         diagnoses = [replace(each, reason="") for each in self.diagnoses]
         vars(kept).update(metrics=self.metrics, incomplete=incomplete, diagnoses=diagnoses, _sessions=self._sessions)

@@ -233,7 +233,7 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
         raise InvalidFieldError("summarize needs a list of scores or numbers", field="scores")
     found = [score_of(score) for score in scores]
     if groups is not None and len(groups) != len(found):
-        message = f"groups: {len(groups)} names for {len(found)} rows; give one per row"
+        message = f"groups has length {len(groups)}, not {len(found)}; give one name per row"
         raise InvalidOptionError(message, param="groups")
     totals = Totals(keys=[""])
     for score in found:
@@ -320,8 +320,8 @@ def panel_warnings(rows: Sequence[Row]) -> tuple[str, ...]:
                     on.add(number)
                     keys.setdefault(key)
     return tuple(
-        f"{name} did not judge {len(on)} of {len(rows)} rows ({', '.join(keys)}), which have only the scores of the "
-        f"other judges; {text}"
+        f"{name} did not judge {len(on)} of {counted(len(rows), 'row')} ({', '.join(keys)}), so only the others "
+        f"scored there; {text}"
         for name, (on, keys, text) in found.items()
     )
 

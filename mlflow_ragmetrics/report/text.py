@@ -83,7 +83,7 @@ def usage_line(report: Shown) -> Line:
     """The cost of the evaluation: time, calls, tokens, money."""
     counts = {name: value for name, value in report.usage.items() if name not in ("wall_seconds", "cost") and value}
     parts = [f"{counted(report.totals.rows, 'row')} in {report.usage.get('wall_seconds', 0.0):.1f} s"]
-    parts += [f"{value:,.0f} {name.replace('_', ' ')}" for name, value in counts.items()]
+    parts += [f"{name.replace('_', ' ')}: {value:,.0f}" for name, value in counts.items()]
     parts += [f"{report.usage['cost']:.4f} dollars"] if report.usage.get("cost") else []
     return Line(" · ".join(parts))
 
@@ -170,7 +170,7 @@ def _explanations(report: Shown) -> Iterator[str]:
     if grouped:
         designs = {key: figures[f"{key}/design_effect"] for key in grouped if f"{key}/design_effect" in figures}
         effects = ", ".join(unbroken(f"{key} {effect:.1f}") for key, effect in designs.items())
-        groups = f"{max(figures[f'{key}/n_groups'] for key in grouped):.0f} groups"
+        groups = counted(max(figures[f"{key}/n_groups"] for key in grouped), "group")
         yield f"Intervals are over {groups} ({report.description.get('groups')})" + (
             f"; design effects: {effects}" if effects else ""
         )

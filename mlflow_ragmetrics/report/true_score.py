@@ -43,8 +43,8 @@ class TrueScore(prediction_powered.TrueScore):
 
     def __str__(self) -> str:
         interval = "no interval" if self.low is None else f"95 % interval {number(self.low)} to {number(self.high)}"
-        groups = "" if self.groups is None else f" in {self.groups} groups{' (few groups)' if self.few_groups else ''}"
-        counts = f"{self.labels} labels{groups} of {self.rows} rows"
+        groups = "" if self.groups is None else f", groups: {self.groups}{' (few)' if self.few_groups else ''}"
+        counts = f"labels: {self.labels} of {self.rows} rows{groups}"
         judge = "" if self.judge is None else f", judge's mean {number(self.judge)}"
         method = "prediction-powered inference (PPI++)"
         return f"{self.key}: true score {number(self.value)}, {interval}{judge}; {counts}. Method: {method}"
@@ -72,7 +72,7 @@ def labelled_scores(
     """
     if key not in results.keys:
         there = ", ".join(results.keys) or "none"
-        raise InvalidOptionError(f"key: {shown(key)} is not a metric of the report; there are {there}", param="key")
+        raise InvalidOptionError(f"key: {shown(key)} is not a metric of the report; use one of {there}", param="key")
     grades = np.array([np.nan if n is None else n for n in labels_of(labels, results, key, column)], dtype=float)
     if np.isnan(grades).all():
         raise InvalidDataError(f"no row has a label for {key}")

@@ -227,9 +227,9 @@ def join(results: Data, references: Data, on: str = "qid", *, delimiter: str | N
     )
     differing = [key for key in matched if _questions_differ(given[key], known[key])]
     warnings = (
-        (results_only, f"{len(results_only)} of {len(given)} results have no reference"),
-        (references_only, f"{len(references_only)} of {len(known)} references have no result"),
-        (differing, f"{len(differing)} rows differ from their reference in the question; the reference's is used"),
+        (results_only, f"{len(results_only)} of {len(given)} results without a reference"),
+        (references_only, f"{len(references_only)} of {len(known)} references without a result"),
+        (differing, f"{len(differing)} of {len(matched)} rows with another question than the reference, which is used"),
     )
     warning = " ".join(f"{sentence}: {_first_few(keys)}." for keys, sentence in warnings if keys)
     return Joined(rows, results_only, references_only, warning or None)

@@ -211,7 +211,7 @@ def _limit(name: str) -> int:
 
 def _too_long(place: str, what: str, name: str) -> InvalidDataError:
     most = _limit(name) // _MIB
-    return InvalidDataError(f"{place}: {what} is longer than {most} MB; set {name} in the environment to raise this.")
+    return InvalidDataError(f"{place}: {what} is longer than {most} MB; set {name} to raise the limit.")
 
 
 @contextmanager

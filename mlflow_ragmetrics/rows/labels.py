@@ -112,7 +112,7 @@ def labels_of(
         raise InvalidDataError(f"labels: {shown(labels)} is neither a mapping, a list, a column, a file nor a frame")
     listed = list(given)
     if len(listed) != len(rows):
-        message = f"labels: {len(listed)} labels for {len(rows)} rows; give one per row, or a mapping from id to label"
+        message = f"labels has length {len(listed)}, not {len(rows)}; give one per row, or a mapping from id to label"
         raise InvalidDataError(message)
     return _numbers(listed, words)
 
@@ -137,7 +137,7 @@ def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) ->
         if all(label is None for label in found):
             raise InvalidDataError(f"no label is known: {named}; labels are numbers or words such as supported; {way}")
         count = unknown.total()
-        warnings.warn(f"{count} labels with unknown words are left out: {named}; {way}", stacklevel=4)
+        warnings.warn(f"labels with unknown words left out ({count}): {named}; {way}", stacklevel=4)
     return found
 
 

@@ -183,7 +183,7 @@ def _read(field: str, name: str, value: object) -> Reading:
             given = decoded(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
             inner = _UNWRAPPED[field](given)
             if isinstance(inner, Mapping) and not inner.keys().isdisjoint((field, *ALIASES[field])):
-                inner = None  # the field is there, but missing
+                inner = None  # the field is present, but has no value
             is_plain = isinstance(value, str) and isinstance(inner, (Mapping, list))
             value = value if is_plain and not (name in MLFLOW_COLUMNS and isinstance(given, Mapping)) else inner
         return Reading(_value(field, value), name=name)
@@ -304,7 +304,7 @@ def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
         if name not in known:
             there = ", ".join(repr(each) for each in known[:20]) or "none"
             raise InvalidOptionError(
-                f"`columns` maps {field} to {name!r}, which is not there; the data has {there}.", param="columns"
+                f"`columns` maps {field} to {name!r}, which the data lacks; the data has {there}.", param="columns"
             )
 
 

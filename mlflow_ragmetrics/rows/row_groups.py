@@ -69,7 +69,7 @@ def table_groups(table: pd.DataFrame, groups: Groups) -> list[str]:
         raise InvalidOptionError(f"groups={shown(groups)} is neither a column nor a name for each row", param="groups")
     names = list(groups)
     if len(names) != len(table):
-        message = f"groups: {len(names)} names for {len(table)} rows; give one per row, or a column"
+        message = f"groups has length {len(names)}, not {len(table)}; give one name per row, or a column"
         raise InvalidOptionError(message, param="groups")
     return _group_names(_present(names, "groups", "groups", names))
 

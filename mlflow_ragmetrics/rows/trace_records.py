@@ -294,7 +294,7 @@ def experiment_named(name: str) -> str:
             found = client.get_experiment(name)
     if found is None or found.lifecycle_stage == "deleted":
         there = ", ".join(each.name for each in client.search_experiments(max_results=5))
-        raise InvalidDataError(f"there is no experiment {shown(name)} in MLflow; there are {there}")
+        raise InvalidDataError(f"there is no experiment {shown(name)} in MLflow; use one of {there}")
     return str(found.experiment_id)
 
 
@@ -331,7 +331,7 @@ def read_traces(address: str) -> Iterator[Trace]:
     if not read:
         raise InvalidDataError(f"{address} has no answered trace; change since= or filter=")
     if unread:
-        warnings.warn(f"{unread} traces are left out: their spans are not in the store", stacklevel=2)
+        warnings.warn(f"traces left out because the store does not have their spans: {unread}", stacklevel=2)
 
 
 def _parsed(address: str) -> tuple[TraceSearch, Union[int, None]]:

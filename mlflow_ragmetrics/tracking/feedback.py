@@ -64,7 +64,7 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, required: 
 
 
 def _rounded(score: Score) -> float | None:
-    """The measured value with four decimals, or whole if rounding it would move it over the threshold."""
+    """The measured value with four decimals, or unrounded if rounding would move it across the threshold."""
     whole, limit, better = score.measurement, score.threshold, score.higher_is_better
     if whole is None:
         return None

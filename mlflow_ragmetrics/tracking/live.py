@@ -176,8 +176,8 @@ class LiveRun:
                     self._writer.finish(self.silence)
             waiting = self._outbox.waiting(self._number)
             if waiting:
-                message = "%d scored answers wait in %s; the next process of this service will write them"
-                _logger.warning(message, waiting, self._outbox.path)
+                message = "scored answers left in %s for the next process of this service: %d"
+                _logger.warning(message, self._outbox.path, waiting)
         except Exception as error:  # it stays in the outbox
             _logger.warning("%s", for_log(str(error)))
         with self._changed:

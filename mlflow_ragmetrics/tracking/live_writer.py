@@ -247,13 +247,13 @@ class LiveWriter:
         if losses["damaged"]:
             failure = "the outbox was damaged: the number of missing answers is unknown"
         elif losses["killed"]:
-            failure = f"{absent} answers were lost: a process ended before they were written"
+            failure = f"answers lost because a process ended before they were written: {absent}"
         elif absent:
-            failure = f"{absent} answers are not written"
+            failure = f"answers not written: {absent}"
         elif losses["silent"] and not losses["judged"]:
             failure = silence or "no judge answered"
         elif losses["dropped"] + losses["failed"] > _TOLERATED * losses["seen"]:
-            status = f"partial: {losses['dropped']} of {losses['seen']} answers were dropped, {losses['failed']} failed"
+            status = f"partial: {losses['dropped']} of {losses['seen']} answers dropped, {losses['failed']} failed"
         if failure is not None and not self._is_made_here:
             status = status_of(failure)
         if status is not None:

@@ -182,7 +182,7 @@ class Outbox:
             if not _lives(process, seen):
                 self._leave(number, process, {"seen": accepted, "killed": unscored})
                 if unscored:
-                    _logger.warning("%d answers were lost: process %s ended before they were scored", unscored, process)
+                    _logger.warning("answers lost because process %s ended before scoring them: %d", process, unscored)
 
     def _unscored(self, where: str, *values: object) -> list[tuple[str, int, int, float]]:
         kept = "(SELECT count(*) FROM answers WHERE process = p.process AND run = p.run)"
@@ -467,7 +467,7 @@ def _prepared(path: Path) -> Outbox:
                         os.replace(f"{path}{suffix}", f"{aside}{suffix}")
     outbox = Outbox(path)
     if aside is not None:
-        message = "the outbox %s was damaged (%s): it was renamed to %s, and %d unwritten answers were recovered"
+        message = "the outbox %s was damaged (%s): it was renamed to %s; unwritten answers recovered: %d"
         _logger.warning(message, path, for_log(damage), aside, outbox.salvage(aside))
     return outbox
 

@@ -29,7 +29,7 @@ NAMES = sorted({*all_metrics(), "ndcg_5", *(f"preset {name}" for name in PRESETS
 
 
 def fault(door: Door, name: str) -> str | None:
-    """What is wrong with a metric or preset through this door, in an experiment of its own."""
+    """What is wrong with a metric or preset through this door, in its own experiment."""
     mlflow.set_experiment(f"{name} by {door.__name__} {time.time()}")
     suite = suite_of(name)
     means = [f"{mlflow_name(key)}/mean" for key in suite.keys]

@@ -1,4 +1,4 @@
-"""The doors through which a suite scores the same rows, each as a function from the suite to what the run says."""
+"""The doors through which a suite can score the same rows; each function returns what the run contains."""
 
 from __future__ import annotations
 

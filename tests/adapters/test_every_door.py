@@ -1,4 +1,4 @@
-"""Every metric and every preset through every door, with the offline judge: the same means, and no run that fails."""
+"""Every metric and preset through every door with the offline judge: equal means, and no failed run."""
 
 from __future__ import annotations
 

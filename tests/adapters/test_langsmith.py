@@ -1,4 +1,4 @@
-"""A suite's metrics are evaluators as LangSmith and openevals know them, without a network."""
+"""A suite's metrics as evaluators for LangSmith and openevals, without a network."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_is_missing_is_said() -> None:
 
 
 def test_langsmith_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As LangSmith documents an evaluation that uploads nothing; its client is asked for no network."""
+    """As in LangSmith's documentation of an evaluation without upload; its client uses no network."""
     langsmith = pytest.importorskip("langsmith")
     monkeypatch.setenv("LANGSMITH_TRACING", "false")
     now = datetime.now(timezone.utc)

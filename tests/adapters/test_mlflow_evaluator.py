@@ -1,4 +1,4 @@
-"""The plugin ``evaluators="ragmetrics"`` against real stores."""
+"""The plugin ``evaluators="ragmetrics"`` with real stores."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_what_is_wrong_is_named(config: dict[str, Any], message: str) -> None:
 
 
 class Spent:
-    """A judge whose budget is spent at the first question."""
+    """A judge whose budget is spent on the first question."""
 
     name = "spent"
 

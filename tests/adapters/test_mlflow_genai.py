@@ -1,4 +1,4 @@
-"""``mlflow.genai.evaluate(scorers=…)`` against real stores."""
+"""``mlflow.genai.evaluate(scorers=…)`` with real stores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytest.importorskip("mlflow.genai.evaluation.harness", reason="this MLflow canno
 
 
 class WordJudge:
-    """Claims are sentences, supported when a passage holds them; counts what it is asked; fails on demand."""
+    """Claims are sentences, supported if a passage contains them. Counts its questions and fails on demand."""
 
     name = "words"
 
@@ -344,7 +344,7 @@ def test_scorers_of_one_metric_can_be_combined_by_mlflow() -> None:
 
 
 def conversations(**answers: list[str | None]) -> None:
-    """Traces of turns with their sessions; an answer without a context is not measured."""
+    """Traces of turns with their sessions; an answer without context is not measured."""
 
     @mlflow.trace
     def ask(question: str, answer: str | None, session: str) -> str:
@@ -390,7 +390,7 @@ def test_sessions_without_a_failing_turn(judge: WordJudge) -> None:
 
 
 def test_a_session_scorer_of_a_metric_that_is_not_there_is_refused(suite: rm.Suite) -> None:
-    with pytest.raises(InvalidOptionError, match="'coherence' is not a metric here; there are faithfulness"):
+    with pytest.raises(InvalidOptionError, match="'coherence' is not a metric here; use one of faithfulness"):
         rm.scorer(suite).sessions("coherence")
 
 

@@ -1,4 +1,4 @@
-"""``mlflow.models.evaluate(extra_metrics=…)`` against real stores: each of MLflow's traps has a test."""
+"""``mlflow.models.evaluate(extra_metrics=…)`` with real stores: one test for each of MLflow's pitfalls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mlflow_ragmetrics.errors import JudgeError, MissingFieldError
 
 
 class WordJudge:
-    """Claims are sentences, supported when a passage holds them; counts what it is asked; fails on demand."""
+    """Claims are sentences, supported if a passage contains them. Counts its questions and fails on demand."""
 
     name = "words"
 

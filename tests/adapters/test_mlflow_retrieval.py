@@ -1,4 +1,4 @@
-"""Chains that give a text, evaluated by MLflow: what they retrieved is in their traces, or it is not known."""
+"""Chains that return only a text, evaluated by MLflow: their contexts come from their traces, or are unknown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DATA = pd.DataFrame({"question": ["What is it?", "How is it?", "And nothing?"], 
 
 @pytest.fixture(autouse=True)
 def traced() -> Iterator[None]:
-    """Chains are traced, whatever other tests of this process have left."""
+    """Enables tracing, regardless of earlier tests in this process."""
     mlflow.langchain.autolog()
     yield
     mlflow.langchain.autolog(disable=True)

@@ -1,4 +1,4 @@
-"""Passes over an experiment of MLflow: each trace is scored and counted once, whatever happened before."""
+"""Passes over an MLflow experiment: each trace is scored and counted once, whatever happened before."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def watch(*metrics: Any, judge: Any = "lexical", **options: Any) -> Watch:
 
 @rm.metric
 def length(answer: str) -> rm.Score:
-    """How long the answer is, up to ten letters."""
+    """The number of letters in the answer, up to ten."""
     return rm.Score(value=min(len(answer), 10) / 10)
 
 
 @rm.metric
 def letters(answer: str) -> rm.Score:
-    """Whether all are letters."""
+    """Whether all characters are letters."""
     return rm.Score(value=float(answer.isalpha()))
 
 
@@ -67,7 +67,7 @@ def names(trace_id: str) -> Counter[str]:
 
 
 def logged(done: Pass) -> dict[str, float]:
-    """The figures of the outcome; the run must have them, but for counts that were always 0."""
+    """The figures of the outcome; the run must have them, except for counts that were always 0."""
     metrics = dict(mlflow.get_run(done.run_id).data.metrics)
     assert metrics.items() <= done.figures.items()
     assert not any(done.figures[name] for name in done.figures.keys() - metrics.keys())
@@ -123,7 +123,7 @@ def test_what_was_not_measured_counts_in_no_mean(experiment: str) -> None:
 
 
 class Killed(BaseException):
-    """What no handler catches."""
+    """An exception that no handler catches."""
 
 
 @pytest.mark.parametrize("writes", range(6))

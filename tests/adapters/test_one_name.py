@@ -66,7 +66,7 @@ def watch(suite: rm.Suite) -> None:
 
 
 def _answer() -> None:
-    """Traces of a chain that answers with what it retrieved."""
+    """Traces of a chain whose answers are its retrieved texts."""
     for row in ROWS:
         with mlflow.start_span("answer") as span:
             span.set_inputs({"question": row["question"]})

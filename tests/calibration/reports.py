@@ -1,4 +1,4 @@
-"""A report whose scores tell good rows from bad ones, with its labels."""
+"""A report whose scores separate good rows from bad ones, and its labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mlflow_ragmetrics.report.report import Report
 
 
 def labelled_report(rows: int = 200, *, threshold: float | None = None, seed: int = 0) -> tuple[Report, list[bool]]:
-    """Good rows score around 0.8, bad ones around 0.55: a threshold of 0.5 misses most of the bad ones."""
+    """Good rows score around 0.8, bad ones around 0.55: a threshold of 0.5 misses most bad rows."""
     generator = np.random.default_rng(seed)
     good = [bool(each) for each in generator.random(rows) < 0.7]
     values = np.clip(generator.normal([0.8 if each else 0.55 for each in good], 0.08), 0, 1)

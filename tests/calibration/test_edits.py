@@ -1,4 +1,4 @@
-"""Each edit changes what its kind says, and applies nowhere else."""
+"""Each edit makes the change of its kind and does not apply to other texts."""
 
 from __future__ import annotations
 

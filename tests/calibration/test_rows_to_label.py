@@ -1,4 +1,4 @@
-"""Which rows to have labelled, and what is made of their labels."""
+"""Choosing rows to label, and using their labels."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_rows_that_have_a_label_are_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"budget": 0}, "budget"), ({"key": "k"}, "there are faithfulness"), ({"budget": True}, "budget")],
+    [({"budget": 0}, "budget"), ({"key": "k"}, "use one of faithfulness"), ({"budget": True}, "budget")],
 )
 def test_options_are_checked(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOptionError, match=message):

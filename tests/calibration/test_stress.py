@@ -1,4 +1,4 @@
-"""What a judge notices: all of it, nothing of it, and what the offline judge does."""
+"""Judges that notice all edits, none, or those that the offline judge notices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 class Reader(rm.Judge):
-    """Supports claims that stand in the passages word for word, or any claim at all."""
+    """Supports claims that occur word for word in the passages, or any claim at all."""
 
     local = True
 
@@ -88,7 +88,7 @@ def test_the_same_rows_are_edited_alike() -> None:
 
 
 def test_unknown_kinds_and_missing_contexts() -> None:
-    with pytest.raises(InvalidOptionError, match="'spelling'; there are negation, number") as caught:
+    with pytest.raises(InvalidOptionError, match="'spelling'; use one of negation, number") as caught:
         rm.stress("faithfulness", ROWS, kinds=["spelling"])
     assert caught.value.param == "kinds"
     with pytest.raises(InvalidOptionError, match="an empty list"):

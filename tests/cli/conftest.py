@@ -1,4 +1,4 @@
-"""Commands are run in a folder of their own, and leave the process as it was."""
+"""Runs commands in a temporary folder and restores the process afterwards."""
 
 from __future__ import annotations
 

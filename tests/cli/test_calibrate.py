@@ -48,7 +48,7 @@ def test_peoples_feedback_on_the_experiments_traces_are_labels(ragmetrics: Run, 
     assert result.exit_code == 0, result.output
     assert "8 rows" in result.output
     own = mlflow.get_run(result.output.split()[-1])
-    assert f"Logged into MLflow run {own.info.run_id}" in result.output
+    assert f"Logged to MLflow run {own.info.run_id}" in result.output
     production = mlflow.get_run(run_id)
     assert own.info.run_id != run_id
     assert own.info.experiment_id == production.info.experiment_id

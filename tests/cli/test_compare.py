@@ -87,7 +87,7 @@ def test_the_latest_two_runs_are_compared_and_logged(ragmetrics: Run, mlflow_sto
     assert result.exit_code == 0, result.output
     assert "two (B) against one (A)" in result.output
     (own,) = mlflow.search_runs(filter_string="run_name = 'compare two vs one'", output_format="list")
-    assert f"Logged into MLflow run {own.info.run_id}" in result.output
+    assert f"Logged to MLflow run {own.info.run_id}" in result.output
     assert own.data.params["b"] == newer
     assert ragmetrics("compare", "one", "two", "--no-log").output.count("Logged") == 0
     again = ragmetrics("compare", "latest", "two", "of", "experiment", "bot")  # the comparison is no run of rows

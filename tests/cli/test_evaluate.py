@@ -155,7 +155,7 @@ def test_two_files_are_joined_and_what_does_not_match_is_named(ragmetrics, tmp_p
     gold = EXAMPLES / "retrieval_reference.tsv"
     result = ragmetrics("evaluate", "--results", "runs.tsv", "--reference", gold, "--suite", "retrieval")
     assert result.exit_code == 0, result.output
-    assert "50 of 60 references have no result" in " ".join(result.stdout.split())
+    assert "50 of 60 references without a result" in " ".join(result.stdout.split())
     (run,) = runs()
     assert run.data.metrics["sample_count"] == 10
     assert f"{run.data.metrics['pct_records_with_all_refs']:.1f}" in result.stdout
@@ -294,7 +294,7 @@ def test_a_dry_run_says_what_it_would_take_and_does_nothing(ragmetrics, written,
     after = sorted(each.name for each in tmp_path.rglob("*"))
     assert [name for name in after if name not in before and not name.endswith(".jsonl")] == []
     free = ragmetrics("evaluate", written(rows), "--dry-run")
-    assert "No language model is asked" in free.stdout
+    assert "No language model is used" in free.stdout
 
 
 def test_a_suite_file_has_what_the_command_line_has_no_option_for(ragmetrics, written, rows, tmp_path):

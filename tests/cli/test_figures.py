@@ -21,7 +21,7 @@ def run(*arguments: str) -> tuple[int, str]:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two versions' answers in eight conversations on two topics, evaluated into a.parquet and b.parquet."""
+    """The answers of two versions in eight conversations on two topics, evaluated into a.parquet and b.parquet."""
     monkeypatch.chdir(tmp_path)
     Path("by_topic.yaml").write_text("metrics: [coherence]\nby: topic\n")
     for name, good in (("a", 3), ("b", 7)):

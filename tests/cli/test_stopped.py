@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does, and what a kill left half written is found, told and marked."""
+"""SIGTERM ends a command like Ctrl-C; half-written runs of killed commands are found, reported and marked."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_what_was_scored_is_written(number: signal.Signals, tmp_path: Path, monk
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     process = start_slow(tmp_path, "--experiment", "mine")
     process.send_signal(signal.SIGINT)
-    while process.stderr.readline()[:9] != "Stopping;":
+    while process.stderr.readline()[:9] != "Stopping.":
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
@@ -124,7 +124,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
 
 
 def start_slow(folder: Path, *options: str) -> subprocess.Popen[str]:
-    """The command on 400 rows of 50 ms each, of which it has begun five."""
+    """Starts the command on 400 rows of 50 ms each and waits until it has begun five."""
     (folder / "slow_metric.py").write_text(_SLOW, encoding="utf-8")
     rows = [{"question": f"Why {n}?", "answer": f"Because of {n}."} for n in range(400)]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Many rows that go by have the file, figures, gates and screen that kept rows have, and stop as those do."""
+"""Streaming many rows gives the same file, figures, gates and output as keeping them, and stops in the same way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COUNT = 230
 
 
 def _rows() -> list[dict[str, Any]]:
-    """Rows of which later ones have fields, types and scores that earlier ones lack."""
+    """Later rows have fields, types and scores that earlier ones lack."""
     chance = random.Random(4)
     words = ["red", "tall", "old", "Paris", "seven", "river"]
     rows: list[dict[str, Any]] = []
@@ -42,7 +42,7 @@ def _rows() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows go by from few on, and are written a few at a time."""
+    """Streams from a few rows on, and writes a few at a time."""
     for module in ("cli.evaluate", "suite", "report.summary", "statistics.intervals"):
         monkeypatch.setattr(f"mlflow_ragmetrics.{module}.MANY_ROWS", 60)
     monkeypatch.setattr("mlflow_ragmetrics.suite._ROWS_AT_ONCE", 10)

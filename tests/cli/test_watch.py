@@ -27,9 +27,9 @@ def traces() -> None:
 def test_a_pass_prints_what_it_did_and_the_figures(ragmetrics: Any) -> None:
     first = ragmetrics("watch", "live", "--once", "-m", "coherence", "--limit", "1")
     assert first.exit_code == 0, first.output
-    assert "1 traces scored, 1 left for the next pass (run " in first.output
+    assert "traces scored: 1, 1 left for the next pass (run " in first.output
     second = ragmetrics("watch", "live", "--once", "-m", "coherence")
-    assert "coherence: 1.000, 2 of 2 traces measured" in second.output
+    assert "coherence: 1.000, traces measured: 2 of 2" in second.output
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Reports over made-up rows, for the tests of comparisons."""
+"""Reports over artificial rows, for tests of comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of both runs is counted, in each format, whatever is missing; what a side lost makes it no better."""
+"""Every row of both runs is counted in each format, whatever is missing; lost rows never make a side better."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def report(causes: list[str], seed: int = 0) -> Report:
 
 
 def counts_in(text: str) -> dict[str, int]:
-    """The counts of the first account of rows in a text, by what they count."""
+    """The counts in the first row account of a text, by name."""
     account = re.search(r"(?:rows|Rows of [\w, ]+): (\d+ paired[^.;<|\n]*)", text)
     assert account, text
     return {
@@ -98,7 +98,7 @@ def _field(fate: str) -> str:
 
 
 def test_a_version_that_drops_its_worst_rows_is_not_better(tmp_path: Path) -> None:
-    """B leaves 40 of 60 questions unanswered, and gives the references as its other answers."""
+    """B leaves 40 of 60 questions unanswered and answers the others with the references."""
     data = [
         {"id": str(n), "question": f"How high is tower {n}?", "answer": f"Tower {n} is {n} metres high and green.",
          "reference": f"Tower {n} is {n} metres high.", "contexts": [f"Tower {n} is {n} metres high."]}

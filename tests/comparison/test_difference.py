@@ -1,4 +1,4 @@
-"""What decides a verdict: Holm's p-value, the tolerance, and the fewest rows."""
+"""What determines a verdict: Holm's p-value, the tolerance, and the minimum number of rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .reports import report_of
 
 
 def difference(**fields: Any) -> Difference:
-    """A clear improvement, but for ``fields``."""
+    """A clear improvement, with these ``fields`` changed."""
     clear: dict[str, Any] = {
         "rows": 40,
         "paired_mean_a": 0.5,
@@ -111,7 +111,7 @@ def test_the_figures_of_a_metric_by_hand() -> None:
 
 
 def test_the_rows_needed_follow_from_the_spread_of_the_differences() -> None:
-    """Four of five comparisons at 5 %: (1.96 + 0.84)² × variance / tolerance², and at most four rows more."""
+    """Four of five comparisons at 5 %: (1.96 + 0.84)² × variance / tolerance², plus at most four rows."""
     changes = np.array([0.1, -0.1, 0.3, -0.3, 0.2, -0.2, 0.1, -0.1])
     (found,) = differences_of({"m": (np.zeros(8), changes)}, tolerance=0.05, resamples=200, seed=0)
     expected = 7.849 * changes.var(ddof=1) / 0.05**2

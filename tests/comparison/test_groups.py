@@ -1,4 +1,4 @@
-"""Comparisons over rows that belong together, their slices, and what they say in plain words."""
+"""Comparisons over groups of rows, their slices, and their summaries in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .reports import ALIKE, noisy, report_of
 
 
 def side(shift: float, groups: int, *, turns: int = 6, seed: int = 0, spread: float = 0.2) -> Report:
-    """Conversations that a version makes better or worse as a whole, on average by ``shift``."""
+    """Conversations that a version improves or worsens as a whole, on average by ``shift``."""
     draw = np.random.default_rng(seed)
     own = shift + draw.normal(0, spread, groups)
     rows = [

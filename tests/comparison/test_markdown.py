@@ -1,4 +1,4 @@
-"""A comparison as Markdown: what was found, gates, a table, the rows; nothing of the data becomes markup."""
+"""A comparison as Markdown: verdicts, gates, a table, the rows; text from the data never becomes markup."""
 
 from __future__ import annotations
 

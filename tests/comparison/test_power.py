@@ -1,4 +1,4 @@
-"""How much data is enough."""
+"""The amount of data needed for a comparison."""
 
 from __future__ import annotations
 

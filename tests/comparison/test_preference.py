@@ -21,7 +21,7 @@ Choice = Callable[[str, str], str]
 
 
 class Chooses(rm.Judge):
-    """Chooses by a function of the two answers, in the order that they come."""
+    """Chooses by a function of the two answers, in the order given."""
 
     def __init__(self, choice: Choice, name: str = "chooses", readers: Callable[[str], float] | None = None) -> None:
         self.name, self.choice, self.readers = name, choice, readers
@@ -48,14 +48,14 @@ def longer(one: str, two: str) -> str:
 
 
 def right(one: str, two: str) -> str:
-    """The answer with "right" in it; an error where one says "fail"."""
+    """Prefers the answer that contains "right"; an error if one contains "fail"."""
     if "fail" in one + two:
         return "error"
     return "tie" if ("right" in one) == ("right" in two) else "first" if "right" in one else "second"
 
 
 def side(answers: Sequence[str | None], name: str, **columns: Sequence[Any]) -> Results:
-    """An evaluation of rows 0, 1, … with these answers; ``columns`` are further fields."""
+    """An evaluation of rows 0, 1, … with these answers; ``columns`` are additional fields."""
     given = {"reference": ["the reference"] * len(answers), **columns}
     rows = [
         {"id": str(place), "question": f"question {place}", "answer": answer} | {k: v[place] for k, v in given.items()}
@@ -194,7 +194,7 @@ def test_several_accepted_references_are_all_shown() -> None:
 
 
 def lengths(whole: int, similar: int, *, shift: int = 0) -> tuple[Results, Results]:
-    """``whole`` pairs in which B is twice as long, and ``similar`` ones in which either is a little longer."""
+    """``whole`` pairs in which B is twice as long, and ``similar`` pairs in which either is slightly longer."""
     answers_a = ["w" * 100] * whole + ["v" * (100 + place % 2) for place in range(similar)]
     answers_b = ["x" * 200] * whole + ["y" * (101 - place % 2 + shift) for place in range(similar)]
     return side(answers_a, "A"), side(answers_b, "B")

@@ -1,4 +1,4 @@
-"""Conversations before and after: from reports and from tables alike."""
+"""Conversations in A and B, from reports and from tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences as people would have seen them."""
+"""Differences that people would have seen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .reports import ALIKE
 
 
 def side(shift: float, kindness: float, *, labelled: int = 60, rows: int = 300, seed: int = 0) -> Report:
-    """Truth moved by ``shift``; the judge is kinder than people by ``kindness``."""
+    """The truth moved by ``shift``; the judge's scores are higher by ``kindness``."""
     hard = np.random.default_rng(7).normal(0.5, 0.1, rows)
     draw = np.random.default_rng(seed)
     truth = hard + shift + draw.normal(0, 0.02, rows)

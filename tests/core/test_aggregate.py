@@ -1,4 +1,4 @@
-"""Several judges' scores into one."""
+"""Combining several judges' scores into one."""
 
 from __future__ import annotations
 

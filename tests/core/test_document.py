@@ -1,4 +1,4 @@
-"""Blocks in every door: whole figures in terminals, literal text in Markdown and HTML, and an evaluation's note."""
+"""Blocks in every output: complete figures in terminals, literal text in Markdown and HTML, and a run's note."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mlflow_ragmetrics.report.text import report_blocks
 
 
 def shown(text: str) -> str:
-    """The text that a Markdown renderer shows, and nothing but text: any other element is a failure."""
+    """The text shown by a Markdown renderer; fails on any element other than text."""
     (_, inline, _) = MarkdownIt("commonmark").parse(f"a {text} b")
     assert {child.type for child in inline.children} <= {"text", "text_special"}, inline.children
     return "".join(child.content for child in inline.children)

@@ -1,4 +1,4 @@
-"""Items that are made when they are read: no reader can tell."""
+"""Items that are created on first access look like any others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AT_ONCE = Score(value=0.5, items=ITEMS)
 
 
 class Maker:
-    """Gives the items and counts how often."""
+    """Creates the items and counts how often."""
 
     def __init__(self, items: tuple[Item, ...] = ITEMS) -> None:
         self.items = items

@@ -1,4 +1,4 @@
-"""Values as JSON that databases and every JSON reader take."""
+"""Values as JSON that databases and all JSON parsers accept."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Metrics as values: fields and options from the signature, keys, spellings, and what a function may return."""
+"""Metrics as values: fields and options from the signature, keys, spellings, and allowed return values."""
 
 from __future__ import annotations
 
 import math
+import random
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -13,6 +14,7 @@ from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.question import Claims, Steps, ask
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.registry import all_metrics
 
 
 @metric
@@ -25,14 +27,14 @@ def brevity(
 
 @metric(thresholds={"conservative": 0.9, "balanced": 0.5, "lenient": 0.1}, key="graded_{level}")
 def graded(answer: str, question: str | None = None, *, level: int = 1) -> Score:
-    """1.0 where there is a question."""
+    """1.0 if there is a question."""
     return Score(value=float(question is not None), details={"level": level})
 
 
 def given(returned: Any) -> Metric:
     @metric
     def mine(answer: str) -> Any:
-        """Returns what it was told to."""
+        """Returns ``given``."""
         return returned
 
     return mine
@@ -134,7 +136,7 @@ def test_a_bug_in_one_metric_is_its_own() -> None:
 def test_a_generator_asks_the_judge() -> None:
     @metric
     def claims(answer: str) -> Steps[float]:
-        """1.0 where there are two claims."""
+        """1.0 if there are two claims."""
         found = yield from ask(Claims(answer))
         return float(len(found) == 2)
 
@@ -149,7 +151,7 @@ def test_positional_parameters_are_fields() -> None:
 
         @metric
         def mine(text: str) -> float:
-            """Asks for a field that no sample has."""
+            """Uses a field that no sample has."""
             return 1.0
 
     assert caught.value.param == "text"
@@ -212,3 +214,42 @@ def test_a_batch_function_may_leave_samples_to_the_function_and_sees_missing_opt
     rows = rm.Suite([batched]).evaluate([{"answer": answer} for answer in answers], progress=False).rows
     assert [row.scores["batched"].value for row in rows] == [0.5, None, *[0.25] * 20]
     assert seen == [(answer, None) for answer in answers if answer]
+
+
+REFERRING = sorted(
+    name
+    for name, each in all_metrics().items()
+    if isinstance(each, Metric) and "reference" in (*each.definition.required, *each.definition.optional)
+)
+SENTENCES = ["The tower is red.", "The tower is 30 metres high.", "A bridge is green.", "It was built in 1889."]
+
+
+def drawn_rows(count: int) -> list[dict[str, Any]]:
+    """Rows with one accepted answer or several, some without an answer or a reference; the first one has all."""
+    draw = random.Random(5)
+
+    def text() -> str:
+        return " ".join(draw.sample(SENTENCES, draw.randint(1, 3)))
+
+    rows: list[dict[str, Any]] = []
+    for number in range(count):
+        reference: Any = [text() for _ in range(1 + number % 3)]
+        answer = text() if number % 5 else None
+        row = {"id": str(number), "question": "What is red?", "answer": answer, "contexts": [text(), text()]}
+        rows.append({**row, "reference": reference if number % 7 else None})
+    return [{**rows[1], "id": "all", "answer": text()}, *rows]
+
+
+@pytest.mark.parametrize("name", REFERRING)
+def test_a_row_scores_alone_as_among_others_and_against_several_references_as_against_the_best(name: str) -> None:
+    rows = drawn_rows(11)
+    metric = all_metrics()[name]
+    assert isinstance(metric, Metric)
+    best = min if metric.definition.higher_is_better is False else max
+    for row, together in zip(rows, rm.Suite([metric]).evaluate(rows, progress=False).rows, strict=True):
+        alone = rm.score(metric, row, on_missing="skip")
+        found = together.scores[metric.key]
+        assert (found.status, found.value, found.details) == (alone.status, alone.value, alone.details)
+        each = [rm.score(metric, {**row, "reference": one}, on_missing="skip").value for one in row["reference"] or ()]
+        if row["reference"] and None not in each:
+            assert found.value == best(each)

@@ -1,4 +1,4 @@
-"""Shapes of secrets that messages, addresses and configurations hold, and ordinary sentences that hold none."""
+"""Forms of secrets in messages, addresses and configurations, and ordinary sentences without secrets."""
 
 from __future__ import annotations
 

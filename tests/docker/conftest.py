@@ -1,4 +1,4 @@
-"""The services here have a store of their own."""
+"""These services have their own store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The services of ``docker/compose.yaml`` without Docker: same scripts, same environment, other addresses."""
+"""The services of ``docker/compose.yaml`` without Docker: the same scripts and environment at other addresses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PASSWORD = "not-in-any-argument-7f3a"
 
 
 def postgres_binaries() -> Path | None:
-    """The folder with PostgreSQL's programs: on the path, or where Debian puts them."""
+    """The folder of PostgreSQL's programs: on the path, or in Debian's location."""
     found = shutil.which("initdb")
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     folders += [Path(found).parent] if found else []
@@ -39,7 +39,7 @@ def free_port() -> int:
 
 
 def environment(service: str, addresses: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """What the compose file gives the service, with ``addresses`` (host:port) and paths as they are here."""
+    """The service's environment from the compose file, with local ``addresses`` (host:port) and paths."""
     given = {"PATH": f"{Path(sys.executable).parent}:{DOCKER}:{os.environ['PATH']}", "HOME": str(folder)}
     for name, value in COMPOSE["services"][service]["environment"].items():
         given[name] = localised(str(value), addresses, folder)
@@ -62,14 +62,14 @@ def health(service: str, addresses: Mapping[str, str], folder: Path) -> int:
 
 
 def command(service: str) -> list[str]:
-    """What the container runs: the image's entrypoint and the service's command."""
+    """The command that the container runs: the image's entrypoint and the service's command."""
     script = COMPOSE["services"][service]["command"][0]
     return ["sh", str(DOCKER / "with_secrets.sh"), "sh", str(DOCKER / script)]
 
 
 @contextmanager
 def running(arguments: list[str], log: Path, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with its own group, ended with all its children."""
+    """A process in its own group, ended with all its children."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             arguments, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, **options
@@ -89,7 +89,7 @@ def running(arguments: list[str], log: Path, **options: Any) -> Iterator[subproc
 
 @contextmanager
 def postgres(binaries: Path, port: int) -> Iterator[None]:
-    """A real server that asks for the password, with the user and database of the compose file."""
+    """A real server with password authentication, and the compose file's user and database."""
     account = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
     with tempfile.TemporaryDirectory(prefix="ragmetrics-postgres-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

@@ -1,4 +1,4 @@
-"""What the container files promise: pinned, locked with hashes, not root, checked for health, secrets as files."""
+"""Properties of the container files: pinned, locked with hashes, not root, health checks, secrets as files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The containers' scripts by themselves, with a stand-in for the commands that they call."""
+"""The containers' scripts alone, with a stand-in for the commands that they call."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_without_secrets_the_command_runs_all_the_same(tmp_path: Path) -> None:
 
 @pytest.fixture
 def worker(tmp_path: Path) -> dict[str, str]:
-    """The environment of a worker whose ``ragmetrics`` writes down how it was called."""
+    """The environment of a worker whose ``ragmetrics`` records its arguments."""
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "ragmetrics").write_text(STAND_IN, encoding="utf-8")

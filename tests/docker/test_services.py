@@ -1,4 +1,4 @@
-"""What the containers run, run here: PostgreSQL, the MLflow server on it, and the worker that evaluates files."""
+"""The container services, run locally: PostgreSQL, the MLflow server on it, and the worker that evaluates files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Stack:
-    """All three services, running; ``folder`` holds their logs, ``work`` and ``artifacts``."""
+    """All three services; ``folder`` has their logs, ``work`` and ``artifacts``."""
 
     folder: Path
     addresses: dict[str, str]
@@ -78,7 +78,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def _hand_over(stack: Stack, name: str, content: str) -> Path:
-    """Put a file into the inbox as one should, and return where the worker put it."""
+    """Put a file into the inbox atomically, and return where the worker moved it."""
     work = stack.folder / "work"
     (work / "inbox/unfinished.part").write_text(content, encoding="utf-8")
     (work / "inbox/unfinished.part").rename(work / "inbox" / name)

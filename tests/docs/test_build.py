@@ -1,4 +1,4 @@
-"""The site is built as its one command builds it, without a warning; its links lead somewhere, nothing is loaded."""
+"""The site builds with its one command without warnings; all links resolve, and nothing is loaded from elsewhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class _Page(HTMLParser):
-    """What a page links to, what it loads, and the places in it."""
+    """The links of a page, the files it loads, and its anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

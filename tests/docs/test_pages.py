@@ -38,20 +38,20 @@ def test_the_generated_parts_are_up_to_date(current: dict[Path, str]) -> None:
 
 
 def _page_of(name: str) -> str:
-    """The page that the list of metrics links to, from the metric's own heading on if it has one."""
+    """The page that the list of metrics links to, from the metric's own heading if it has one."""
     found = re.search(rf"\[`{re.sub('_k$', '_k', name)}(?:_10|\(.+?\))?`\]\((\w+\.md)(#\w+)?\)", INDEX)
     assert found is not None, name
     return (DOCS / "metrics" / found[1]).read_text(encoding="utf-8")
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text, whatever the marks of Markdown, tables and wrapping between them."""
+    """The words of a text without Markdown, tables and line breaks."""
     plain = re.sub(r"```\w*", " ", text.replace("\\", ""))
     return re.sub(r"[`*]", "", plain).replace("|", " ").replace(">>> ", " ").split()
 
 
 def _said_of(name: str) -> list[str]:
-    """What there is to say of a metric: the paragraphs of its docstring, the lines of its example, facts, options."""
+    """The facts about a metric: docstring paragraphs, example lines, facts, options."""
     found = METRICS[name]
     metric = found if isinstance(found, Metric) else None
     paragraphs, example = paragraphs_of(inspect.getdoc(metric.definition.function if metric else found) or "")

@@ -1,4 +1,4 @@
-"""Every name in a run is explained: real runs of an MLflow store against the committed list of names."""
+"""Every name in a run is documented: real runs in an MLflow store, compared with the committed list of names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 def unexplained(title: str, found: list[str]) -> list[str]:
-    """Names that fit no line of the section."""
+    """Names that match no line of the section."""
     names = [name for name in NAMES[title] if name != "<key>"]  # a key alone is a figure of live runs only
     patterns = [re.sub(r"<\w+>", r"[^/]+", re.escape(name)) for name in names]
     return [name for name in found if not any(re.fullmatch(pattern, name) for pattern in patterns)]

@@ -1,4 +1,4 @@
-"""The page on security names tests that there are."""
+"""The tests that the page on security names exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the site shows as code is run, page by page, as a reader would: a store of its own, no key, no network."""
+"""The code on each page runs as a reader would run it: in an empty store, without a key or a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work beside an event loop: it hands over what it has when the task is cancelled, and nobody waits for more."""
+"""Work next to an event loop: if the task is cancelled, it returns its partial result, and nobody waits longer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlflow_ragmetrics.engine.threads import CancelledEvaluationError, check_awa
 
 
 def _work() -> None:
-    """Work until nobody waits, and hand over what was done."""
+    """Work until nobody waits, and return the result."""
     try:
         while True:
             check_awaited()

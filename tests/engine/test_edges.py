@@ -1,4 +1,4 @@
-"""What threads and judges seldom do: full queues, actions that take too long, answers too few."""
+"""Rare cases of threads and judges: full queues, actions that take too long, too few answers."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from mlflow_ragmetrics.errors import JudgeError
 
 
 class Judge(rm.Judge):
-    """Splits at full stops and grades 3; ``bad`` texts fail; counts what it is asked and how many ask at once."""
+    """Splits at full stops and grades 3; ``bad`` texts fail. Counts questions and concurrent calls."""
 
     def __init__(self, *, local: bool = False, latency: float = 0.0, bad: Sequence[str] = (), name: str = "j") -> None:
         self.name = name
@@ -51,19 +51,19 @@ class Judge(rm.Judge):
 
 @metric
 def n_claims(answer: str) -> Steps[Score]:
-    """The share of ten that the number of claims is."""
+    """The number of claims, as a share of ten."""
     return Score(len((yield from ask(Claims(answer)))) / 10)
 
 
 @metric
 def n_claims_again(answer: str) -> Steps[Score]:
-    """The same question asked by another metric."""
+    """Asks the same question as another metric."""
     return Score(len((yield from ask(Claims(answer)))) / 10)
 
 
 @metric
 def graded(answer: str) -> Steps[Score]:
-    """Claims first, then a grade: two questions in series."""
+    """Asks for claims, then for a grade: two questions in sequence."""
     yield from ask(Claims(answer))
     rating = yield from ask(Grade("correctness", answer))
     return Score(rating.value / 5)

@@ -1,4 +1,4 @@
-"""Several judges' outcomes of one metric: who votes, who is left out, and what is raised where nobody scored."""
+"""The outcomes of several judges for one metric: who votes, who is left out, and the error if nobody scored."""
 
 from __future__ import annotations
 

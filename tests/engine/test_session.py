@@ -15,7 +15,7 @@ from mlflow_ragmetrics.errors import JudgeError
 
 
 class Judge(rm.Judge):
-    """Answers with what it was made with, or raises it."""
+    """Returns its answer, or raises it if it is an error."""
 
     name = "judge"
 

@@ -1,4 +1,4 @@
-"""What one evaluation cost is its own, also where several threads use one suite."""
+"""The usage of an evaluation is its own, even if several threads share a suite."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_caller_pays_for_its_own_rows_only() -> None:
 
 
 class Metered(rm.Judge):
-    """A judge of somebody's own, whose meter knows no callers."""
+    """A custom judge with a meter that does not separate callers."""
 
     name = "metered"
 

@@ -1,4 +1,4 @@
-"""Each example makes a store of its own, in the folder in which it runs."""
+"""Each example creates its own store in the folder where it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CI examples do what they say: their files are valid, and their steps run as they stand there."""
+"""The CI examples are valid files, and their steps run unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_files_are_valid(name: str, schema: str) -> None:
 
 
 def commands() -> dict[str, str]:
-    """The step that compares, of either file."""
+    """The step of either file that compares."""
     found = [step["run"] for step in GITHUB["jobs"]["compare"]["steps"] if "ragmetrics compare" in step.get("run", "")]
     found += [step for step in GITLAB["rag-evaluation"]["script"] if "ragmetrics compare" in step]
     return dict(zip(("github", "gitlab"), found, strict=True))

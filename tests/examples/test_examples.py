@@ -1,4 +1,4 @@
-"""Each example runs as a reader would run it: from a folder of their own, without a key."""
+"""Each example runs as a reader would run it: in an empty folder, without a key."""
 
 from __future__ import annotations
 

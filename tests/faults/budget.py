@@ -1,4 +1,4 @@
-"""How much the fault tests try: seconds' worth by default, the long form where ``RAGMETRICS_FAULTS=long``."""
+"""The amount of fuzzing: seconds by default, more with ``RAGMETRICS_FAULTS=long``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRIED: Counter[str] = Counter()
 
 
 def inputs(short: int, long: int) -> Callable[[Any], Any]:
-    """The number of inputs that hypothesis tries; what was tried is counted under the test's name."""
+    """The number of inputs for hypothesis; the tried ones are counted under the test's name."""
 
     def applied(test: Any) -> Any:
         inner = test.hypothesis.inner_test

@@ -1,4 +1,4 @@
-"""Before a run, all that is imported once; after it, how many inputs the fuzzing tried."""
+"""Imports everything before a run, and reports the number of fuzzed inputs after it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.faults.budget import TRIED
 
 @pytest.fixture(scope="session", autouse=True)
 def warm() -> None:
-    """Let no input's time be that of imports."""
+    """Keeps the time of imports out of the first input's time."""
     for name in dir(rm):
         with contextlib.suppress(MissingExtraError):
             getattr(rm, name)
@@ -26,14 +26,14 @@ def warm() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fuzzing and faults take minutes: they run with ``-m faults``, as CI does, and not with the rest."""
+    """Fuzzing and faults take minutes: they run only with ``-m faults``, as in CI."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.faults)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """One line a fuzz test, and the sum."""
+    """Prints one line per fuzz test, and the total."""
     if not TRIED:
         return
     terminalreporter.section("inputs tried")

@@ -1,4 +1,4 @@
-"""A proxy before a server that drops requests, answers 500 in its place, or loses the server's reply."""
+"""A proxy that drops requests, answers them with status 500, or loses the server's reply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = ("drop", "500", "lose")
 
 
 class Proxy(ThreadingHTTPServer):
-    """Fails a share of the requests, or exactly the ``nth`` one; counts what it did."""
+    """Fails a share of the requests, or exactly the ``nth`` one, and counts its failures."""
 
     daemon_threads = True
 

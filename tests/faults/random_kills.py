@@ -38,7 +38,7 @@ _LONGEST = 240.0
 
 
 def evaluate() -> int:
-    """The command, as a process of its own would run it."""
+    """Runs the command as a separate process would."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
@@ -49,7 +49,7 @@ def evaluate() -> int:
 
 
 def live() -> int:
-    """Score a chain live, into one run; which questions it answered is noted a moment later, when they are counted."""
+    """Scores a chain live into one run, and notes each question a moment after it is answered, when it is counted."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
     if not Path("run").exists():
@@ -72,7 +72,7 @@ def live() -> int:
 
 
 def is_begun(folder: Path) -> bool:
-    """Whether the run of ``live`` is made."""
+    """Whether the run of ``live`` exists."""
     return (folder / "run").exists()
 
 
@@ -87,7 +87,7 @@ STAGES = {evaluate: [lambda _: True], live: [is_begun, is_answering]}
 
 
 def forked(work: Callable[[], int], folder: Path) -> int:
-    """The number of a process that does the work in ``folder``."""
+    """Forks a process that works in ``folder``, and returns its number."""
     process = os.fork()
     if process:
         return process
@@ -105,7 +105,7 @@ def forked(work: Callable[[], int], folder: Path) -> int:
 
 
 def ended(process: int) -> int:
-    """The exit code of a process, minus the signal's number where one ended it."""
+    """The exit code of a process, or minus the number of the signal that ended it."""
     until = time.monotonic() + _LONGEST
     while time.monotonic() < until:
         found, status = os.waitpid(process, os.WNOHANG)
@@ -118,14 +118,14 @@ def ended(process: int) -> int:
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so, or for a minute."""
+    """Waits until a condition is true, for at most a minute."""
     until = time.monotonic() + 60
     while not is_so() and time.monotonic() < until:
         time.sleep(0.01)
 
 
 class Store:
-    """What is in the MLflow store of a folder."""
+    """The content of the MLflow store of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -153,7 +153,7 @@ class Store:
 
 
 def check_evaluated(folder: Path, code: int, number: signal.Signals, seen: Counter[str]) -> None:
-    """After the end: nothing looks complete that is not, and a term has said so; done again, all is there once."""
+    """Nothing incomplete looks complete, and the tag says so; a repeated run contains everything once."""
     everything = sorted(row["question"] for row in ROWS)
     store = Store(folder)
     out = folder / "out.jsonl"
@@ -188,7 +188,7 @@ def check_evaluated(folder: Path, code: int, number: signal.Signals, seen: Count
 
 
 def check_live(folder: Path, code: int, number: signal.Signals, seen: Counter[str]) -> None:
-    """After a second process, no answer is in the run twice, and what is not in it is said by the run, exactly."""
+    """After a second process, no answer is in the run twice, and the run reports exactly the missing ones."""
     noted = folder / "answered"
     when = "done before" if code == 0 else "answering" if is_answering(folder) else "at the start"
     seen[f"live, {number.name}, {when}"] += 1
@@ -216,7 +216,7 @@ def check_live(folder: Path, code: int, number: signal.Signals, seen: Counter[st
 
 
 def run(count: int, seed: int = 1, only: str = "", say: Callable[[str], object] = print) -> Counter[str]:
-    """So many processes ended, of ``only`` one kind; what was seen, and how often something was ``WRONG``."""
+    """Ends that many processes, of ``only`` one kind; returns what happened and the number of ``WRONG`` results."""
     chance, seen = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="ragmetrics-kills-") as place:
         template = Path(place, "template")
@@ -271,7 +271,7 @@ def run(count: int, seed: int = 1, only: str = "", say: Callable[[str], object] 
 
 
 def warm() -> None:
-    """Import, here and once, what the forked processes need."""
+    """Imports, once, the modules that the forked processes need."""
     folder = tempfile.mkdtemp(prefix="ragmetrics-kills-")
     before = os.getcwd()
     Path(folder, "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[:2]), encoding="utf-8")

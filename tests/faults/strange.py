@@ -1,4 +1,4 @@
-"""Values that nobody means to send: hypothesis strategies for records, options and texts."""
+"""Values that nobody sends on purpose: hypothesis strategies for records, options and texts."""
 
 from __future__ import annotations
 

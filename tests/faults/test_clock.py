@@ -1,4 +1,4 @@
-"""A wall clock that jumps: no hang, no time below zero, nothing lost."""
+"""A wall clock that jumps: nothing hangs or gets lost, and no duration is negative."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOUR = 3600.0
 
 @pytest.fixture
 def jumping(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """``time.time`` is somewhere within a day of the truth, and elsewhere every 10 ms."""
+    """``time.time`` is within a day of the truth, and jumps every 10 ms."""
     true, chance, offset, ended = time.time, random.Random(3), [0.0], threading.Event()
 
     def jump() -> None:
@@ -88,7 +88,7 @@ def test_logging_and_a_chain(jumping: None) -> None:
 
 @pytest.mark.parametrize("skew", [-24 * HOUR, -30.0, 0.0, 30.0, 24 * HOUR])
 def test_a_date_to_wait_for_is_read_by_the_clock_that_wrote_it(skew: float) -> None:
-    """The server's clock is ``skew`` seconds before this machine's: it asks for two seconds, and gets two seconds."""
+    """The server's clock is ``skew`` seconds ahead of this machine's; it asks for two seconds, and gets two seconds."""
     now = time.time() - skew
     dates = [format_datetime(datetime.fromtimestamp(at, timezone.utc), usegmt=True) for at in (now, now + 2)]
     response = httpx.Response(429, headers={"Date": dates[0], "Retry-After": dates[1]})
@@ -99,7 +99,7 @@ def test_a_date_to_wait_for_is_read_by_the_clock_that_wrote_it(skew: float) -> N
 @pytest.mark.skipif(sys.platform != "linux", reason="libfaketime")
 @pytest.mark.parametrize("jump", ["-30d", "+30d", "i10.0", "i0.1"])
 def test_the_command_under_another_clock(jump: str, tmp_path: Path) -> None:
-    """With libfaketime (Debian: apt-get install faketime): a clock that is off, fast or slow for the whole process."""
+    """With libfaketime (Debian: apt-get install faketime), the clock of the whole process is wrong, fast or slow."""
     import shutil
     import subprocess
 

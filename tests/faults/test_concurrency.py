@@ -1,4 +1,4 @@
-"""One suite in many threads, event loops and processes at once: figures, counts and the cache stay right."""
+"""One suite in many threads, event loops and processes at once: figures, counts and the cache stay correct."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def values(report: rm.Report) -> list[Any]:
 
 @pytest.mark.timeout(1200)
 def test_a_suite_in_32_threads_counts_every_call_once(tmp_path: Path) -> None:
-    """Half of the threads evaluate the same rows, half of them rows of their own, over one cache."""
+    """Half of the threads evaluate the same rows, the others their own rows, with one cache."""
     for number in range(ROUNDS):
         model = dutiful(latency=0.002)
         suite = rm.Suite(METRICS, judge=model, cache=tmp_path / f"{number}.db", concurrency=4)
@@ -108,7 +108,7 @@ def in_child(suite: rm.Suite | None, url: str, of: str, cache: str, sender: Any)
 def test_processes_that_use_a_suite_while_the_parent_does(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each gets the answers to its own questions. The fork comes before the first question: HTTP clients ask that."""
+    """Each process gets its own answers. The fork precedes the first question, as HTTP clients require."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     context = multiprocessing.get_context(method)
     cache = str(tmp_path / "cache.db")

@@ -1,4 +1,4 @@
-"""An outbox that is damaged, foreign or unreachable: every service starts, and no figure is wrong."""
+"""A damaged, foreign or unreachable outbox: every service starts, and no figure is wrong."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @rm.metric
 def own_number(answer: str) -> float:
-    """The number that the answer is; takes forever where the answer says so."""
+    """The number in the answer; hangs if the answer asks for it."""
     if "never" in answer:
         import time
 
@@ -67,7 +67,7 @@ def own_number(answer: str) -> float:
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path) -> Path:
-    """A folder with the store and the outbox of a service that was killed; the WAL of the outbox holds all of it."""
+    """A folder with the store and the outbox of a killed service; all of the outbox is still in its WAL file."""
     folder = tmp_path_factory.mktemp("left")
     shutil.copyfile(mlflow_template, folder / "mlflow.db")
     with closing(sqlite3.connect(folder / "mlflow.db")) as store, store:
@@ -85,7 +85,7 @@ def left(tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path) -> Pat
 
 @pytest.fixture
 def outbox(left: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The outbox of a copy of ``left``, which is the present folder."""
+    """The outbox in a copy of ``left``, which is the current folder."""
     shutil.copytree(left, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
     monkeypatch.setenv("RAGMETRICS_OUTBOX", str(tmp_path / "copy" / "data"))
@@ -100,7 +100,7 @@ def outbox(left: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Found:
-    """The run of the killed service, after another start of it."""
+    """The run of the killed service after another start."""
 
     def __init__(self) -> None:
         runs = mlflow.search_runs(output_format="list", order_by=["attributes.start_time"])
@@ -114,7 +114,7 @@ class Found:
 
 
 def started(caplog: pytest.LogCaptureFixture) -> tuple[Found, list[str]]:
-    """Start the service, ask it one question, and end it; returns what is found, and the lines about the outbox."""
+    """Starts the service, asks one question, and ends it; returns the result and the log lines about the outbox."""
     module._opened.cache_clear()
     caplog.clear()
     with caplog.at_level(logging.WARNING, "mlflow_ragmetrics"):
@@ -130,7 +130,7 @@ def started(caplog: pytest.LogCaptureFixture) -> tuple[Found, list[str]]:
 
 
 def check_no_wrong_figure(found: Found) -> None:
-    """No answer is doubled, the mean is the mean of the rows, and a run that lacks answers is not complete."""
+    """No answer is duplicated, the mean is the mean of the rows, and a run that lacks answers is not complete."""
     assert set(found.answers) <= set(range(LISTED + WAITING))
     assert set(found.answers.values()) == {1}
     assert found.points.keys() >= {(step, step) for step in range(LISTED)}
@@ -148,7 +148,7 @@ def test_whole(outbox: Path, caplog: pytest.LogCaptureFixture) -> None:
     check_no_wrong_figure(found)
     assert sorted(found.answers) == list(range(LISTED + WAITING))
     assert (found.lost, len(said)) == (NEVER, 1)
-    assert found.status.startswith(f"failed: {NEVER} answers were lost")
+    assert found.status.startswith(f"failed: answers lost because a process ended before they were written: {NEVER}")
 
 
 def random_bytes(path: Path) -> None:
@@ -191,7 +191,7 @@ def test_damaged(
     assert len(said) == (0 if damage is nothing else 1)
     assert len(list(outbox.parent.glob("outbox.db.damaged-*[0-9]"))) == len(said)  # nothing is deleted
     if readable is not None:
-        assert f"{readable} unwritten answers were recovered" in said[0]
+        assert f"unwritten answers recovered: {readable}" in said[0]
         assert len(found.answers) == LISTED + readable
     if len(found.answers) > LISTED:
         assert (found.run.info.status, found.lost) == ("FAILED", None)
@@ -213,7 +213,7 @@ def test_some_bytes_are_others(seed: int, outbox: Path, caplog: pytest.LogCaptur
 def test_a_wal_that_is_cut_off_doubles_nothing(
     share: float, left: Path, outbox: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As after a loss of power: the outbox is older than the run."""
+    """As after a power failure: the outbox is older than the run."""
     for name in ("outbox.db", "outbox.db-wal"):
         shutil.copyfile(left / "data" / "outbox" / name, outbox.parent / name)
     os.truncate(outbox.parent / "outbox.db-wal", int(share * os.path.getsize(outbox.parent / "outbox.db-wal")))
@@ -292,7 +292,7 @@ def test_a_folder_that_others_can_read_is_closed_to_them(outbox: Path, caplog: p
 
 
 def test_no_file_can_be_written(outbox: Path, tmp_path: Path) -> None:
-    """Under ``ulimit -f 0`` the outbox is in memory; the service starts, answers, and says it in one line."""
+    """With ``ulimit -f 0`` the outbox is in memory; the service starts, answers, and logs this in one line."""
     program = """
 import resource
 from langchain_core.runnables import RunnableLambda

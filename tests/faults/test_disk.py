@@ -1,4 +1,4 @@
-"""Disks that are really full, and really read-only: for the cache, for files, for MLflow's store and artifacts."""
+"""Disks that are really full or really read-only: for the cache, files, MLflow's store and artifacts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Wordy(rm.Judge):
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    """Mounts a file system of so many KB; ``skip`` where that is not allowed."""
+    """Mounts a file system of this size in KB; skips the test if that is not permitted."""
     mounted: list[Path] = []
 
     def mount(size: int) -> Path:

@@ -1,4 +1,4 @@
-"""The n-th call to the disk or the store fails, or is interrupted, for every n: what is not done is said."""
+"""The n-th call to the disk or the store fails or is interrupted, for every n: unfinished work is always reported."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def full() -> OSError:
 
 
 class Shim:
-    """Counts the calls, and lets the ``nth`` one fail."""
+    """Counts the calls, and makes the ``nth`` one fail."""
 
     def __init__(self) -> None:
         self.calls, self.nth, self.named = 0, 0, ""
@@ -56,7 +56,7 @@ class Shim:
     def around(
         self, owner: Any, name: str, patch: pytest.MonkeyPatch, error: Callable[[], Exception] | None = None
     ) -> None:
-        """Let ``owner.name`` raise the error, or return ``False``, the ``nth`` time that any of the calls is made."""
+        """Makes ``owner.name`` raise the error, or return ``False``, on the ``nth`` of all counted calls."""
         real = getattr(owner, name)
 
         def counted(*arguments: Any, **options: Any) -> Any:
@@ -173,7 +173,7 @@ def test_live_scoring(shim: Callable[[int], Any]) -> None:
 
 
 def said_of_new_runs(seen: set[str]) -> list[tuple[str, str]]:
-    """Status and ``ragmetrics.status`` of the runs that were not there before, as another process reads them."""
+    """Status and ``ragmetrics.status`` of the runs that did not exist before, as another process reads them."""
     query = "SELECT run_uuid, status, value FROM runs JOIN tags USING (run_uuid) WHERE key = 'ragmetrics.status'"
     with contextlib.closing(sqlite3.connect(mlflow.get_tracking_uri().removeprefix("sqlite:///"))) as store:
         found = [each for each in store.execute(query) if each[0] not in seen]
@@ -184,7 +184,7 @@ def said_of_new_runs(seen: set[str]) -> list[tuple[str, str]]:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_an_interruption_amid_a_statement() -> None:
-    """What was interrupted may hold a lock of the store's file: the run says all the same that it is not complete."""
+    """An interrupted statement may lock the store's file; the run is still marked as incomplete."""
     report = _SUITE.evaluate(ROWS)
     real = DefaultExecutionContext._setup_result_proxy
     statements, nth = 0, 0

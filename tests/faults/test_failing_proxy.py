@@ -1,4 +1,4 @@
-"""Each request of ``report.log``, feedback and a live handler through a proxy that fails: all is there exactly once."""
+"""``report.log``, feedback and a live handler through a failing proxy: everything is written exactly once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
 
 
 def check(run_id: str, traces: list[str] | None = None) -> None:
-    """The run has each row once, and each trace each score once."""
+    """The run has each row once, and each trace has each score once."""
     table = mlflow.load_table("rag_rows.json", [run_id])
     assert sorted(table["question"]) == sorted(row["question"] for row in ROWS)
     run = mlflow.get_run(run_id)

@@ -1,4 +1,4 @@
-"""What the fuzzing found, each fault once."""
+"""One test per fault that fuzzing found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is combined, summed up, compared and calibrated: an error of ours or finite figures, soon."""
+"""Whatever is combined, summarized, compared and calibrated: one of our errors or finite figures, quickly."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ cells = st.one_of(
 
 @st.composite
 def tables(draw: Any) -> list[dict[str, Any]]:
-    """Rows as an evaluation writes them, and rows that look almost so."""
+    """Rows as an evaluation writes them, and rows that are almost valid."""
     good = st.fixed_dictionaries(
         {"id": st.sampled_from("abcdef"), "k": st.one_of(st.floats(0, 1), st.none()), "k_status": st.just("ok")}
     )

@@ -1,4 +1,4 @@
-"""Whatever a file holds: what can be used, or an error of ours, soon."""
+"""Whatever a file contains: usable rows or one of our errors, quickly."""
 
 from __future__ import annotations
 

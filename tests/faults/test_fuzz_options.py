@@ -1,4 +1,4 @@
-"""Whatever is said on the command line and to a suite: an error of ours or a suite that works, soon."""
+"""Whatever is given to the command line or a suite: one of our errors or a working suite, quickly."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ assignments = st.one_of(
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded() -> None:
-    """Time is taken of what is done with an input, not of the first import of what does it."""
+    """Keeps the time of first imports out of an input's time."""
     rm.Suite("rouge").evaluate([{"answer": "a", "reference": "a"}])
     with contextlib.suppress(RagMetricsError):
         rm.Suite("rouge", judge="openai:/x", embeddings="openai:/x")

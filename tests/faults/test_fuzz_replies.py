@@ -1,4 +1,4 @@
-"""Whatever a judge replies: what can be used, or an error of ours, soon."""
+"""Whatever a judge replies: usable findings or one of our errors, quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is scored with whatever options: an error of ours or a score in its range, soon."""
+"""Whatever is scored with any options: one of our errors or a score in its range, quickly."""
 
 from __future__ import annotations
 

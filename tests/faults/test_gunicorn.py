@@ -1,4 +1,4 @@
-"""A service of several worker processes, one of which is told to end amid: every answer is in the run, and once."""
+"""A service with several worker processes, some of which are stopped: every answer is in the run exactly once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class Service:
-    """``examples/fastapi_service.py`` under gunicorn, its workers writing into the run ``run_id``."""
+    """``examples/fastapi_service.py`` under gunicorn, with workers that write to the run ``run_id``."""
 
     def __init__(self, folder: Path, run_id: str) -> None:
         self.port = free_port()
@@ -49,14 +49,14 @@ class Service:
 
     @property
     def workers(self) -> list[int]:
-        """The processes that were started and have not been told to end, oldest first."""
+        """The processes that were started and not asked to stop, oldest first."""
         begun, ended = (
             re.findall(rf"{said} \[?(\d+)", self.said) for said in ("Started server process", "Finished server process")
         )
         return [int(each) for each in begun if each not in ended]
 
     def ask(self, number: int) -> None:
-        """Ask a question of its own until it is answered."""
+        """Asks a unique question until it is answered."""
         body = json.dumps({"question": f"Who keeps the records of number {number}?"})
         for _ in range(100):
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -99,7 +99,7 @@ def service(tmp_path: Path, run_id: str) -> Iterator[Service]:
 
 
 def test_workers_that_are_told_to_end_lose_nothing(service: Service, run_id: str) -> None:
-    """One after the other is told so while it serves, and at last all of them, as Kubernetes does."""
+    """Stops one worker after another while they serve, and finally all, as Kubernetes does."""
     began, told = time.monotonic(), 0
     with ThreadPoolExecutor(8) as clients:
         asked = [clients.submit(service.ask, number) for number in range(ANSWERS)]

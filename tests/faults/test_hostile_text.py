@@ -1,4 +1,4 @@
-"""Markup, escapes, control characters, changed directions, half characters and NUL: shown harmlessly and stored."""
+"""Markup, escapes, control characters, direction changes, lone surrogates and NUL are shown harmlessly and stored."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class Tags(HTMLParser):
-    """The elements of a page with their attributes, as a browser finds them."""
+    """The elements of a page with their attributes, as a browser parses them."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -45,12 +45,12 @@ class Tags(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        """Keep it."""
+        """Stores the element."""
         self.found.append((tag, dict(attrs)))
 
 
 def assert_harmless(page: str, plain: str) -> None:
-    """No element, handler or address in ``page`` that is not in the same page over plain texts."""
+    """Every element, handler and address in ``page`` is also in the same page over plain texts."""
     page.encode("utf-8")
     allowed = {tag for tag, _ in Tags(plain).found}
     scripts = plain.count("<script")
@@ -63,7 +63,7 @@ def assert_harmless(page: str, plain: str) -> None:
 
 @pytest.fixture(scope="module")
 def reports() -> tuple[rm.Report, rm.Report]:
-    """The evaluation of hostile texts, and one of as many plain ones."""
+    """Evaluations of hostile texts and of the same number of plain ones."""
     suite = rm.Suite.preset("full")
     return suite.evaluate(ROWS), suite.evaluate(PLAIN)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: the command and a program end at once, in one sentence, and keep the answers that were there."""
+"""Ctrl-C ends the command or a program at once, with one sentence, and keeps the finished answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A judge's server that misbehaves at random in every way: no row is lost, and no score is wrong without a word."""
+"""A judge's server that misbehaves at random: no row is lost, and no score is wrong without a warning."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NAMED = (
 
 
 def _faults(moment: random.Random) -> dict[str, tuple[float, Fault]]:
-    """Every kind of misbehaviour with its share of all requests."""
+    """All kinds of misbehaviour, with their shares of all requests."""
     half = '{"texts": [{"id": "t1", "claims": ["The tower'
     return {
         "429, Retry-After": (0.03, Fault(status=429, headers={"Retry-After": f"{moment.uniform(0, 0.1):.3f}"})),
@@ -71,7 +71,7 @@ _WRONG_IDS = {
 
 @dataclass
 class Storm(Script):
-    """Which fault a request meets depends on its text and on how often it came, not on the order of threads."""
+    """The fault of a request depends on its text and number of attempts, not on the order of threads."""
 
     injected: Counter[str] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""``ragmetrics evaluate`` killed at random moments: resumed to the end, its tables are those of an undisturbed run."""
+"""``ragmetrics evaluate`` killed at random moments and resumed: its tables equal those of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ COMMAND = [
 
 
 class Spy(ChatJudge):
-    """Notes which questions each message asks, by the keys under which their answers are stored."""
+    """Records the questions in each message, by the keys under which their answers are stored."""
 
     def __init__(self) -> None:
         super().__init__(dutiful())
@@ -67,7 +67,7 @@ class Spy(ChatJudge):
 
 
 class Place:
-    """A folder with data, cache and MLflow store, in which the command runs."""
+    """A folder with data, cache and MLflow store, where the command runs."""
 
     def __init__(self, folder: Path, url: str, template: Path | None) -> None:
         self.folder = folder
@@ -87,7 +87,7 @@ class Place:
         assert code == 0, (self.folder / "said").read_text()[-3000:]
 
     def stored(self) -> set[str]:
-        """The keys of the stored answers, read from a copy: the killed process's files stay as they are."""
+        """The keys of the stored answers, read from a copy so that the killed process's files stay unchanged."""
         copy = self.folder / "copy"
         copy.mkdir(exist_ok=True)
         for name in ("cache.db", "cache.db-wal"):
@@ -100,7 +100,7 @@ class Place:
             return {key for (key,) in cache.execute("SELECT question FROM answers")}
 
     def tables(self) -> list[dict[str, Any]]:
-        """The tables of the complete run; what else there is does not look finished."""
+        """The tables of the complete run; no other run looks finished."""
         client = mlflow.MlflowClient(f"sqlite:///{self.folder}/mlflow.db")
         complete = []
         for run in client.search_runs([each.experiment_id for each in client.search_experiments()]):
@@ -124,7 +124,7 @@ def asked(server: Script, since: int = 0) -> list[str]:
 
 
 def moment(chance: random.Random, server: Script, calls: int, seconds: float) -> Callable[[float], bool]:
-    """When to kill: at the start, after so many questions, or while the run is logged."""
+    """When to kill: at the start, after a number of questions, or while the run is logged."""
     since, point = len(server.requests), chance.random()
     if point < 0.1:
         wait = chance.uniform(0, 2.0)

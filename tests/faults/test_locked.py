@@ -1,4 +1,4 @@
-"""SQLite files that another process holds locked: the cache, and MLflow's store."""
+"""SQLite files locked by another process: the cache, and MLflow's store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Counting:
 
 @contextmanager
 def locked(path: Path, seconds: float) -> Iterator[None]:
-    """Another process holds the file for itself."""
+    """Another process locks the file."""
     command = [sys.executable, "-c", _HOLD, str(path), str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
@@ -54,7 +54,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
 
 @pytest.mark.parametrize(("seconds", "lost"), [(1.0, False), (60.0, True)])
 def test_the_cache(seconds: float, lost: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A short lock is waited for; a long one costs the cache, with one warning, and no score."""
+    """A short lock delays the cache; a long one disables it with one warning and no lost score."""
     if lost:
         monkeypatch.setattr("mlflow_ragmetrics.cache._BUSY_SECONDS", 0.5)
     path, judge = tmp_path / "cache.db", Counting()

@@ -1,4 +1,4 @@
-"""Texts of a megabyte, of every kind that has been slow somewhere: a score or one of our own errors, soon."""
+"""Texts of one megabyte, of every kind that was once slow: a score or one of our errors, quickly."""
 
 from __future__ import annotations
 

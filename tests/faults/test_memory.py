@@ -1,4 +1,4 @@
-"""Memory that runs out, wherever it does: a command ends with a sentence, and what is there is whole."""
+"""If memory runs out anywhere, a command ends with one sentence, and its files are complete."""
 
 from __future__ import annotations
 

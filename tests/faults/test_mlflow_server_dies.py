@@ -1,4 +1,4 @@
-"""An ``mlflow server`` that is killed and comes back: while a report is logged, and while a chain's answers are."""
+"""An ``mlflow server`` is killed and restarted while a report or a chain's answers are logged."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def report() -> rm.Report:
 
 
 def check_whole(run_id: str, wanted: rm.Report) -> None:
-    """All is there, and once."""
+    """Everything is stored exactly once."""
     run = mlflow.get_run(run_id)
     assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
     assert run.data.metrics.items() >= run_metrics_of(wanted).items()
@@ -99,7 +99,7 @@ def test_killed_while_a_report_is_logged(server: Server, monkeypatch: pytest.Mon
 
 
 def resumed(number: int, made: rm.Report, outcomes: Counter[str]) -> str:
-    """The same report logged again into the run that the server's death left, or into a new one where there is none."""
+    """The same report, logged again to the run that the dead server left behind, else to a new one."""
     found = mlflow.search_runs(filter_string=f"attributes.run_name = '{number}'", output_format="list")
     for run in found:
         assert run.info.status != "FINISHED"
@@ -127,7 +127,7 @@ def test_a_server_that_is_gone_is_one_sentence(server: Server, monkeypatch: pyte
 
 @rm.metric
 def answer_length(answer: str) -> float:
-    """A metric that costs nothing."""
+    """A cheap metric."""
     return min(1.0, len(answer) / 100)
 
 
@@ -135,7 +135,7 @@ def answer_length(answer: str) -> float:
 def test_killed_while_a_chain_is_scored(
     in_a_run: bool, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Answers given while the server is away wait, and are in the run once, when it is back."""
+    """Answers given while the server is down wait, and are in the run once when it is back."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     chain: Any = RunnableLambda(lambda question: f"answer to {question}")
     with caplog.at_level(logging.WARNING, "mlflow_ragmetrics"):

@@ -1,4 +1,4 @@
-"""Without a network, loopback included, everything that asks no model works whole."""
+"""Without any network, even loopback, everything that uses no model works."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROWS = [
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Any use of a socket that could leave the process fails, and the test with it even where that is caught."""
+    """Any use of a socket that could leave the process fails the test, even if the error is caught."""
     used: list[str] = []
 
     def refuse(*arguments: Any, **_: Any) -> None:

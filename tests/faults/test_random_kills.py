@@ -1,4 +1,4 @@
-"""A few processes ended at random moments; ``random_kills.py`` ends as many as it is asked to."""
+"""A few processes ended at random moments; ``random_kills.py`` can end more."""
 
 from __future__ import annotations
 

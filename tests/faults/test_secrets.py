@@ -1,4 +1,4 @@
-"""Keys by every way in, with errors in every layer: nothing that is written or said holds one."""
+"""Keys given in every way, with errors in every layer: no output or file contains one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROWS = [
 
 
 class Said:
-    """All that was said aloud, beside the files."""
+    """All printed output, and the files."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -41,7 +41,7 @@ class Said:
         self.texts.extend(map(str, values))
 
     def failing(self, call: Any) -> None:
-        """Keep the traceback of a call that must fail by an error of ours."""
+        """Returns the traceback of a call that must raise one of our errors."""
         try:
             call()
         except rm.RagMetricsError:
@@ -52,7 +52,7 @@ class Said:
 
 @pytest.fixture
 def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, capfd: Any) -> Iterator[Said]:
-    """Runs in a folder of its own, which MLflow's store is in; at the end all is searched for the secret."""
+    """Runs in a temporary folder with MLflow's store; at the end, everything is searched for the secret."""
     kept = Said()
     with caplog.at_level(logging.DEBUG):
         yield kept
@@ -64,7 +64,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, capfd: An
 
 
 def echoes(status: int) -> Fault:
-    """A gateway that tells what it was sent."""
+    """A gateway that returns the request."""
     body = {
         "error": {"message": f"refused: Authorization: Bearer {SECRET}", "api_key": SECRET, "param": f"?k={SECRET}"}
     }
@@ -72,7 +72,7 @@ def echoes(status: int) -> Fault:
 
 
 def told(report: rm.Report, said: Said) -> None:
-    """Everything that a report can show or write, errors included."""
+    """Everything that a report can show or write, including errors."""
     said.add(report.rows, report.table.to_dict(), report.items.to_dict(), report.description, report.metrics)
     said.add(report.usage, report.warnings, repr(report))
     said.add(report.to_html(), report._repr_html_() if hasattr(report, "_repr_html_") else "")
@@ -142,7 +142,7 @@ def test_the_command_line(words: tuple[str, ...], said: Said) -> None:
 
 
 class Leaking:
-    """A judge whose every failure tells its key, as clients' errors do; or whose answers hold it."""
+    """A judge whose errors, or answers, contain its key, like those of some clients."""
 
     name = "leaking"
 

@@ -1,4 +1,4 @@
-"""An ``mlflow server`` with PostgreSQL behind it that is killed and started again, amid a live service and a watch."""
+"""An ``mlflow server`` on PostgreSQL is killed and restarted while a live service and a watch use it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROCESSES, QUESTIONS, TRACES = 2, 60, 120
 
 @rm.metric
 def answer_length(answer: str) -> float:
-    """A metric that costs little, and takes a moment."""
+    """A cheap metric that takes a moment."""
     time.sleep(0.02)
     return min(1.0, len(answer) / 100)
 
@@ -61,7 +61,7 @@ def server(
 
 @contextlib.contextmanager
 def away(server: Server, after: float, seconds: float) -> Iterator[None]:
-    """Meanwhile the server is killed, and started again."""
+    """The server is killed, and restarted after the block."""
 
     def restart() -> None:
         time.sleep(after)
@@ -88,7 +88,7 @@ def serve(handler: rm.RagMetricsCallback, number: int) -> None:
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_a_live_service(method: str, server: Server, capfd: pytest.CaptureFixture[str]) -> None:
-    """Each answer is in the run once, and no progress bar on stderr."""
+    """Each answer is in the run once, and stderr has no progress bar."""
     run_id = mlflow.start_run().info.run_id
     mlflow.end_run()
     handler = rm.RagMetricsCallback([answer_length], run_id=run_id)
@@ -112,7 +112,7 @@ def test_a_live_service(method: str, server: Server, capfd: pytest.CaptureFixtur
 
 
 def test_a_watch(server: Server) -> None:
-    """Each trace is scored once, though the pass was cut off."""
+    """Each trace is scored once, although the pass was interrupted."""
     for number in range(TRACES):
         with mlflow.start_span("answer") as span:
             span.set_inputs({"question": f"How high is tower {number}?"})

@@ -1,4 +1,4 @@
-"""Several processes that evaluate the same data at once over one cache: none is wrong, none is without it."""
+"""Several processes evaluate the same data at once with one cache: all are correct, and all use the cache."""
 
 from __future__ import annotations
 

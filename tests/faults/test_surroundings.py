@@ -1,4 +1,4 @@
-"""No network, no secret, many threads, loops, processes; hostile texts in all that goes to MLflow and the terminal."""
+"""No network, no secret, many threads, loops and processes; hostile texts in everything for MLflow and the terminal."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_suite_works_in_a_child_process(method: str) -> None:
 
 
 class Counting:
-    """A remote judge that counts what it is asked."""
+    """A remote judge that counts its questions."""
 
     name = fingerprint = "counting"
 

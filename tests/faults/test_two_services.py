@@ -1,4 +1,4 @@
-"""A few cases of two services that are killed; ``two_services.py`` runs all of them."""
+"""A few cases of two killed services; ``two_services.py`` runs all of them."""
 
 from __future__ import annotations
 

@@ -38,14 +38,14 @@ ANSWERS, NEVER = 5, 2
 
 @rm.metric
 def own_number(answer: str) -> float:
-    """Takes forever where the answer says so."""
+    """Hangs if the answer asks for it."""
     if "never" in answer:
         time.sleep(600)
     return 1.0
 
 
 def serve(start: str, uri: str, experiment: str, outbox: Path, down: Path, *, is_killed: bool) -> int:
-    """Answer questions as the ``start`` of a service; leave a file of that name when all that can be is scored."""
+    """Answers questions as the ``start`` of a service; writes a file of that name when all answers are scored."""
     os.environ.update(RAGMETRICS_OUTBOX=str(outbox), MLFLOW_EXPERIMENT_NAME=experiment)
     mlflow.set_tracking_uri(uri)
     if down.exists():
@@ -71,7 +71,7 @@ def _refuse(*_: Any, **__: Any) -> Any:
 
 
 def answers_of(store: Path) -> list[tuple[str, str, Counter[str], float, str]]:
-    """Of each run: experiment, status, answers, how many are said to be lost, and what its status tag says."""
+    """For each run: experiment, status, answers, the number of lost ones, and its status tag."""
     found = []
     with contextlib.closing(sqlite3.connect(store)) as database:
         query = (
@@ -91,7 +91,7 @@ def answers_of(store: Path) -> list[tuple[str, str, Counter[str], float, str]]:
 
 
 def check(case: tuple[str, str, str], template: Path, folder: Path, wait: float) -> Counter[str]:
-    """Run a case in ``folder``; returns what was seen."""
+    """Runs a case in ``folder``; returns what happened."""
     experiments, place, state = case
     outbox, down = folder / "data", folder / "down"
     homes = {"A": folder / "a", "B": folder / ("a" if place == "same" else "b")}
@@ -135,14 +135,18 @@ def check(case: tuple[str, str, str], template: Path, folder: Path, wait: float)
         assert rows == Counter(f"{start} {number}" for number in range(ANSWERS)), rows
         is_killed = start[1] == "1"
         assert (lost, status) == ((NEVER, "FAILED") if is_killed else (0, "FINISHED")), (start, lost, status)
-        assert says.startswith(f"failed: {NEVER} answers were lost" if is_killed else "complete"), says
+        assert says.startswith(
+            f"failed: answers lost because a process ended before they were written: {NEVER}"
+            if is_killed
+            else "complete"
+        ), says
         seen.update(answers=sum(rows.values()), lost_and_said=int(lost))
     assert len(found) == 6, "a run for each start of each service"
     return seen
 
 
 def run(count: int = len(CASES)) -> Counter[str]:
-    """That many cases, spread over all; what was seen, and how many were ``WRONG``."""
+    """Runs this number of cases, spread over all; returns what happened, and the number of ``WRONG`` ones."""
     seen: Counter[str] = Counter()
     step = max(1, len(CASES) // count)
     with tempfile.TemporaryDirectory(prefix="ragmetrics-services-") as name:

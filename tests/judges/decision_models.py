@@ -1,4 +1,4 @@
-"""Decision models that answer as a script says: one of langchain-core 1.8, and one behind a real HTTP server."""
+"""Scripted decision models: one of langchain-core 1.8, and one behind a real HTTP server."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Decide = Callable[[Mapping[str, Any], str, str], Any]
 
 
 def agreeing(state: Mapping[str, Any], name: str, kind: str) -> Any:
-    """Yes to everything but contradictions, the first label of all, grade 4."""
+    """Yes to everything except contradictions, the first of all labels, grade 4."""
     return {"yes": 0.1 if "contradicted" in name else 0.9, "choice": [1.0, 0, 0], "score": [0, 0, 0, 1.0, 0]}[kind]
 
 
 @dataclass
 class Script:
-    """What a model decides, how its response is spoiled, and the requests that came: the state and the questions."""
+    """A model's decisions, the fault of its response, and the requests received: the state and the questions."""
 
     decide: Decide = agreeing
     spoil: Callable[[dict[str, Any]], Any] = lambda response: response
@@ -35,7 +35,7 @@ class Script:
     requests: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)
 
     def texts(self) -> list[str]:
-        """The instructions of all questions that came."""
+        """The instructions of all questions received."""
         return [each["instructions"] for _, questions in self.requests for each in questions.values()]
 
 
@@ -91,7 +91,7 @@ def _on_the_wire(question: Mapping[str, Any], decided: Any) -> dict[str, Any]:
 
 @contextmanager
 def decision_server(**script: Any) -> Iterator[Script]:
-    """A server on this machine that speaks OpenAI's protocol of decisions."""
+    """A local server with OpenAI's protocol for decisions."""
     pytest.importorskip("langchain_openai.decisions", reason="langchain-openai 1.7 has decision models")
     told = Script(**script)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"script": told}))
@@ -107,7 +107,7 @@ def decision_server(**script: Any) -> Iterator[Script]:
 
 
 def openai_model(script: Script, **options: Any) -> Any:
-    """``OpenAIDecisions`` of langchain-openai, which asks the server."""
+    """``OpenAIDecisions`` of langchain-openai, connected to the server."""
     from langchain_openai.decisions import OpenAIDecisions
 
     return OpenAIDecisions(**{"model": "luna", "api_key": KEY, "base_url": script.url, **options})

@@ -1,4 +1,4 @@
-"""LangChain chat models without a network: one that answers as its message asks, one that says what it was given."""
+"""LangChain chat models without a network: one that obeys its message, and one with fixed replies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Reply = Callable[[list[BaseMessage]], Any]
 
 
 class FakeChatModel(BaseChatModel):
-    """Replies with what ``reply`` makes of the messages: text, an ``AIMessage``, or an exception to raise."""
+    """Replies with the result of ``reply``: text, an ``AIMessage``, or an exception to raise."""
 
     reply: Any = Field(exclude=True)
     model: str = "fake"
@@ -62,25 +62,25 @@ _lock = threading.Lock()
 
 
 def scripted(*replies: Any, **options: Any) -> FakeChatModel:
-    """A model that gives these replies, one after the other."""
+    """A model that gives these replies one after the other."""
     waiting = list(replies)
     return FakeChatModel(reply=lambda messages: waiting.pop(0), **options)
 
 
 def dutiful(**options: Any) -> FakeChatModel:
-    """A model that answers whatever it is asked in the right form."""
+    """A model that answers every question in the right form."""
     return FakeChatModel(reply=lambda said: json.dumps(dutiful_reply(said[0].content, said[1].content)), **options)
 
 
 def blocks_in(data: str) -> list[tuple[str, str]]:
-    """The labels and texts of a message, as a reader who knows the fence sees them."""
+    """The labels and texts of a message, for a reader who has the fence."""
     mark = data[1:17]
     parts = re.split(rf"^\[{mark} (.*)\]$\n?", data, flags=re.MULTILINE)
     return [(label, text.rstrip("\n")) for label, text in zip(parts[1::2], parts[2::2], strict=True) if label != "end"]
 
 
 def dutiful_reply(system: str, data: str) -> dict[str, Any]:
-    """Each sentence a claim, each claim supported by its first passage, all passages related, grade 4."""
+    """Each sentence is a claim, supported by the first passage; all passages are related; grade 4."""
     blocks = blocks_in(data)
     reply: dict[str, Any] = {}
     if '"texts"' in system:

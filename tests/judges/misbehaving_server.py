@@ -1,4 +1,4 @@
-"""A real HTTP server that speaks OpenAI's chat protocol and misbehaves as a script tells it to."""
+"""A real HTTP server with OpenAI's chat protocol that misbehaves according to a script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.judges.fake_models import dutiful_reply
 
 @dataclass
 class Fault:
-    """How one request is answered: a status, headers, a reply, a delay, seconds a byte, a cut connection."""
+    """The answer to one request: a status, headers, a reply, a delay, seconds per byte, a closed connection."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Fault:
 
 @dataclass
 class Script:
-    """Faults for the next requests, in order; without one a request is answered dutifully. ``requests`` keeps all."""
+    """Faults for the next requests, in order; other requests get a dutiful answer. ``requests`` stores all."""
 
     faults: list[Fault] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Script:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def next_fault(self, request: dict[str, Any]) -> Fault:
-        """What to do with this request."""
+        """The fault for this request."""
         with self.lock:
             self.requests.append(request)
             self.times.append(time.monotonic())
@@ -119,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection |= fault.breaks_off
 
     def _left_within(self, seconds: float) -> bool:
-        """Wait; True as soon as the client hangs up, so that what it gave up is no longer in flight."""
+        """Waits; returns True as soon as the client hangs up, so that abandoned requests are not in flight."""
         return bool(seconds and select.select([self.connection], [], [], seconds)[0])
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -151,7 +151,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep quiet about clients that hang up."""
+        """Ignores clients that hang up."""
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def misbehaving_server(*faults: Fault, **options: Any) -> Iterator[Script]:
 
 @contextmanager
 def served(script: Script) -> Iterator[Script]:
-    """A server that does what ``script`` says."""
+    """A server that follows ``script``."""
     handler = type("Handler", (_Handler,), {"script": script})
     server = _Server(("127.0.0.1", 0), handler)
     script.url = f"http://127.0.0.1:{server.server_address[1]}/v1"

@@ -1,4 +1,4 @@
-"""The row whose cost is held: a 4-sentence answer, a 3-sentence reference, 5 chunks of about 90 words."""
+"""The row with a fixed cost: a 4-sentence answer, a 3-sentence reference, 5 chunks of about 90 words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server may do instead of answering, and how many requests are sent where it does so once."""
+"""Server faults, and the number of requests sent if each occurs once."""
 
 from __future__ import annotations
 

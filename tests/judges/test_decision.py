@@ -1,4 +1,4 @@
-"""Decision models as judges: of langchain-core 1.8 where it is installed, and through langchain-openai by real HTTP."""
+"""Decision models as judges: of langchain-core 1.8 if it is installed, and of langchain-openai over real HTTP."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ KINDS = pytest.mark.parametrize("kind", ["core", "http"])
 
 
 def by_text(supported: set[str], contradicted: set[str]) -> Any:
-    """Decides on a claim by its own text, in whichever field it stands."""
+    """Decides about a claim by its text, in whichever field it is."""
 
     def decide(state: Any, name: str, kind: str) -> Any:
         if kind != "yes":
@@ -70,7 +70,7 @@ class Own(rm.Question[str]):
 
 
 class KnownVerdicts(rm.Judge):
-    """Answers as a script does, a claim by its own text."""
+    """Follows a script, but decides about a claim by its text."""
 
     name = "known"
     local = True
@@ -195,7 +195,7 @@ def renamed(response: dict[str, Any]) -> dict[str, Any]:
         (Verify(("A.",), ("B.",)), None, None, "the model refused to answer 'supported_1_claims_passages'"),
         (Verify(("A.",), ("B.",)), 0.5, without_first, "'supported_1_claims_passages' needs a probability"),
         (Verify(("A.",), ("B.",)), 0.5, renamed, "answers 'another', which was not asked"),
-        (Grade("correctness", "A.", "Q?", "R."), [0.5, 0.4, 0.0, 0.0, 0.0], None, "have the sum 0.9, not 1"),
+        (Grade("correctness", "A.", "Q?", "R."), [0.5, 0.4, 0.0, 0.0, 0.0], None, "sum to 0.9, not 1"),
         (
             Grade("correctness", "A.", "Q?", "R."),
             [1.5, -0.5, 0.0, 0.0, 0.0],
@@ -228,7 +228,7 @@ def test_a_sum_within_a_hundredth_is_one() -> None:
     [
         (
             lambda response: SimpleNamespace(usage=None),
-            "SimpleNamespace is of another version of langchain-core",
+            "SimpleNamespace is from an incompatible langchain-core",
         ),
         (lambda response: {**response, "answers": {}}, "needs a probability"),
         (lambda response: {**response, "answers": {**response["answers"], "x": {"type": "noul", "noul": 1}}}, "'x'"),

@@ -15,7 +15,7 @@ class Config:
 
 
 class WordModel:
-    """Entails what it has seen word for word, contradicts what says "not"."""
+    """Entails texts that it has seen word for word; contradicts texts that contain "not"."""
 
     config = Config("contradiction", "entailment", "neutral")
 

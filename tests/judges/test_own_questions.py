@@ -1,4 +1,4 @@
-"""A rubric and a kind of question of one's own: written here alone, used with everything the package has."""
+"""A custom rubric and a custom kind of question, defined only here and used with the whole package."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROW = {"id": "1", "question": "Where is it?", "answer": "Over there, you fool.",
 
 @metric(scaled=True)
 def politeness(answer: str, question: str | None = None) -> Steps[Score]:
-    """How polite the answer is, by a rubric of one's own."""
+    """How polite the answer is, by a custom rubric."""
     rating = yield from ask(Grade("politeness", rubric=RUBRIC, answer=answer, question=question))
     grade = rating.checked_grade("politeness")
     return Score(value=(grade - 1) / 4, reason=rating.reason)
@@ -132,7 +132,7 @@ def test_a_yaml_file_names_a_metric_of_ones_own(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class LanguageOf(Question[tuple[str, float]]):
-    """In which language is the text, and how sure is the judge?"""
+    """Which language is the text in, and how certain is the judge?"""
 
     text: str
     kind: ClassVar[str] = "language_of"
@@ -155,7 +155,7 @@ register_task(LanguageOf, Task(language_part, placeholder=lambda question: ("en"
 
 @metric(scaled=False)
 def in_english(answer: str) -> Steps[Score]:
-    """1.0 where the answer is in English."""
+    """1.0 if the answer is in English."""
     code, sure = yield from ask(LanguageOf(answer))
     return Score(value=float(code == "en"), reason=say("joined", first=code, second=f"{sure:.1f}"))
 

@@ -1,4 +1,4 @@
-"""Facts and similarity weighed together."""
+"""The weighted mean of facts and similarity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORD = {"answer": "A.", "reference": "B."}
 
 
 class Angle:
-    """An embedding model by which the texts have this cosine, or that fails."""
+    """An embedding model that gives the texts this cosine, or fails."""
 
     name = "angle"
     local = True

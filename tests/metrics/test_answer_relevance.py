@@ -1,4 +1,4 @@
-"""Grades of relevance to the question; an answer that gives none is never relevant."""
+"""Grades of relevance to the question; a non-answer is never relevant."""
 
 from __future__ import annotations
 

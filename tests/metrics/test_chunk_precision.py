@@ -13,7 +13,7 @@ CHUNKS = ["It is red.", "It rains.", "Red."]
 
 
 class QuotingJudge:
-    """Finds chunk 3 related, says so twice, and names chunks that are not there."""
+    """Reports chunk 3 as related twice, and names chunks that do not exist."""
 
     name = "quoting"
     local = True

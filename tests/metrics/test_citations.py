@@ -1,4 +1,4 @@
-"""Citations read from answers and records, and judged as ALCE defines: precision and recall."""
+"""Citations in answers and records, judged by ALCE's definitions: precision and recall."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IDS = ["a.txt", "doc-7", "9c1e"]
 
 
 class Facts(Judge):
-    """Backs a claim where the passages together hold all facts that it names: "red", "old", "trees"."""
+    """Supports a claim if the passages together contain all facts that it names: "red", "old", "trees"."""
 
     name = "facts"
 

@@ -1,4 +1,4 @@
-"""Deductions for broken, contradicting and repeated sentences."""
+"""Deductions for incomplete, contradicting and repeated sentences."""
 
 from __future__ import annotations
 

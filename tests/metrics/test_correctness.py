@@ -1,4 +1,4 @@
-"""Grades of agreement with the reference, and the rows that need no judge."""
+"""Grades of agreement with the reference, and rows that need no judge."""
 
 from __future__ import annotations
 

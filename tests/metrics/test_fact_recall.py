@@ -12,7 +12,7 @@ CLEAR, VAGUE = "It is red.", "I don't know."
 
 
 class SpyJudge(rm.ScriptedJudge):
-    """Supports one claim of three, and remembers whose claims were asked for."""
+    """Supports one claim of three, and records whose claims were requested."""
 
     def __init__(self) -> None:
         super().__init__(facts=[{"text": f"fact {i}", "ok": i == 0} for i in range(3)])

@@ -1,4 +1,4 @@
-"""Claims in both directions, read from replies of any quality."""
+"""Claims in both directions, from replies of any quality."""
 
 from __future__ import annotations
 

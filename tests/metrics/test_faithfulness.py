@@ -1,4 +1,4 @@
-"""Faithfulness: claims, evidence, and all rows of the table for indistinct answers and missing context."""
+"""Faithfulness: claims, evidence, and all cases of non-answers and missing context."""
 
 from __future__ import annotations
 

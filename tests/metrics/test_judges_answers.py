@@ -1,4 +1,4 @@
-"""Judges' replies, read in any case and never guessed at."""
+"""Judges' replies are read in any case and never guessed at."""
 
 from __future__ import annotations
 

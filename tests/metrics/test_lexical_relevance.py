@@ -1,4 +1,4 @@
-"""Cosine of term counts, against scikit-learn."""
+"""Cosine of term counts, compared with scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must follow from a change of a row holds as often as the documentation says, and always where it must."""
+"""Expected effects of changes to a row occur as often as documented, or always."""
 
 from __future__ import annotations
 

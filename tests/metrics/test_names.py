@@ -1,4 +1,4 @@
-"""The one namespace: every metric's key, aliases, fields, range and threshold, as the specification has them."""
+"""The namespace: every metric's key, aliases, fields, range and threshold, as specified."""
 
 from __future__ import annotations
 

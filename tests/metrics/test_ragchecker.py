@@ -1,4 +1,4 @@
-"""RAGChecker's measures: equal to the figures that the project published with its claims and verdicts, and by hand."""
+"""RAGChecker's measures equal the project's published figures for its claims and verdicts, and hand-computed ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VERDICTS = {"Entailment": "SUPPORTED", "Contradiction": "CONTRADICTED", "Neutral
 
 
 class CheckedRows(rm.Judge):
-    """Answers with the claims and the verdicts of each pair that a checker gave."""
+    """Answers with the claims and a checker's verdicts on each pair."""
 
     name = "checked"
     local = True

@@ -1,4 +1,4 @@
-"""Measures of rankings: equal to trec_eval, and to figures worked out by hand."""
+"""Ranking measures equal trec_eval and hand-computed figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answering or declining, by what the record says of the question or by its passages."""
+"""Answering or declining, judged by the record's answerability or by its passages."""
 
 from __future__ import annotations
 

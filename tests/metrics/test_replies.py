@@ -1,4 +1,4 @@
-"""What kind of reply a text is, in English and Russian."""
+"""Classification of replies in English and Russian."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cosine against scikit-learn, and cutting of long texts."""
+"""Cosine, compared with scikit-learn, and splitting of long texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headless Chromium for the tests of pages: ``.ci/run`` installs it, and where it cannot be had they are skipped."""
+"""Headless Chromium for the tests of pages: ``.ci/run`` installs it; without it, these tests are skipped."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PATIENCE = 20  # seconds until a page must show what is waited for
 
 
 class Browser:
-    """One window, one page after the other."""
+    """One window that shows one page after the other."""
 
     def __init__(self, driver: Any, downloads: Path) -> None:
         self.driver = driver
         self.downloads = downloads
 
     def open(self, address: str, width: int = 1400, height: int = 900, dark: bool = False) -> None:
-        """Show a page in a window of this size, and wait until its rows are there."""
+        """Shows a page in a window of this size, and waits until its rows are shown."""
         self.size(width, height)
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
@@ -37,7 +37,7 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def until(self, script: str, *arguments: Any) -> Any:
-        """What ``script`` returns, once that is true."""
+        """The result of ``script``, once it is true."""
         from selenium.webdriver.support.ui import WebDriverWait
 
         return WebDriverWait(self.driver, PATIENCE, 0.02).until(
@@ -55,7 +55,7 @@ class Browser:
         return "\n".join(self.texts(selector))
 
     def choose(self, selector: str, value: str) -> None:
-        """Choose an option by its value, as a person does."""
+        """Chooses an option by its value, as a person does."""
         from selenium.webdriver.support.ui import Select
 
         Select(self.one(selector)).select_by_value(value)
@@ -70,7 +70,7 @@ class Browser:
         return self.texts("#body tr.row td.id")
 
     def settled(self) -> str:
-        """The text of the chosen row's detail, once it is that row's."""
+        """The text of the selected row's details, once they belong to that row."""
         script = (
             "const row = document.querySelector('tr.chosen td.id'), text = document.getElementById('detail').innerText;"
         )
@@ -112,7 +112,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, tmp_path: Path) -> Callable[..., Browser]:
-    """Open a report's page in the browser: ``page(report, "#row=a", width=800)``."""
+    """Opens a report's page in the browser: ``page(report, "#row=a", width=800)``."""
 
     def opened(report: Any, link: str = "", **options: Any) -> Browser:
         path = tmp_path / "report.html"

@@ -1,4 +1,4 @@
-"""What a page carries, read as its own script reads it."""
+"""The data in a page, read as its own script reads it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def carried(page: str) -> dict[str, Any]:
-    """The page's header, and under ``rows`` each row's answer, passages and scores, with their texts in place."""
+    """The page's header, and under ``rows`` each row's answer, passages and scores with their texts."""
     data = _opened(re.search(r'id="data">([^<]*)</script>', page)[1])
     blocks = [_opened(each) for each in re.findall(r'class="rows">([^<]*)</script>', page)]
     assert [first for first, _ in data["blocks"]] == [sum(map(len, blocks[:place])) for place in range(len(blocks))]

@@ -1,4 +1,4 @@
-"""Metrics that are better the lower, and those of which neither side is better: everywhere the same."""
+"""Metrics where lower is better, and those without a better direction: treated alike everywhere."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mlflow_ragmetrics.rows.results import results_of
 
 @rm.metric(higher_is_better=False)
 def faults(metadata: Any) -> float:
-    """The number that the row has."""
+    """The row's number."""
     return float(metadata["given"])
 
 
 @rm.metric(higher_is_better=None)
 def length(metadata: Any) -> float:
-    """The number that the row has."""
+    """The row's number."""
     return float(metadata["given"])
 
 

@@ -1,4 +1,4 @@
-"""What notebooks show of results: words and tables, not dataclasses, light and dark, with nothing unescaped."""
+"""Notebook output: words and tables instead of dataclasses, in light and dark themes, with everything escaped."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CELLS = {
     "calibration": (rm.calibrate(report_of(noisy(40)), [n % 2 for n in range(40)], key="faithfulness"), "AUROC"),
     "diagnosis": (Diagnosis("retrieval", "No passage holds <b>it</b>."), "retrieval</p>"),
     "plan": (PLANNED, "Nothing was sent"),
-    "no plan": (rm.Suite(["rouge"]).plan([{"answer": "a", "reference": "a"}]), "at no cost"),
+    "no plan": (rm.Suite(["rouge"]).plan([{"answer": "a", "reference": "a"}]), "is free"),
 }
 
 
@@ -73,5 +73,5 @@ def test_the_answer_of_a_row_is_marked_claim_by_claim() -> None:
 def test_a_report_and_a_comparison_are_indexed_by_metric() -> None:
     assert REPORT["faithfulness"]["mean"] == REPORT.metrics["faithfulness/mean"]
     assert rm.compare(REPORT, REPORT)["faithfulness"].key == "faithfulness"
-    with pytest.raises(InvalidOptionError, match="'two' is not a metric here; there are faithfulness"):
+    with pytest.raises(InvalidOptionError, match="'two' is not a metric here; use one of faithfulness"):
         REPORT["two"]

@@ -1,4 +1,4 @@
-"""Which part failed: from the claims of a row, with evidence, and never "no fault" where nothing was measured."""
+"""The part that failed, from a row's claims, with evidence; never "no fault" if nothing was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two metrics that are equal in every row are one finding: each place that shows figures says so, once."""
+"""Two metrics that are equal in every row are one finding; every output with figures reports this once."""
 
 from __future__ import annotations
 

@@ -34,6 +34,24 @@ def test_a_mean_that_reaches_its_limit_passes() -> None:
     assert check == Check("faithfulness/mean", True, said)
 
 
+def test_thresholds_are_mlflows_quality_criteria() -> None:
+    @rm.metric(higher_is_better=False)
+    def waste(answer: str) -> rm.Score:
+        return rm.Score(value=0.1)
+
+    suite = rm.Suite(["coherence", "rouge", "correctness(threshold=0.6)", waste(threshold=0.2)])
+    report = suite.evaluate([{"answer": "It is red.", "reference": "It is red."}], progress=False)
+    run = mlflow.get_run(report.log())
+    stored = json.loads(run.data.tags["mlflow.genaiEvaluate.qualityCriteria"])
+    assert stored["schemaVersion"] == 1
+    assert stored["rules"] == [
+        {"metricKey": "coherence/mean", "comparator": "GTE", "threshold": 0.7},
+        {"metricKey": "rag_correctness/mean", "comparator": "GTE", "threshold": 0.6},
+        {"metricKey": "waste/mean", "comparator": "LTE", "threshold": 0.2},
+    ]
+    assert {rule["metricKey"] for rule in stored["rules"]} <= run.data.metrics.keys()
+
+
 def test_a_mean_over_too_few_rows_does_not_pass() -> None:
     said = r"0\.6000 ≥ 0\.6, but 3 of 4 rows were measured, less than the required 0\.95"
     with pytest.raises(GateError, match=said):

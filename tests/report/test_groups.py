@@ -1,4 +1,4 @@
-"""Figures over rows that belong together."""
+"""Figures over groups of rows."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_unscored_rows_belong_to_no_group() -> None:
 def test_summarize_takes_a_name_for_each_score() -> None:
     figures = rm.summarize([0.1, 0.2, 0.8, 0.9, None], groups=["a", "a", "b", "b", "c"])
     assert (figures["n_groups"], figures["few_groups"]) == (2, 1)
-    with pytest.raises(InvalidOptionError, match="groups: 1 names for 2 rows"):
+    with pytest.raises(InvalidOptionError, match="groups has length 1, not 2"):
         rm.summarize([0.1, 0.2], groups=["a"])
 
 

@@ -1,4 +1,4 @@
-"""The HTML report as a file: self-contained, bounded, and nothing of the data can become markup."""
+"""The HTML report as a file: self-contained, of limited size; text from the data never becomes markup."""
 
 from __future__ import annotations
 

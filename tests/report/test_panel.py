@@ -1,4 +1,4 @@
-"""Several judges: each one's own figures, their agreement, and rows that some did not judge."""
+"""Several judges: the figures of each, their agreement, and rows that some did not judge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS = [{"id": str(n), "answer": f"Fact {n}.", "contexts": ["Something."]} for n
 
 
 class OneClaim:
-    """One claim per answer, supported in the answers that are named; fails on those of ``silent``."""
+    """One claim per answer, supported in the named answers; fails on those in ``silent``."""
 
     def __init__(self, name: str, supported: str, silent: str = "") -> None:
         self.name, self.supported, self.silent = name, supported, silent

@@ -14,7 +14,7 @@ ROWS = [{"answer": "one two three"}, {"answer": "four five six"}]
 
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a notebook's cell shows, one after the other, of it."""
+    """The successive outputs of a notebook cell."""
     shown: list[str] = []
 
     def show(data: dict[str, str], **_: Any) -> Any:
@@ -29,8 +29,8 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_notebook_shows_a_line_and_clears_it(cell: list[str]) -> None:
     rm.Suite(["coherence"]).evaluate(ROWS)
-    assert cell[1] == "scoring 2 rows"
-    assert cell[2].startswith("scoring 1 of 2 rows, about ")
+    assert cell[1] == "rows scored: 0 of 2"
+    assert cell[2].startswith("rows scored: 1 of 2, about ")
     assert cell[-1] == ""
 
 
@@ -47,4 +47,4 @@ def test_where_nobody_looks_there_is_none(capfd: pytest.CaptureFixture[str]) -> 
 def test_a_terminal_shows_a_line(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     rm.Suite(["coherence"]).evaluate(ROWS)
-    assert "scoring" in capfd.readouterr().err
+    assert "rows scored: 0 of 2" in capfd.readouterr().err

@@ -78,7 +78,7 @@ def test_gates_are_on_all_repeats_and_on_rows_that_were_measured_each_time() -> 
 
     @rm.metric
     def moody(answer: str) -> float:
-        """0.9 at first, 0.5 the second time."""
+        """0.9 the first time, 0.5 the second time."""
         asked.append(answer)
         if answer == "3" and asked.count("3") > 1:
             raise ValueError("gone")

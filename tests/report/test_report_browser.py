@@ -1,4 +1,4 @@
-"""The page in a real browser: keyboard, search, filters, links, export, a narrow window, and texts that stay texts."""
+"""The page in a real browser: keyboard, search, filters, links, export, a narrow window, and escaped texts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def row(number: int, value: float | None = 0.5, *, threshold: float | None = Non
 
 
 def report_of(count: int, **options: Any) -> rm.Report:
-    """The lower the number, the worse the row."""
+    """A report in which rows with lower numbers are worse."""
     return rm.Report([row(number, (number + 1) / (count + 1), **options) for number in range(count)])
 
 
@@ -233,8 +233,8 @@ def test_nothing_measured_and_half_measured_are_said_and_never_good(page: Open) 
     suite = rm.Suite(["faithfulness"], judge="lexical", thresholds={"faithfulness": 0.8})
     shown = page(suite.evaluate(records))
     card = shown.text(".card")
-    assert "measured: 10 of 20 rows" in card
-    assert "reaches ≥ 0.8, but 10 rows are not measured" in card
+    assert "10 of 20 rows measured; the mean covers only these" in card
+    assert "reaches ≥ 0.8, but only 10 of 20 rows measured" in card
     assert shown.texts(".card .good") == []
     shown.choose("#show", "unmeasured")
     assert shown.text("#count").startswith("10 of 20 rows")
@@ -460,9 +460,9 @@ def test_rows_whose_texts_are_left_out_are_shown_and_say_so(
     monkeypatch.setattr(report_page, "_BLOCK", 1)
     monkeypatch.setattr(report_page, "MOST_BYTES", 4_000)
     shown = page(plain)
-    assert "worst rows are on this page; of the other" in shown.text("#verdict")
+    assert "and only the scores of the others" in shown.text("#verdict")
     page(plain, "#row=row-59")
-    assert "The texts of this row are not on this page" in shown.settled()
+    assert "The texts of this row are left out" in shown.settled()
     assert "quality 0.984" in shown.settled()
 
 
@@ -477,4 +477,16 @@ def test_words_of_lexical_metrics_and_rows_without_answer_are_shown(page: Open) 
     page(rm.Report([Row(Sample("x"), {"quality": Score(error="JudgeError: no reply")})]))
     assert "There is no answer." in shown.settled()
     assert "failed" in shown.text("tr.chosen")
-    assert "What was retrieved is not known." in shown.settled()
+    assert "The retrieved passages are unknown." in shown.settled()
+
+
+def test_in_a_narrow_window_only_the_table_of_a_comparison_scrolls(
+    browser: Browser, plain: rm.Report, tmp_path: Path
+) -> None:
+    better = rm.Report([row(number, min(1.0, number / 61 + 0.3)) for number in range(60)])
+    path = tmp_path / "comparison.html"
+    path.write_text(rm.compare(plain, better, rows=2).to_html(), encoding="utf-8")
+    browser.size(400)
+    browser.driver.get(path.as_uri())
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert browser.run("const table = document.querySelector('table'); return table.scrollWidth > table.clientWidth")

@@ -1,4 +1,4 @@
-"""Conversations: which have no failing turn, where the first one failed, and which are not known."""
+"""Conversations: which have no failing turn, where the first one failed, and which are unknown."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_session_passes_only_where_every_turn_is_known_to() -> None:
     assert figures["faithfulness/session_worst"] == 0.5
     assert figures["faithfulness/session_ci_low"] < 0.5 < figures["faithfulness/session_ci_high"]
     assert found.notes == [
-        "Sessions (session_id): 1 of 2 have no turn that fails faithfulness (0.50, 95 % 0.00–1.00); the others first "
+        "Sessions (session_id): 1 of 2 has no turn that fails faithfulness (0.50, 95 % 0.00–1.00); the others first "
         "fail in turn 2.0 on average; 4 more sessions unknown because turns were not measured"
     ]
 
@@ -67,7 +67,7 @@ def test_where_nothing_is_known_there_is_no_rate() -> None:
     assert "faithfulness/session_pass_rate" not in found.metrics
     assert found.metrics["faithfulness/n_sessions_unmeasured"] == 2
     assert found.notes == [
-        "Sessions (session_id): faithfulness is unknown for all 2 sessions because turns were not measured"
+        "Sessions (session_id): faithfulness is unknown for all sessions (2) because turns were not measured"
     ]
 
 
@@ -101,7 +101,7 @@ def test_rows_without_a_session_belong_to_none_and_a_name_may_be_given() -> None
     assert outcomes(found, by="talk") == {"x": "failed"}
     grouped = Report(found.rows, description={"groups": "talk"})
     assert outcomes(grouped) == {"x": "failed"}
-    with pytest.raises(InvalidOptionError, match="'rouge' is not a metric here; there are faithfulness"):
+    with pytest.raises(InvalidOptionError, match="'rouge' is not a metric here; use one of faithfulness"):
         found.sessions("rouge")
     with pytest.raises(InvalidOptionError, match="no row has 'chat'"):
         found.sessions("faithfulness", by="chat")
@@ -134,7 +134,7 @@ def test_a_session_as_a_score_names_the_first_failure() -> None:
     rows = [row("a", 1, Score(1.0)), row("a", 2, Score(0.0, reason="No passage says it.", judge="j"))]
     failed = session_score(rows, "faithfulness")
     assert (failed.value, failed.reason, failed.judge) == (0.0, "Turn 2 of 2 fails first: No passage says it.", "j")
-    assert session_score(rows[:1], "faithfulness").reason == "None of 1 turn fails."
+    assert session_score(rows[:1], "faithfulness").reason == "No failing turn in 1 turn."
     unknown = session_score([row("a", 1, Score(1.0)), row("a", 2, ERROR)], "faithfulness", language="ru")
     assert (unknown.value, unknown.reason) == (None, "Неизвестно: не измерено реплик — 1 из 2; остальные прошли.")
     assert session_score([row("a", 1, CLAIMS_NOTHING)], "faithfulness").value is None
@@ -150,7 +150,7 @@ def test_sessions_are_in_the_run_and_in_gates(mlflow_store: str) -> None:
     assert not [name for name in mlflow.get_run(run_id).data.metrics if "session" in name]
     table = mlflow.load_table("rag_sessions.json", run_ids=[run_id])
     assert table["first_failure_id"].tolist() == [None, "b2"] or pd.isna(table["first_failure_id"][0])
-    assert "1 of 2 have no turn that fails faithfulness" in mlflow.get_run(run_id).data.tags["mlflow.note.content"]
+    assert "1 of 2 has no turn that fails faithfulness" in mlflow.get_run(run_id).data.tags["mlflow.note.content"]
     found.check(**{"faithfulness/session_pass_rate": 0.5})
     with pytest.raises(GateError):
         found.check(**{"faithfulness/session_pass_rate": 0.6})

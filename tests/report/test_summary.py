@@ -1,4 +1,4 @@
-"""A run's figures."""
+"""The figures of a run."""
 
 from __future__ import annotations
 

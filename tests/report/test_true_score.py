@@ -1,4 +1,4 @@
-"""Means corrected by few labels."""
+"""Means corrected by a few labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mlflow_ragmetrics.report.report import Report
 def lenient(
     rows: int = 400, labelled: int = 80, *, seed: int = 0, bias: float = 0.15
 ) -> tuple[Report, dict[str, float]]:
-    """A judge that is too kind by ``bias``, and the labels of some rows."""
+    """A judge whose scores are too high by ``bias``, and the labels of some rows."""
     draw = np.random.default_rng(seed)
     truth = draw.beta(4, 3, rows)
     scores = np.clip(truth + bias + draw.normal(0, 0.05, rows), 0, 1)
@@ -44,7 +44,7 @@ def test_the_judges_bias_is_corrected_with_an_interval_narrower_than_that_of_the
     assert (found.labels, found.rows) == (80, 400)
     assert "true score" in str(found)
     assert "PPI++" in str(found)
-    assert "80 labels of 400 rows" in str(found)
+    assert "labels: 80 of 400 rows" in str(found)
 
 
 def test_labels_come_from_anywhere_that_calibrate_takes_them(tmp_path: Path) -> None:
@@ -60,13 +60,13 @@ def test_groups_widen_it_and_few_are_marked() -> None:
     report, labels = lenient(80, 20)
     found = report.true_score("m", labels, groups="chat")
     assert (found.groups, found.few_groups) == (5, True)
-    assert "20 labels in 5 groups (few groups)" in str(found)
+    assert "labels: 20 of 80 rows, groups: 5 (few)" in str(found)
     assert report.true_score("m", labels).groups is None
 
 
 def test_what_cannot_be_used_is_refused() -> None:
     report, labels = lenient(40, 10)
-    with pytest.raises(InvalidOptionError, match="there are m"):
+    with pytest.raises(InvalidOptionError, match="use one of m"):
         report.true_score("k", labels)
     with pytest.raises(InvalidDataError, match="no label matches"):
         report.true_score("m", {"elsewhere": 1})

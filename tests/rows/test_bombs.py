@@ -1,4 +1,4 @@
-"""Small files that expand to large ones are refused in one sentence, and take no memory before."""
+"""Small files that expand to large ones are refused in one sentence before they take memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same rows are the same samples, whichever container they come in."""
+"""The same rows give the same samples from any container."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ COLUMNS = (
 
 
 def _tables(columns: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Rows]:
-    """Rows with ids, so that an empty one is no blank line in a CSV file."""
+    """Rows with ids, so that an empty one is not a blank line in a CSV file."""
     rows = st.lists(st.fixed_dictionaries(columns), min_size=1, max_size=4)
     return rows.map(lambda found: [{"id": f"r{number}", **row} for number, row in enumerate(found)])
 

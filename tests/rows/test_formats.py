@@ -161,7 +161,7 @@ class Answered:
 
 
 class Case(BaseModel):
-    """As deepeval's test case."""
+    """A test case in deepeval's form."""
 
     input: str
     actual_output: str
@@ -362,7 +362,7 @@ FIELDS = ("question", "answer", "contexts", "reference")
 
 
 def table() -> str:
-    """What is read of each format, as a Markdown table."""
+    """The fields read from each format, as a Markdown table."""
     rows = [(name, "Python objects", fields) for name, (_, fields) in OBJECTS.items()]
     rows += [(name, "JSONL, JSON, CSV, Parquet", fields) for name, (_, fields) in FILES.items()]
     lines = [("format", *FIELDS, "given as"), ("---",) * (2 + len(FIELDS))]

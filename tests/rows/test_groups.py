@@ -1,4 +1,4 @@
-"""Which rows belong together: by metadata, nested metadata, fields, columns, names, and the sessions of traces."""
+"""Groups of rows: by metadata, nested metadata, fields, columns, names, and the sessions of traces."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_table_has_them_in_columns_and_in_metadata_as_json() -> None:
     assert table_groups(table, "c") == ["x", "y"]
     assert table_groups(table, "topic") == ["a", "a"]
     assert table_groups(table, ["n", "m"]) == ["n", "m"]
-    with pytest.raises(InvalidOptionError, match="1 names for 2 rows"):
+    with pytest.raises(InvalidOptionError, match="groups has length 1, not 2"):
         table_groups(table, ["n"])
 
 

@@ -36,7 +36,7 @@ def test_two_files(tmp_path: Path) -> None:
     assert (samples["9"].gold_doc_ids, samples["9"].answer) == (None, "a9")
     assert (samples["7"].retrieved_doc_ids, samples["7"].reference) == (None, "g7")
     assert (joined.results_only, joined.references_only) == (("9",), ("7",))
-    assert joined.warning == "1 of 3 results have no reference: 9. 1 of 3 references have no result: 7."
+    assert joined.warning == "1 of 3 results without a reference: 9. 1 of 3 references without a result: 7."
 
 
 def test_all_matched_is_no_warning() -> None:
@@ -63,12 +63,12 @@ def test_the_references_question_and_reference_count() -> None:
         },
     )
     assert joined.warning is not None
-    assert "1 rows differ from their reference in the question" in joined.warning
+    assert "1 of 1 rows with another question than the reference, which is used: 1." in joined.warning
 
 
 def test_only_some_unmatched_ids_are_listed() -> None:
     joined = join([{"qid": number} for number in range(10)], [{"qid": 0}])
-    assert joined.warning == "9 of 10 results have no reference: 1, 2, 3, 4, 5 and 4 more."
+    assert joined.warning == "9 of 10 results without a reference: 1, 2, 3, 4, 5 and 4 more."
     assert len(joined.rows) == 10
 
 

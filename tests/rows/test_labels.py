@@ -84,7 +84,7 @@ def test_words_and_numbers(label: Any, number: float | None) -> None:
 def test_what_means_nothing_is_refused() -> None:
     with pytest.raises(InvalidDataError, match="'perhaps'"):
         as_number("perhaps")
-    with pytest.raises(InvalidDataError, match="2 labels for 6 rows"):
+    with pytest.raises(InvalidDataError, match="labels has length 2, not 6"):
         labels_of([True, False], RESULTS, "faithfulness")
     with pytest.raises(InvalidDataError, match="no label matches a row"):
         labels_of({"elsewhere": True}, RESULTS, "faithfulness")

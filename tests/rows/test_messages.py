@@ -1,4 +1,4 @@
-"""A conversation with tools becomes a sample: its answer, and what the tools gave."""
+"""A conversation with tools becomes a sample with its answer and the tools' results."""
 
 from __future__ import annotations
 

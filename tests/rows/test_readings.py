@@ -1,4 +1,4 @@
-"""What was read as what is said, and what looks as if something else was meant."""
+"""Reports of how columns were read, and warnings about suspicious columns."""
 
 from __future__ import annotations
 

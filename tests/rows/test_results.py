@@ -82,7 +82,7 @@ def test_the_latest_two_of_an_experiment_are_the_older_and_the_newer() -> None:
         assert [each.name for each in latest_results(text) or []] == ["second", "third"]
     assert [each.name for each in latest_results("latest three of support bot") or []] == ["first", "second", "third"]
     assert latest_results("second") is None
-    with pytest.raises(InvalidDataError, match="3 evaluated runs, fewer than 9"):
+    with pytest.raises(InvalidDataError, match=r"evaluated runs in experiment .*: 3, fewer than 9"):
         latest_results("latest 9 of support bot")
     with pytest.raises(InvalidDataError, match="no experiment 'nowhere'"):
         latest_results("latest two of experiment nowhere")

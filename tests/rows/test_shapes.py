@@ -1,4 +1,4 @@
-"""Rows as other libraries write them: names that count by the nature of their values, and earlier turns."""
+"""Rows as other libraries write them: names accepted by the type of their values, and earlier turns."""
 
 from __future__ import annotations
 

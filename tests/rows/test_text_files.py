@@ -1,4 +1,4 @@
-"""Text files that are not comma-separated UTF-8: what they are is found out and said, or they are refused."""
+"""Text files other than comma-separated UTF-8 are detected and reported, or refused."""
 
 from __future__ import annotations
 

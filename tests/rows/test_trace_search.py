@@ -1,4 +1,4 @@
-"""Traces as data, in order of time, each once, while others come and go."""
+"""Traces as data, in time order, each once, while traces are added and deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def experiment() -> str:
 
 
 def begun(experiment: str, times: Sequence[int], prefix: str = "t", state: TraceState = TraceState.OK) -> list[str]:
-    """Traces without spans that began at these times."""
+    """Traces without spans that started at these times."""
     ids = [f"tr-{prefix}{number}" for number in range(len(times))]
     for trace_id, began in zip(ids, times, strict=True):
         location = TraceLocation.from_experiment_id(experiment)

@@ -1,4 +1,4 @@
-"""Traces of production: scored like any data, and scores written back onto them."""
+"""Production traces are scored like any data, and the scores are written back to them."""
 
 from __future__ import annotations
 

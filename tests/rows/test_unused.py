@@ -1,4 +1,4 @@
-"""What is said where a field is missing: a column is named only where it may well be the field."""
+"""Messages about a missing field name a column only if it is likely to be the field."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_binary_scores_have_wilsons_interval() -> None:
 
 @given(st.floats(0, 1), st.integers(2, 300))
 def test_equal_scores_leave_room_for_what_the_sample_missed(value: float, rows: int) -> None:
-    """Of rows of which a share p has another value all n have this one in 2.5 % of the samples: p = 1 − 0.025^(1/n)."""
+    """If a share p of rows differs, all n sampled rows are equal in 2.5 % of the samples: p = 1 − 0.025^(1/n)."""
     share = 1 - 0.025 ** (1 / rows)
     found = bootstrap_interval([value] * rows)
     assert found == pytest.approx((value - share * value, value + share * (1 - value)), abs=1e-12)

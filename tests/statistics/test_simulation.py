@@ -1,4 +1,4 @@
-"""The simulation's vectorised bootstrap and permutation test are the package's."""
+"""The simulation's vectorised bootstrap and permutation test equal the package's."""
 
 from __future__ import annotations
 

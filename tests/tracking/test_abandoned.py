@@ -1,4 +1,4 @@
-"""Runs whose writing never ended are told from those being written, and how a run ends that something failed in."""
+"""Abandoned runs are told from those being written, and failed runs end as failed."""
 
 from __future__ import annotations
 

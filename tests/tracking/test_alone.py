@@ -1,4 +1,4 @@
-"""One process at a time is at work in a run."""
+"""Only one process at a time writes to a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mlflow_ragmetrics.tracking.writer import STATUS_TAG, WRITER_TAG, RunWriter,
 
 @pytest.fixture
 def other() -> Iterator[subprocess.Popen[bytes]]:
-    """Another process of this machine, until it is killed."""
+    """Another process on this machine, until it is killed."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         yield process
         process.kill()

@@ -1,4 +1,4 @@
-"""What is found out later goes into the run that it is about, or a new one."""
+"""Later findings are written to the run that they are about, or to a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The addresses at which MLflow shows a run, and the rows of two runs side by side."""
+"""The addresses where MLflow shows a run, and compares the rows of two runs."""
 
 from __future__ import annotations
 

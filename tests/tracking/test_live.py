@@ -1,4 +1,4 @@
-"""Answers into an MLflow run while they come."""
+"""Answers written to an MLflow run as they arrive."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def row(name: str, value: float) -> Row:
 
 
 class User:
-    """Whoever writes answers."""
+    """A user of a live run."""
 
 
 @pytest.fixture
 def used() -> Iterator[Callable[..., LiveRun]]:
-    """Makes live runs with a user each, as in a process of its own where ``outbox`` says so."""
+    """Creates live runs with one user each, as in a separate process if ``outbox`` is given."""
     kept: list[User] = []
 
     def used(name: str, run_id: str | None = None, outbox: Outbox | None = None) -> LiveRun:
@@ -94,9 +94,9 @@ def test_a_run_says_that_it_is_complete(used: Any) -> None:
 @pytest.mark.parametrize(
     ("losses", "status", "says"),
     [
-        ({"dropped": 1}, "FINISHED", "partial: 1 of 2 answers were dropped, 0 failed"),
-        ({"failed": 1}, "FINISHED", "partial: 0 of 2 answers were dropped, 1 failed"),
-        ({"lost": 1}, "FAILED", "1 answers are not written"),
+        ({"dropped": 1}, "FINISHED", "partial: 1 of 2 answers dropped, 0 failed"),
+        ({"failed": 1}, "FINISHED", "partial: 0 of 2 answers dropped, 1 failed"),
+        ({"lost": 1}, "FAILED", "answers not written: 1"),
         ({"silent": 2}, "FAILED", "no judge answered"),
         ({"silent": 2, "judged": 1}, "FINISHED", "complete"),
         ({"skipped": 1}, "FINISHED", "complete"),
@@ -152,7 +152,7 @@ def test_a_run_taken_over_and_then_used_is_waited_for_until_it_is_written(
 
 
 def test_two_machines_write_into_one_run(tmp_path: Path, used: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has an outbox of its own; the tables hold the rows of both, each once."""
+    """Each has its own outbox; the tables contain the rows of both once."""
     run_id = made_run()
     with monkeypatch.context() as patch:
         patch.setenv("RAGMETRICS_OUTBOX", str(tmp_path / "another"))
@@ -232,7 +232,7 @@ def test_a_run_is_made_once_for_each_creation_id() -> None:
 
 
 def test_of_two_runs_made_at_once_the_one_being_written_stays() -> None:
-    """The second process was slow: its run has an earlier time, and came later."""
+    """The second process was slow: its run has an earlier time, but arrived later."""
     run_id = new_run("live", "one")
     RunWriter(run_id).tags({"ragmetrics.status": "writing"})
     mlflow.MlflowClient().create_run("0", start_time=1, tags={"ragmetrics.live": "one"})
@@ -241,7 +241,7 @@ def test_of_two_runs_made_at_once_the_one_being_written_stays() -> None:
 
 
 def test_a_run_is_made_where_the_service_was_begun(used: Any, tmp_path: Path) -> None:
-    """Whatever store and experiment the application uses later."""
+    """Regardless of the store and experiment that the application uses later."""
     uri = mlflow.get_tracking_uri()
     mlflow.set_experiment("of the service")
     live = used("one")

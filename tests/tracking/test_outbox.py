@@ -1,4 +1,4 @@
-"""The outbox: rows that outlive a process, runs that belong to one service, a file that never stops a service."""
+"""The outbox: its rows outlive a process, its runs belong to one service, and its file never stops a service."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def outbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outbox:
 
 
 def killed(home: Home, name: str) -> None:
-    """A process that used a run of that name is killed: of five answers two were scored, one was dropped."""
+    """Kills a process that used a run of that name: of five answers, two were scored and one was dropped."""
     command = [sys.executable, "-c", _KILLED, home.uri, home.store, home.experiment, home.suite, name]
     subprocess.run(command, timeout=120, check=False)
 
@@ -76,7 +76,7 @@ def test_an_answer_is_deleted_once_it_is_written(outbox: Outbox) -> None:
 
 
 def counted(outbox: Outbox, number: int) -> None:
-    """Wait until the file has that many accepted answers."""
+    """Waits until the file has this number of accepted answers."""
     until = time.monotonic() + 10
     while (found := outbox._rows("SELECT accepted FROM processes")) != [(number,)]:
         assert time.monotonic() < until, found
@@ -99,7 +99,7 @@ def test_accepting_does_not_wait_for_the_file(outbox: Outbox) -> None:
 
 
 def test_an_answer_is_counted_within_a_moment(outbox: Outbox) -> None:
-    """Else a process that is killed while a judge thinks would have lost an answer without a word."""
+    """Otherwise a process killed while a judge works would lose an answer without a trace."""
     number = outbox.join(HOME, "run", None)
     outbox.accept(number)
     time.sleep(0.5)  # the bar is a moment, on a busy machine

@@ -1,4 +1,4 @@
-"""Params that explain a difference, as MLflow takes them."""
+"""Params that explain a difference, in the form that MLflow accepts."""
 
 from __future__ import annotations
 

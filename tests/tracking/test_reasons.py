@@ -1,4 +1,4 @@
-"""One sentence for what a store says when it does not take something."""
+"""A store's refusal as one sentence."""
 
 from __future__ import annotations
 

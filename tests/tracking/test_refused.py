@@ -1,4 +1,4 @@
-"""What a store refuses, and what some stores do not have: the rest is written, and nothing is hidden."""
+"""Writes that a store refuses, and features that some stores lack: the rest is written, and nothing is hidden."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ needs_datasets = pytest.mark.skipif(
 
 
 def refuse(store: str, action: str) -> None:
-    """From now on the database refuses ``action`` (as ``INSERT ON spans``)."""
+    """Makes the database refuse ``action`` (such as ``INSERT ON spans``)."""
     with sqlite3.connect(store.removeprefix("sqlite:///")) as connection:
         connection.execute(f"CREATE TRIGGER refused BEFORE {action} BEGIN SELECT RAISE(ABORT, 'no room'); END")
     connection.close()

@@ -1,4 +1,4 @@
-"""Rows go to people in MLflow's review queues, and their answers come back as labels."""
+"""Rows are sent to MLflow's review queues, and people's answers come back as labels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run_id() -> str:
 
 
 def answered(run_id: str, *answers: object) -> None:
-    """Answer as MLflow's review page does."""
+    """Answers like MLflow's review page."""
     person = AssessmentSource(source_type="HUMAN", source_id="ann")
     traces = mlflow.search_traces(filter_string=f"tags.`ragmetrics.to_label.{KEY}` != ''", return_type="list")
     for number, trace in enumerate(sorted(traces, key=lambda each: int(each.info.client_request_id[1:]))):
@@ -53,7 +53,7 @@ def cli(*arguments: str) -> str:
 
 def test_chosen_rows_wait_in_a_queue_with_one_question(run_id: str) -> None:
     said = cli("label", run_id, "--to", "mlflow", "--budget", "12", "--reviewer", "ann")
-    assert f"rows are in the review queue '{KEY} of towers'" in said
+    assert f"Rows in the review queue '{KEY} of towers': 12; answers: Supported" in said
     assert f"ragmetrics calibrate {run_id} --feedback --key {KEY}" in said
     (queue,) = (each for each in queues.list_review_queues() if each.name == f"{KEY} of towers")
     (schema,) = (each for each in schemas.list_label_schemas() if each.name == KEY)
@@ -97,7 +97,7 @@ def test_words_of_ones_own_are_named_and_can_be_explained(run_id: str) -> None:
     cli("label", run_id, "--to", "mlflow", "--budget", "100")
     answered(run_id, "Not faithful", "Kind of", "Supported", "Partially supported")
     said = cli("calibrate", run_id, "--feedback", "--key", KEY)
-    assert "3 labels with unknown words are left out: 'Kind of' (3)" in said.replace("\n", " ")
+    assert "labels with unknown words left out (3): 'Kind of' (3)" in said.replace("\n", " ")
     explained = cli("calibrate", run_id, "--feedback", "--key", KEY, "--words", "kind of=0")
     assert "12 rows" in explained
     assert "left out" not in explained

@@ -1,4 +1,4 @@
-"""The same over HTTP: an ``mlflow server`` with PostgreSQL behind it, both started here."""
+"""The same over HTTP: an ``mlflow server`` on PostgreSQL, both started here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large tables: a head that MLflow shows, the whole in Parquet parts."""
+"""Large tables: a head for MLflow's page, and all rows in Parquet parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces with assessments beside the run, written whole."""
+"""Complete traces with assessments in addition to the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two processes log reports into one run: the run is whole, and nothing is in it twice."""
+"""Two processes log reports to one run: the run is complete, without duplicates."""
 
 from __future__ import annotations
 

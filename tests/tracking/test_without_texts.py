@@ -1,7 +1,8 @@
-"""What is logged without texts holds none: the whole store and all artifacts are searched for them."""
+"""A run logged without texts contains none: the whole store and all artifacts are searched for them."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import mlflow
@@ -37,14 +38,15 @@ def records() -> list[dict[str, object]]:
 
 
 def stored(folder: Path) -> list[bytes]:
-    """The content of every file of the store, databases and artifacts, with all that is compressed in Parquet."""
+    """The content of every file of the store, databases and artifacts, with Parquet decompressed."""
     return [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def store(tmp_path: Path, mlflow_template: Path) -> Path:
     folder = tmp_path / "store"
     folder.mkdir()
+    shutil.copyfile(mlflow_template, folder / "mlflow.db")
     mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
     mlflow.set_experiment(experiment_id=mlflow.create_experiment("e", artifact_location=(folder / "files").as_uri()))
     return folder

@@ -1,4 +1,4 @@
-"""A user's script that goes through all doors; tests/test_types.py gives it to mypy (strict) and pyright."""
+"""A user's script that uses all doors; tests/test_types.py checks it with mypy (strict) and pyright."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Answered:
 
 
 class _CallRecorder(Recorder):
-    """Stores the exchange of one call; after a failure, it leads to the trace."""
+    """Stores the exchange of one call; after a failure, it is used to find the trace."""
 
     def __init__(self) -> None:
         super().__init__()

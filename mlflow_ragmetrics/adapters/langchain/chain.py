@@ -248,7 +248,7 @@ def _missing_retrieval(suite: Suite, rows: Sequence[Row]) -> tuple[tuple[str, ..
     if without < len(answered) or not named:
         return (said,), None
     why = answered[0].metadata.get(WHY, "contexts= returned none")
-    message = f"{named[0]} needs 'contexts', and no answer came with any retrieval: {why}; name them with contexts="
+    message = f"{named[0]} needs 'contexts', but no answer had any retrieval: {why}; name them with contexts="
     return (said,), MissingFieldError(message, field="contexts", metric=named[0])
 
 

@@ -55,8 +55,9 @@ class RagMetricsCallback(Recorder):
         question: the entry of dict inputs with the question, or a function of the inputs.
         answer: the same for the answer in the outputs.
         contexts: a function from the outputs to the contexts, or the names of the tools that return them (default:
-            all). If one of these functions has a second parameter, it gets the other side. ``contexts`` may have two
-            more: the lists of documents from retrievers, and those from tools and steps.
+            all). Each of these functions may take a second argument: the outputs after the inputs, or the inputs after
+            the outputs. ``contexts`` may take two more: the lists of documents from retrievers, and those from tools
+            and steps.
         references, gold_doc_ids: a mapping by question or id, or a function of the question (and the id). Values in the
             call's ``metadata`` (``reference``, ``gold_doc_ids``, ``id``, or an alias) come first.
         sample_rate: the share of answers to score, 0 to 1.
@@ -134,10 +135,12 @@ class RagMetricsCallback(Recorder):
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of calls ``seen``, and of those ``scored``, ``dropped`` (full queue), ``failed`` (the chain, or
-        its scoring: any score in error) and ``skipped`` (not sampled, no answer, such as an abandoned stream, or no
-        field that the metrics need). Of the answers for MLflow: ``written``, ``unwritten`` so far, ``lost`` because the
-        outbox could not store them; ``withheld`` counts those whose trace is unknown.
+        """The number of calls by outcome.
+
+        Calls ``seen``, and of these ``scored``, ``dropped`` (the queue was full), ``failed`` (the chain or a score
+        failed) and ``skipped`` (not sampled, no answer, as in an abandoned stream, or no field that the metrics need).
+        Answers for MLflow: ``written``, ``unwritten`` so far, ``lost`` (the outbox could not store them), and
+        ``withheld`` (feedback not written because the trace is unknown).
         """
         return self._counts.snapshot()
 
@@ -162,7 +165,7 @@ class RagMetricsCallback(Recorder):
 
     def _lose(self, exchange: Exchange, name: str) -> None:
         if self._counts.add(name) == 1 and name == "dropped":
-            _logger.warning("answers are dropped and counted from now on: too many are waiting to be scored")
+            _logger.warning("too many answers are waiting to be scored: further answers are dropped and counted")
         if exchange.live is not None:
             exchange.live.count(name, settled=True)
 
@@ -325,10 +328,10 @@ class MLflowSink:
         if said["unwritten"] or said["lost"]:
             reasons = [live.failure for live in self._lives.values() if live.failure]
             why = for_log(reasons[0] if reasons else "there was not enough time")
-            message = "%d scored answers are not yet written to MLflow, %d are lost: %s"
+            message = "scored answers not yet written to MLflow: %d, lost: %d (%s)"
             _logger.warning(message, said["unwritten"], said["lost"], why)
         if said["withheld"]:
-            _logger.warning("the feedback on %d answers was withheld: their traces are unknown", said["withheld"])
+            _logger.warning("answers whose feedback was withheld because their trace is unknown: %d", said["withheld"])
         return not said["unwritten"]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A guardrail: scores each answer of an agent before it goes out."""
+"""A guardrail: scores each answer of an agent before it is sent."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class RagMetricsMiddleware(AgentMiddleware):
     Args:
         suite: the metrics, as ``Suite.of`` takes them, such as ``"faithfulness(threshold=0.8)"``. An answer fails if a
             metric is below its threshold.
-        on_failure: ``"annotate"``: the answer goes out with its scores; ``"retry"``: the model gets the reasons and
+        on_failure: ``"annotate"``: the answer is sent with its scores; ``"retry"``: the model gets the reasons and
             answers again, at most ``retries`` times; ``"stop"``: ``instead`` replaces the answer.
         retries: how often the model may answer again.
         on_exhausted: if an answer still fails after the last retry, ``"stop"`` replaces it with ``instead`` and
-            ``"pass"`` lets it out.
-        on_judge_failure: if an answer cannot be judged, for example because the judge is down, ``"pass"`` lets it out
+            ``"pass"`` sends it.
+        on_judge_failure: if an answer cannot be judged, for example because the judge is down, ``"pass"`` sends it
             and ``"stop"`` replaces it with ``instead``. Both are logged.
         instead: the text that replaces a failing answer; by default a sentence in the suite's language.
 
     A message that calls tools is not an answer and is not scored. An answer is compared with the tool results for the
-    last question, and with earlier ones if it rests on them. Each answer carries its scores:
+    last question, and with earlier ones if it is based on them. Each answer carries its scores:
     ``message.response_metadata["ragmetrics"]`` is ``{key: {"status", "score", "passed", "reason"}}``. A skipped metric
     does not fail an answer.
 
@@ -55,7 +55,7 @@ class RagMetricsMiddleware(AgentMiddleware):
 
     Raises:
         InvalidOptionError: if an option cannot be used, if no metric has a threshold, or for ``"retry"`` or ``"stop"``
-            with the offline judge, which takes good paraphrases for unsupported claims.
+            with the offline judge, which marks good paraphrases as unsupported.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         changed: dict[str, Any] = {"response_metadata": {**answer.response_metadata, **noted}}
         unjudged = [f"{key}: {score.error}" for key, score in scores.items() if score.status == "error"]
         if unjudged:
-            goes = "is stopped" if self._stops_unjudged else "goes out unjudged"
+            goes = "is stopped" if self._stops_unjudged else "is sent unjudged"
             _logger.warning("an answer %s: %s", goes, for_log(redact("; ".join(unjudged))))
         if (self._stops and _failed(scores)) or (self._stops_unjudged and unjudged):
             changed["content"] = self._instead
@@ -151,8 +151,8 @@ def _check_suite(suite: Suite, option: str) -> None:
     judged = [metric.key for metric in bars if "judge" in metric.definition.asks]
     if judged and any(isinstance(judge, LexicalJudge) for judge in suite.judges):
         message = (
-            f"{option} cannot rely on the offline judge for {', '.join(judged)}: it compares words, and takes good "
-            'paraphrases for unsupported; give the suite a language model, such as judge="openai:/gpt-4o-mini", or use '
+            f"{option} cannot rely on the offline judge for {', '.join(judged)}: it compares words and marks good "
+            'paraphrases as unsupported; give the suite a language model, such as judge="openai:/gpt-4o-mini", or use '
             'on_failure="annotate"'
         )
         raise InvalidOptionError(message, param="on_failure")

@@ -42,8 +42,8 @@ class Reading:
     """How to read an exchange; whatever is not set is detected.
 
     ``question`` and ``answer`` name entries of dict inputs and outputs, or are functions of these. ``contexts`` is a
-    function of the outputs, or names the tools that return contexts (default: all). If a function has a second
-    parameter, it gets the other side.
+    function of the outputs, or names the tools that return contexts (default: all). Each function may take a second
+    argument: the outputs after the inputs, or the inputs after the outputs.
     """
 
     question: str | Callable[..., Any] | None = None

@@ -1,4 +1,4 @@
-"""Finds what a call retrieved, and which of it was in the prompts that led to the answer."""
+"""Finds the texts that a call retrieved, and those that were in the prompts for its answer."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
     of_tools = distinct((*(chunk for chunk in told if chunk in of_tools), *of_tools))  # tools may run in parallel
     this_turn, earlier = ([chunk for chunk in group if chunk.text not in known] for group in (told, earlier))
     for group in (of_tools, this_turn, earlier, in_steps):
-        # a text that only shares a part with the prompts by chance is no passage
+        # a text that only shares a part with the prompts by chance is not a passage
         chosen |= _uncovered(_seen(group, prompts, as_whole=group is in_steps), chosen.values())
     kept = _kept_before(exchange).union(map(_key, earlier))
     kept -= {_key(chunk) for found in (*lists, of_tools, this_turn) for chunk in found}
@@ -220,8 +220,8 @@ def _documents(exchange: Exchange, tools: Collection[str] | None) -> tuple[list[
 
 
 def _handed_on(lists: Sequence[Sequence[Chunk]], seen: Collection[_Key]) -> tuple[Chunk, ...]:
-    """Return the final retrieved chunks: a selection from earlier lists replaces them, unless the model saw more of
-    those.
+    """Return the final retrieved chunks: a selection from earlier lists replaces them, unless the model saw more of the
+    earlier ones.
     """
     kept: list[Sequence[Chunk]] = []
     before: list[list[_Key]] = []

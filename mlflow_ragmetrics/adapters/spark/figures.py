@@ -118,7 +118,7 @@ def _score(own: Mapping[str, Any]) -> Score:
         "coverage": own.get("_coverage"),
         "gold_docs_count": own.get("_gold_docs"),
         "correct_docs_count": own.get("_correct_docs"),
-        "judges_asked": 1 if own.get("_fewer_judges") else None,  # and none answered
+        "judges_asked": 1 if own.get("_fewer_judges") else None,  # and no judge answered
         "unmeasured": None if status != "ok" or own["_measured"] else "rule",
     }
     return Score(

@@ -84,7 +84,7 @@ class Recipe:
 def suite_of(recipe: Recipe) -> Suite:
     """The suite of a recipe, built once per Python process."""
     suite = recipe.build()
-    gc.freeze()  # collecting loaded modules again and again would take a seventh of a worker's time
+    gc.freeze()  # repeated garbage collection of loaded modules would take a seventh of the time
     return suite
 
 

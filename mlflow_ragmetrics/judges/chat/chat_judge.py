@@ -71,11 +71,11 @@ class ChatJudge(Judge):
     calls per row), ``"compact"`` (at most 5), ``"single"`` (claims and their verdicts in one call) or ``"auto"`` (the
     cheapest form for an evaluation's rows; ``"single"`` if rows come one by one). ``support_threshold``: a claim with
     at least this support (0 to 1) is SUPPORTED. ``prompts``: a folder of text files that replace the built-in prompts
-    of the same names. ``name``: the judge's name in results. The model takes ``temperature``, ``max_tokens``,
-    ``seed``, ``base_url`` and ``api_key`` (never shown or stored). Requests take ``timeout``, ``attempts``, ``retry``,
+    of the same names. ``name``: the judge's name in results. The model takes ``temperature``, ``max_tokens``, ``seed``,
+    ``base_url`` and ``api_key`` (never shown or stored). Requests take ``timeout``, ``attempts``, ``retry``,
     ``requests_per_minute``, ``tokens_per_minute``, ``max_calls``, ``max_cost``, ``prices``, ``trace`` and
-    ``structured``. ``InvalidOptionError`` names a wrong option. A long reply may have up to four times ``max_tokens``,
-    but no more than 8,000 unless ``max_tokens`` is higher. Longer replies and prompts are divided.
+    ``structured``. ``InvalidOptionError`` names a wrong option. A long reply may use up to four times ``max_tokens``,
+    but no more than 8,000 tokens unless ``max_tokens`` is higher. Longer replies and prompts are divided.
     """
 
     usage: Usage
@@ -250,7 +250,7 @@ def _better(first: Result, second: Result) -> Result:
     return first if doubts > len(first.doubts) else second
 
 
-VERSION = "4"
+VERSION = "5"
 """The version of the built-in prompts; it is logged and part of every cache key."""
 
 _MARK_DIGITS = 16
@@ -260,7 +260,7 @@ _MARK_DIGITS = 16
 class Prompts:
     """Prompt texts by name; ``replaced`` names those from a folder.
 
-    ``version`` is ``"4"`` for the built-in prompts and ``"4+<8 hex digits>"`` if any were replaced.
+    ``version`` is ``"5"`` for the built-in prompts and ``"5+<8 hex digits>"`` if any were replaced.
     """
 
     texts: Mapping[str, str]
@@ -276,7 +276,7 @@ class Prompts:
         unknown = sorted(replaced.keys() - _built_in().keys())
         if unknown:
             known = ", ".join(f"{name}.txt" for name in sorted(_built_in()))
-            message = f"prompts={str(folder)!r}: {unknown[0]}.txt is not a prompt; there are {known}"
+            message = f"prompts={str(folder)!r}: {unknown[0]}.txt is not a prompt; use one of {known}"
             raise InvalidOptionError(message, param="prompts")
         return cls({**_built_in(), **replaced}, frozenset(replaced))
 

@@ -138,7 +138,7 @@ def _reached(model: Any) -> Iterator[str]:
         client = getattr(model, name, None)
         owners = (client, getattr(client, "_client", None))
         addresses = (_followed(owner, way) for owner in owners for way in _WAYS_TO_AN_ADDRESS)
-        address = next(filter(None, addresses), None)  # an SDK's address wins over its HTTP client's
+        address = next(filter(None, addresses), None)  # an SDK's address takes precedence over its HTTP client's
         if address is not None:
             yield _without_password(address).rstrip("/")
         accounts = [getattr(owner, account, None) for owner in owners for account in _ACCOUNTS]

@@ -73,7 +73,7 @@ class Plans(dict[str, Plan]):
     def blocks(self, between: str = "one to three claims per sentence") -> list[Block]:
         """Return the estimates as a table; ``between`` describes what the lowest and highest estimate assume."""
         if not self:
-            return [Line("No language model is asked: nothing is sent, at no cost.")]
+            return [Line("No language model is used: nothing is sent, and the evaluation is free.")]
         columns = ("model", "calls", "prompt tokens", "reply tokens", "dollars")
         rows = []
         for name, plan in self.items():

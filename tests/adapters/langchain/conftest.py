@@ -1,4 +1,4 @@
-"""Chains of every kind over a small library: what a question retrieves and what is answered both name the question."""
+"""Chains of every kind over a small library; both the retrieved documents and the answer name the question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mlflow_ragmetrics.core.score import Sample, Score
 
 
 class Library(BaseRetriever):
-    """Two documents on every question, the second of them twice."""
+    """Returns two documents for every question, the second one twice."""
 
     shelf: str = "main"
 
@@ -31,7 +31,7 @@ class Library(BaseRetriever):
 
 
 class Scholar(BaseChatModel):
-    """Answers ``"answer to <question>"``; with tools at hand, looks the question up first."""
+    """Answers ``"answer to <question>"``; if it has tools, it calls the first one before."""
 
     looks_up: bool = False
 
@@ -69,7 +69,7 @@ def plain_chain() -> Runnable[Any, Any]:
 
 
 def dict_chain() -> Runnable[Any, Any]:
-    """The shape of the older retrieval chains: question in a dict, documents beside the answer."""
+    """The form of older retrieval chains: a dict with the question and the documents."""
     answer = RunnableLambda(lambda state: f"answer to {state['input']}")
     found = RunnableLambda(lambda state: state["input"]) | Library()
     return RunnablePassthrough.assign(context=found) | RunnablePassthrough.assign(answer=answer)
@@ -110,7 +110,7 @@ def agent() -> Runnable[Any, Any]:
 
 
 def artifact_agent() -> Runnable[Any, Any]:
-    """An agent whose tool asks no retriever, and hands its documents on as an artifact."""
+    """An agent whose tool calls no retriever and returns its documents as an artifact."""
     from langchain.agents import create_agent
 
     @tool(response_format="content_and_artifact")
@@ -189,12 +189,12 @@ def context_share(contexts: Sequence[str]) -> float:
 
 @rm.metric
 def own_number(answer: str) -> float:
-    """The number in the answer, in thousandths: tells answers apart."""
+    """The number in the answer, in thousandths, to tell answers apart."""
     return int("".join(character for character in answer if character.isdigit()) or 0) / 1000
 
 
 class Collected(list[tuple[Sample, dict[str, Score]]]):
-    """A sink: what it was called with."""
+    """A sink that stores its arguments."""
 
     def __call__(self, sample: Sample, scores: dict[str, Score]) -> None:
         self.append((sample, scores))
@@ -249,7 +249,7 @@ def chain(kind: str) -> Runnable[Any, Any]:
 
 @pytest.fixture
 def shelves(kind: str) -> tuple[str, ...]:
-    """The retrievers that the chain of this kind asks."""
+    """The retrievers that the chain of this kind calls."""
     return SHELVES.get(kind, ("main",))
 
 

@@ -1,4 +1,4 @@
-"""A server of the Model Context Protocol with one tool that searches: on a loopback port, else on stdio."""
+"""A Model Context Protocol server with one search tool, on a loopback port or on stdio."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Programs in which passages come as text, answers and drafts quote them, and conversations go on for turns."""
+"""Programs with passages as plain text, answers and drafts that quote them, and conversations of several turns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def calling(name: str, says: str = "", **arguments: Any) -> AIMessage:
 
 
 class Scripted(Model):
-    """A model that asks tools only where its reply says so."""
+    """A model that calls tools only if its reply says so."""
 
     def bind_tools(self, tools: Sequence[Any], **_: Any) -> Model:
         return self
@@ -130,7 +130,7 @@ def context_string_in_the_state() -> Any:
 
 @program([A, B], needs="langgraph")
 def hops_over_texts() -> Any:
-    """The second search finds a passage that quotes what the model said after the first one."""
+    """The second search finds a passage that quotes the model's reply to the first one."""
 
     class Hops(TypedDict, total=False):
         question: str
@@ -172,7 +172,7 @@ def texts_paired_with_scores() -> Any:
 
 @program([A])
 def notes_of_a_model_in_a_list() -> Any:
-    """What the first model wrote is no passage, though it is a list of texts."""
+    """Notes of the first model are not passages, although they are a list of texts."""
     notes = PROMPT | Model(reply=lambda _: "Tower, granite.\nYear: 1869, says the note.") | StrOutputParser()
     return (
         {"context": Shelf(documents=[A]) | joined, "question": RunnablePassthrough()}
@@ -430,7 +430,7 @@ def async_nodes_only() -> Any:
 
 
 def harbour_first(second: str, tell: Callable[[Any], Any], found: Callable[[str], list[Document]]) -> Any:
-    """A graph that keeps its documents in the thread's state; the second question is what counts."""
+    """A graph that stores its documents in the thread's state; only the second question counts."""
     from langgraph.checkpoint.memory import InMemorySaver
 
     nodes = (("find", lambda state: {"documents": found(state["question"])}), ("tell", tell))
@@ -537,7 +537,7 @@ def tool_that_repeats_its_query() -> Any:
 
 @program([A], needs="langchain")
 def tool_that_keeps_a_note() -> Any:
-    """What the model itself wrote down is no passage, though a tool gives it back."""
+    """Notes that the model wrote itself are not passages, although a tool returns them."""
 
     @tool
     def look_up(query: str) -> str:
@@ -764,7 +764,7 @@ def small_talk_over_texts_of_the_thread() -> Any:
 
 
 def tool_giving(*results: Any) -> Any:
-    """A tool that gives these, one after the other."""
+    """A tool that returns these results one after the other."""
     left = list(results)
 
     @tool

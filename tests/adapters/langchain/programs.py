@@ -44,7 +44,7 @@ LOOK = "Let me look that up."
 
 
 class Words(Embeddings):
-    """A text's words, counted; nearness is the share of words in common."""
+    """Word counts of a text; similarity is the share of common words."""
 
     def embed_query(self, text: str) -> list[float]:
         counts = [0.01] * 512
@@ -63,7 +63,7 @@ def store_of(documents: Sequence[Document]) -> InMemoryVectorStore:
 
 
 class Shelf(BaseRetriever):
-    """A retriever of these documents from a vector store, the best first; by default all of them."""
+    """A retriever over these documents in a vector store, best first; by default it returns all of them."""
 
     documents: list[Document] = Field(default_factory=lambda: list(ALL))
     most: int = 9
@@ -73,7 +73,7 @@ class Shelf(BaseRetriever):
 
 
 def replied(messages: Sequence[BaseMessage]) -> str:
-    """The answer to the question, or what else a prompt asks for."""
+    """The answer to the question, or the reply to another kind of prompt."""
     text = str(messages[-1].content)
     if "Standalone question" in text or "standalone question" in text:
         return QUESTION
@@ -85,7 +85,7 @@ def replied(messages: Sequence[BaseMessage]) -> str:
 
 
 class Model(BaseChatModel):
-    """Answers by a function of the messages; with tools at hand, asks the first of them once a turn."""
+    """Answers with a function of the messages; if it has tools, it calls the first one once per turn."""
 
     reply: Callable[[Sequence[BaseMessage]], Any] = replied
     tools: list[Any] = Field(default_factory=list)
@@ -148,7 +148,7 @@ def joined(documents: Sequence[Document]) -> str:
 
 
 def best(documents: Sequence[Document]) -> list[Document]:
-    """A reranker's part: the one that names the keeper, which is not what was asked for."""
+    """A reranker's selection: the document that names the keeper, although nobody asked about him."""
     return [document for document in documents if "keeper" in document.page_content]
 
 
@@ -407,7 +407,7 @@ def json_parsed() -> Any:
 
 
 class Told(BaseModel):
-    """An answer, and how sure it is."""
+    """An answer and its confidence."""
 
     answer: str
     sure: float

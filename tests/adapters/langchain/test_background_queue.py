@@ -1,4 +1,4 @@
-"""A background queue does all that fits, in time, away from the caller's context."""
+"""A background queue does all tasks that fit, in time, outside the caller's context."""
 
 from __future__ import annotations
 

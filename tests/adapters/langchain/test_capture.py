@@ -1,4 +1,4 @@
-"""However the events of concurrent calls interleave, each call keeps its own and nothing is left."""
+"""Events of concurrent calls may interleave in any order: each call keeps its own events, and nothing is left over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def uid(*numbers: int) -> UUID:
 
 
 def events_of(call: int, retrievers: int, ended: bool) -> list[Any]:
-    """The events of one call: a chain, within it a tool, within that retrievers; the tool may never end."""
+    """The events of one call: a chain with a tool that contains retrievers; the tool may never end."""
     root, tool = uid(call), uid(call, 0)
     steps: list[Any] = [
         lambda capture: capture.begin_chain(root, None, call, {}),

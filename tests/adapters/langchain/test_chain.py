@@ -1,4 +1,4 @@
-"""A chain over a data set becomes a report, logged, whatever single rows do."""
+"""A chain's answers to a data set become a logged report, even if single rows fail."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ def test_a_chain_that_always_fails_is_a_report_of_errors() -> None:
     def fail(_: Any) -> str:
         raise ValueError("closed")
 
-    with pytest.warns(UserWarning, match="the chain failed on all 10 rows; first error: ValueError: closed"):
+    with pytest.warns(UserWarning, match=r"the chain failed on all rows \(10\); first error: ValueError: closed"):
         report = evaluated(RunnableLambda(fail), rm.Suite(["rouge"]))
     counts = {"n_scored": 0, "n_skipped": 0, "n_error": 10, "n_measured": 0}
     assert report.metrics == {f"rouge1_f1/{name}": count for name, count in counts.items()}
-    assert "failed on all 10 rows" in str(report.incomplete)
+    assert "failed on all rows (10)" in str(report.incomplete)
 
 
 def test_what_is_missing_is_said_before_the_chain_runs(suite: rm.Suite) -> None:
@@ -142,12 +142,12 @@ def test_no_retriever_is_a_warning_and_no_vacuous_score() -> None:
     chain, judge = RunnableLambda(lambda question: question), rm.ScriptedJudge(facts=[])
     report = evaluated(chain, rm.Suite(["faithfulness(on_missing='skip')", "rouge"], judge=judge))
     assert {row.scores["faithfulness"].status for row in report.rows} == {"skipped"}
-    assert report.warnings == ("10 of 10 answers without any retrieval: skipped by faithfulness",)
+    assert report.warnings == ("10 of 10 answers were given without any retrieval: skipped by faithfulness",)
 
 
 def test_no_retriever_is_an_error_for_a_metric_that_was_named() -> None:
     suite = rm.Suite(["faithfulness", "rouge"], judge=rm.ScriptedJudge(facts=[]))
-    with pytest.raises(MissingFieldError, match=r"no answer came with any retrieval.*contexts=") as caught:
+    with pytest.raises(MissingFieldError, match=r"no answer had any retrieval.*contexts=") as caught:
         evaluated(RunnableLambda(lambda question: question), suite)
     assert caught.value.report.metrics["rouge1_f1/n_scored"] == 10
 
@@ -199,7 +199,7 @@ class Asked(TypedDict, total=False):
 
 
 def async_graph() -> Any:
-    """A graph whose node can only be awaited."""
+    """A graph with an async-only node."""
     from langgraph.graph import START, StateGraph
 
     async def tell(state: Asked) -> Asked:

@@ -1,4 +1,4 @@
-"""Documents are found where chains give them back, in rank order and once each, as far as the model saw them."""
+"""Documents in a chain's outputs are found in rank order, once each, as far as the model saw them."""
 
 from __future__ import annotations
 

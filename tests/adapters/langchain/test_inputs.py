@@ -1,4 +1,4 @@
-"""A question takes the shape that the chain's input schema asks for."""
+"""A question is passed in the form that the chain's input schema requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A guardrail scores what an agent answers, and annotates, retries or stops an answer that fails."""
+"""A guardrail scores an agent's answers, and annotates, retries or stops an answer that fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RIGHT, WRONG = "The lighthouse was built in 1869.", "The lighthouse was built in
 
 
 class Reader(Judge):
-    """A judge that is not the offline one, and judges these sentences as that one does."""
+    """Judges these sentences like the offline judge, but under another name."""
 
     name = "reader"
 
@@ -116,7 +116,7 @@ def test_an_earlier_turn_s_passages_count_where_the_answer_makes_claims(ask: str
 
 
 @pytest.mark.parametrize("on_failure", ["annotate", "stop"])
-@pytest.mark.parametrize(("way", "said"), [("pass", "goes out unjudged"), ("stop", "is stopped")])
+@pytest.mark.parametrize(("way", "said"), [("pass", "is sent unjudged"), ("stop", "is stopped")])
 def test_which_way_a_dead_judge_fails(way: Any, said: str, on_failure: Any, caplog: pytest.LogCaptureFixture) -> None:
     suite = rm.Suite(["faithfulness(threshold=0.8)"], judge=rm.ScriptedJudge(error="closed"))
     guard = rm.RagMetricsMiddleware(suite, on_failure=on_failure, on_judge_failure=way, instead="I do not know.")
@@ -128,7 +128,7 @@ def test_which_way_a_dead_judge_fails(way: Any, said: str, on_failure: Any, capl
 
 @pytest.mark.parametrize("on_failure", ["retry", "stop"])
 def test_the_offline_judge_stops_nothing(on_failure: Any) -> None:
-    with pytest.raises(InvalidOptionError, match="takes good paraphrases for unsupported"):
+    with pytest.raises(InvalidOptionError, match="marks good paraphrases as unsupported"):
         rm.RagMetricsMiddleware("faithfulness(threshold=0.8)", on_failure=on_failure)
     rm.RagMetricsMiddleware("coherence(threshold=0.8)", on_failure=on_failure)
 

@@ -1,4 +1,4 @@
-"""Scored answers in an MLflow run: steps, means, tables without repetitions, and what a dead store means."""
+"""Scored answers in an MLflow run: steps, means, tables without duplicates, and a store that is down."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_dead_store_is_counted_and_named(
             assert not handler.flush(1.0)
             assert handler.counts["unwritten"] == 5
         assert answers == [f"answer to {question}" for question in QUESTIONS[:5]]
-        assert "5 scored answers are not yet written to MLflow" in caplog.text
+        assert "scored answers not yet written to MLflow: 5" in caplog.text
         assert "no route to the server" in caplog.text
         assert handler.close()
     assert handler.counts["unwritten"] == 0

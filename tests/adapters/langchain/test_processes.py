@@ -1,4 +1,4 @@
-"""Several processes and several handlers that write into one run: its tables hold the answers of all."""
+"""Several processes and handlers write to one run: its tables contain the answers of all of them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_handlers_made_in_each_call_are_kept_and_share_one_run(tmp_path: Path) -
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_preloaded_workers_that_are_told_to_end_lose_nothing(tmp_path: Path) -> None:
-    """As under ``gunicorn --preload``: the handler is made before the workers. One of them gets SIGTERM."""
+    """As with ``gunicorn --preload``: the handler is created before the workers. One worker gets SIGTERM."""
     requests = 500 if LONG else 60
     done = run(
         tmp_path,

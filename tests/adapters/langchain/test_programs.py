@@ -1,6 +1,4 @@
-"""Programs of every kind are scored with the question, the contexts that the model saw, the answer, and once; and so
-they are when the answer repeats a passage word by word.
-"""
+"""Programs of every kind are scored once, with the right fields, even if the answer repeats a passage verbatim."""
 
 from __future__ import annotations
 

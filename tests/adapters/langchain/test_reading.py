@@ -46,7 +46,7 @@ def test_questions(inputs: Any) -> None:
 
 
 def test_the_question_may_be_among_the_outputs_only() -> None:
-    """A graph that goes on from an interrupt, or was given its messages as tuples."""
+    """A graph that resumes after an interrupt, or whose messages were given as tuples."""
     messages = [HumanMessage("why"), AIMessage("so")]
     assert read({"messages": [("user", "why")]}, {"messages": messages}).question == "why"
 

@@ -1,4 +1,4 @@
-"""The scores land on the chain's own MLflow trace, in every mode, and never on another one."""
+"""The scores are written to the chain's own MLflow trace in every mode, and never to another one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scoring(suite: rm.Suite) -> Iterator[rm.RagMetricsCallback]:
 
 
 def numbers_of_traces() -> list[tuple[int, int]]:
-    """For each trace the number in its request, and the one that our feedback found in the answer."""
+    """For each trace, the number in its request and the number that our feedback found in the answer."""
     mlflow.flush_trace_async_logging()
     found = []
     for trace in mlflow.search_traces(["0"], return_type="list"):
@@ -112,7 +112,7 @@ def test_a_trace_that_cannot_be_told_is_not_guessed(
     from mlflow.langchain.langchain_tracer import MlflowLangchainTracer
 
     class Hidden(MlflowLangchainTracer):
-        """MLflow as it may be one day: its spans are kept elsewhere."""
+        """A future MLflow that stores its spans elsewhere."""
 
         def __getattribute__(self, name: str) -> Any:
             found = super().__getattribute__(name)

@@ -15,7 +15,7 @@ from mlflow_ragmetrics.core.question import Outcome, Question, Rating
 
 
 class Witness(BaseCallbackHandler):
-    """Notes every model call that it is told of."""
+    """Records every model call that it is notified of."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -25,7 +25,7 @@ class Witness(BaseCallbackHandler):
 
 
 class ModelJudge(rm.Judge):
-    """A judge that asks a chat model, as remote judges do."""
+    """Asks a chat model, as remote judges do."""
 
     name = "model"
     fingerprint = "model-1"

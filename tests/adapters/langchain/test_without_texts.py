@@ -1,7 +1,8 @@
-"""A handler without texts: tables, feedback and what waits on disk hold scores, verdicts and ids, and no word more."""
+"""A handler without texts: tables, feedback and the outbox contain only scores, verdicts and ids."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +28,23 @@ def own_failing(answer: str) -> float:
 
 
 def answer(asked: Any) -> dict[str, Any]:
-    """Inputs and outputs are those of the call in which the trace is begun, which is not ours."""
+    """Inputs and outputs belong to the call that started the trace, which is not ours."""
     passage = Document("The zebrapassage stands in Paris.", id="doc-1")
     return {"answer": "The zebraanswer stands in Paris. It is 300 metres high.", "documents": [passage]}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, mlflow_template: Path) -> Path:
     folder = tmp_path / "store"
     folder.mkdir()
+    shutil.copyfile(mlflow_template, folder / "mlflow.db")
     mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
     mlflow.set_experiment(experiment_id=mlflow.create_experiment("e", artifact_location=(folder / "files").as_uri()))
     return folder
 
 
 def asked(**options: Any) -> tuple[rm.RagMetricsCallback, str]:
-    """A call within a trace that itself says nothing."""
+    """A call within a trace that has no inputs or outputs itself."""
     suite = ["faithfulness", "context_precision", own_failing]
     with rm.RagMetricsCallback(suite, **options) as handler:
         with mlflow.start_span("call") as span:

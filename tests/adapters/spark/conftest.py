@@ -1,4 +1,4 @@
-"""A small Spark on this machine, whose driver refuses to be sent more than a megabyte."""
+"""A small local Spark whose driver accepts at most a megabyte of results."""
 
 from __future__ import annotations
 

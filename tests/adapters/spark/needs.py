@@ -1,4 +1,4 @@
-"""What a module of tests needs where it starts a Spark."""
+"""Requirements of test modules that start Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures that the cluster computes, against those of a report on the same rows."""
+"""Figures computed by the cluster, compared with those of a report on the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The promise on Spark: starved rows have there the marks, gates and status that a report on them has."""
+"""On Spark, rows with missing data get the same marks, gates and status as in a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns as Spark sends them, without a Spark."""
+"""Reads columns in the form in which Spark sends them, without Spark."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_only_what_metrics_may_look_at_is_read() -> None:
 
     @rm.metric
     def dated(metadata: dict[str, object]) -> float:
-        """Reads what is no field."""
+        """Uses a column that is not a field."""
         return float("when" in metadata)
 
     assert columns_read(rm.Suite([dated]), names, None) == tuple(names)

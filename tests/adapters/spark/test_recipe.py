@@ -1,4 +1,4 @@
-"""One budget in many hands."""
+"""One budget divided among several workers."""
 
 from __future__ import annotations
 

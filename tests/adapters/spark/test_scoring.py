@@ -1,4 +1,4 @@
-"""``score_spark`` and its UDF on a small Spark of this machine."""
+"""``score_spark`` and its UDF on a small local Spark."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_names_of_other_libraries_ids_and_missing_contexts(spark: Any) -> None:
 
 
 def test_columns_that_pass_through_stay_as_they_are(spark: Any) -> None:
-    """What the way over pandas does not do: a NaN becomes null there, and such moments end the job."""
+    """The pandas path would turn NaN into null, and such timestamps would fail the job."""
     frame = spark.sql(
         "SELECT 'yes' AS answer, CAST('NaN' AS double) AS price, timestamp'9999-12-31 00:00:00' AS until, "
         "CAST('+12000-01-01 00:00:00' AS timestamp) AS never, CAST(9007199254740993 AS bigint) AS number "

@@ -1,4 +1,4 @@
-"""One judge on a real server, asked by two workers at once: never more than the limits of the whole allow."""
+"""Two workers share one judge on a real server and never exceed its limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COST_OF_A_CALL = (100 * 10 + 20 * 50) / 1e6
 
 @pytest.fixture
 def questions(spark: Any) -> Any:
-    """Rows that differ, all in one partition: the workers' shares must not depend on how rows lie."""
+    """Different rows in one partition, so that the workers' shares do not depend on how rows are distributed."""
     answers = "concat('Answer ', id) AS answer", "concat('Reference ', id) AS reference", "concat('Q', id) AS question"
     return spark.range(0, ROWS, 1, 1).selectExpr("CAST(id AS string) AS id", *answers)
 

@@ -1,4 +1,4 @@
-"""What happens in a worker: one suite, and rows with errors in place of jobs that fail."""
+"""In a worker: one suite, and rows with errors instead of failed jobs."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_rows_are_read_as_they_are_needed() -> None:
 def test_each_process_makes_the_suite_once_for_all_its_partitions(spark: Any) -> None:
     @rm.metric(range=(0, 1e9))
     def process(answer: str) -> float:
-        """In which process the row is."""
+        """The process that scores the row."""
         return os.getpid()
 
     @rm.metric(range=(0, 1e9))
     def made(answer: str) -> float:
-        """How many suites the process has made."""
+        """The number of suites created by the process."""
         return suite_of.cache_info().misses
 
     frame = spark.range(0, 80, 1, 8).selectExpr("CAST(id AS string) AS answer", "spark_partition_id() AS part")

@@ -1,4 +1,4 @@
-"""Models that take less than others, or are asked in another way."""
+"""Models with fewer features than others, or with another interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies that contradict themselves, and a server that misbehaves: what figure, status and warnings come of each."""
+"""Replies that contradict themselves and a misbehaving server: the resulting figures, statuses and warnings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def texts(*claims: dict[str, Any], none: tuple[int, ...] = ()) -> str:
 
 
 def one_odd(**given: Any) -> str:
-    """Five claims, of which the first is odd."""
+    """Five claims, the first of them odd."""
     return texts(claim(0, **given), *map(claim, range(1, 5)))
 
 
@@ -281,7 +281,7 @@ def test_a_turn_of_the_history_is_one_line() -> None:
 
 
 def weak(seed: int) -> Any:
-    """A reader that turns one verdict in ten over, and quotes wrongly one time in ten."""
+    """A reader that reverses one verdict in ten, and misquotes one time in ten."""
     chance = random.Random(seed)
 
     def spoiled(said: list[Any]) -> str:

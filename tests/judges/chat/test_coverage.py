@@ -1,4 +1,4 @@
-"""Claims held against their text: what no claim covers is asked once more, then it is said."""
+"""Claims compared with their text: uncovered sentences are asked about once more, then reported."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.judges.fake_models import FakeChatModel, dutiful, dutiful_reply, scri
 
 TEXT = "It is red. Shall I go on? It was built in 1889."
 RED, BUILT = {"claim": "It is red.", "sentences": [1]}, {"claim": "It was built in 1889.", "sentences": [3]}
+ODD = {"claim": "Two.", "sentences": []}
 
 
 def claims(*entries: Any, none: tuple[int, ...] = ()) -> str:
@@ -173,3 +174,12 @@ def test_a_claim_that_resolves_what_a_sentence_refers_to_is_no_invention(
 ) -> None:
     model = scripted(claims({"claim": claim, "sentences": [1]}))
     assert ChatJudge(model).answer([Claims(text, question=question)]) == [(claim,)]
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [((RED, ODD), (RED, ODD, BUILT)), ((RED, ODD, BUILT), (RED, ODD)), ((RED,), (RED, BUILT))],
+)
+def test_of_two_lists_the_one_with_fewer_doubts_counts(first: Any, again: Any) -> None:
+    (found,) = ChatJudge(scripted(claims(*first), claims(*again))).answer([Claims(TEXT)])
+    assert "It was built in 1889." in (found.claims if isinstance(found, Extraction) else found)

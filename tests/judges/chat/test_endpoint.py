@@ -1,4 +1,4 @@
-"""A judge behind MLflow's own AI gateway: ``gateway:/name`` of a real server, whose provider is on loopback."""
+"""A judge behind MLflow's AI gateway: ``gateway:/name`` of a real server with a provider on loopback."""
 
 from __future__ import annotations
 

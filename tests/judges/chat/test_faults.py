@@ -1,4 +1,4 @@
-"""Every fault of a server, once and always: no answer but the right one, no more requests than allowed, an end soon."""
+"""Every server fault, once and permanently: only right answers, no more requests than allowed, and a quick end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def judge_at(url: str, **options: Any) -> ChatJudge:
 
 
 def patience(fault: Fault) -> float:
-    """Seconds: few only for what comes late, as a busy machine is late too."""
+    """Timeout in seconds: short only for delayed replies, because a busy machine delays replies too."""
     return 0.5 if fault.delay else 20.0
 
 

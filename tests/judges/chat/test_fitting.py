@@ -1,4 +1,4 @@
-"""Long work: a hundred claims and chunks, wordy verdicts, small windows. Nothing is cut in silence."""
+"""Long inputs: a hundred claims and chunks, wordy verdicts, small windows. Nothing is truncated silently."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CHUNKS = tuple(f"Passage number {number} says that it holds." for number in rang
 
 
 class Writer(FakeChatModel):
-    """A model that writes so many tokens at most, that many claims a sentence, and reasons of so many characters."""
+    """A model with limits on tokens, claims per sentence and characters per reason."""
 
     max_tokens: int | None = LIMIT
     words: int = 60

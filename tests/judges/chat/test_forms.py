@@ -1,4 +1,4 @@
-"""``calls="auto"``: one form for all rows, that of the cheapest plan; ``compare`` warns where two runs differ in it."""
+"""``calls="auto"``: one form for all rows, the cheapest; ``compare`` warns if two runs used different forms."""
 
 from __future__ import annotations
 

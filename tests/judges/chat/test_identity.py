@@ -1,4 +1,4 @@
-"""Whatever reaches a model's requests changes what its answers are stored under, and nothing else does."""
+"""Everything that affects a model's requests, and nothing else, changes the key of its stored answers."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_a_folder_that_is_none_or_holds_a_stranger_is_refused(tmp_path: Path) ->
     with pytest.raises(InvalidOptionError, match="not a folder"):
         Prompts.load(tmp_path / "absent")
     (tmp_path / "verfy.txt").write_text("x", encoding="utf-8")
-    with pytest.raises(InvalidOptionError, match=r"verfy\.txt is not a prompt; there are .*verify\.txt"):
+    with pytest.raises(InvalidOptionError, match=r"verfy\.txt is not a prompt; use one of .*verify\.txt"):
         Prompts.load(tmp_path)
 
 

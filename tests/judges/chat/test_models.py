@@ -16,7 +16,7 @@ from tests.judges.misbehaving_server import misbehaving_server
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What LangChain's ``init_chat_model`` is called with."""
+    """The arguments of LangChain's ``init_chat_model``."""
     import langchain.chat_models
 
     calls: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What built-in questions are sent as: changed on purpose only, since every stored figure was measured with it."""
+"""The messages of built-in questions, which change only on purpose: all stored figures were measured with them."""
 
 from __future__ import annotations
 

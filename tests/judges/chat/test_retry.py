@@ -14,7 +14,7 @@ from mlflow_ragmetrics.judges.chat.retry import Retry, failure_of, retry_after, 
 
 
 class ClientError(Exception):
-    """As HTTP clients raise it: with a response that has a status and headers."""
+    """An error like those of HTTP clients: with a response that has a status and headers."""
 
     def __init__(self, status: int, headers: dict[str, str] | None = None, text: str = "went wrong") -> None:
         super().__init__(text)
@@ -22,11 +22,11 @@ class ClientError(Exception):
 
 
 class APIConnectionError(Exception):
-    """As clients name what they raise when the connection fails."""
+    """Named like the clients' errors for failed connections."""
 
 
 def attempts_of(retry: Retry, *errors: Exception) -> tuple[int, list[float], BaseException | None]:
-    """How often an action that fails with these errors is tried, the waits, and what is raised in the end."""
+    """For an action that fails with these errors: the number of attempts, the waits, and the final error."""
     waits: list[float] = []
     calls = 0
     waiting = list(errors)

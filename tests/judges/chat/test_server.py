@@ -1,4 +1,4 @@
-"""The judge against a real HTTP server that misbehaves, through ``langchain-openai``."""
+"""The judge with a real, misbehaving HTTP server, through ``langchain-openai``."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.judges.misbehaving_server import misbehaving_server
 
 
 class Listener(BaseCallbackHandler):
-    """Counts the model calls that it hears of."""
+    """Counts the model calls that it is notified of."""
 
     def __init__(self) -> None:
         self.heard = 0

@@ -1,4 +1,4 @@
-"""Graded support, the verdicts that it means, and quotes that are looked up."""
+"""Graded support, the resulting verdicts, and the check of quotes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The support of claims and their verdicts, their nearest sentences, and the words that nothing backs."""
+"""The support of claims, their verdicts, nearest sentences and unsupported words."""
 
 from __future__ import annotations
 

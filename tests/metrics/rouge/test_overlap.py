@@ -1,4 +1,4 @@
-"""The counts of many pairs are those of each pair alone; those of long lines equal ``rouge_score``."""
+"""The counts of many pairs equal those of each pair alone; those of long lines equal ``rouge_score``."""
 
 from __future__ import annotations
 

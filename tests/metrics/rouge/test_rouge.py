@@ -1,4 +1,4 @@
-"""ROUGE equals the ``rouge_score`` package, and keeps its own rules where that package has none."""
+"""ROUGE equals the ``rouge_score`` package, and follows its own rules where that package has none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS = [
 
 
 class Whitespace:
-    """The default tokenizer here, given to the other implementation."""
+    """Our default tokenizer, for the other implementation."""
 
     def tokenize(self, text: str) -> list[str]:
         return text.split()
