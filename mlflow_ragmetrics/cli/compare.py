@@ -121,7 +121,7 @@ def command(
     if dry_run:
         for other in others:
             plans = plan_preference(baseline, other, options["preference"], rubric)
-            print_blocks(plans.blocks("from short to long reasons"))
+            print_blocks(plans.blocks("short to long reasons"))
         return
     comparisons = [compare_runs(baseline, other, **options) for other in others]
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]

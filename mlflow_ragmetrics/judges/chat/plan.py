@@ -82,7 +82,7 @@ class Plans(dict[str, Plan]):
             cost = "unknown" if plan.cost is None or most.cost is None else f"{plan.cost:.4g} to {most.cost:.4g}"
             replies = _range(plan.completion_tokens, most.completion_tokens)
             rows.append((name, _range(plan.calls, most.calls), prompts, replies, cost))
-        notes = [f"For {between}. Cached answers are free. Nothing was sent."]
+        notes = [f"Nothing was sent. The estimate assumes {between}. Cached answers are free."]
         notes += [_PRICES] if any(plan.cost is None for plan in self.values()) else []
         table = Table(dict(zip(columns, zip(*rows, strict=True), strict=True)), left=["model"])
         return [Heading("Estimated cost"), table, *(Line(note, "faint") for note in notes)]
