@@ -102,7 +102,7 @@ MANY_ROWS = 20_000
     metavar="METRIC=NUMBER,…",
     multiple=True,
     callback=numbers,
-    help="Exit code 1 if it is higher, for metrics where lower is better, such as hallucination_rate.",
+    help="Exit code 1 if a mean or figure is higher, for metrics where lower is better (hallucination_rate).",
 )
 @click.option(
     "--min-scored",

@@ -152,7 +152,7 @@ def test_few_perfect_verdicts_prove_no_perfect_agreement(rows: int, bad: int) ->
     truth = np.arange(rows) < bad
     perfect = agreement(truth, truth).kappa
     assert perfect is not None
-    share = 1 - 0.025 ** (1 / rows)  # of rows that may disagree unseen
+    share = 1 - 0.025 ** (1 / rows)  # share of rows that may disagree unseen
     chance = (bad / rows) ** 2 + (1 - bad / rows) ** 2
     assert (perfect.value, perfect.high) == (1.0, 1.0)
     assert perfect.low == pytest.approx(1 - share / (1 - chance))

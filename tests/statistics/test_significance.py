@@ -120,7 +120,7 @@ def test_effect_size_is_the_t_statistic_over_the_root_of_the_rows() -> None:
 def test_groups_turn_as_one() -> None:
     differences = np.array([[0.2], [0.1], [0.3], [0.4], [-0.1], [np.nan]])
     groups = ["a", "a", "b", "c", "c", "d"]
-    # Sums 0.3, 0.3, 0.3 and nothing: of the patterns of three signs two reach 0.9.
+    # Sums 0.3, 0.3, 0.3 and 0: two of the patterns of three signs reach 0.9.
     assert paired_tests(differences, groups=groups) == pytest.approx([2 / 8])
     assert paired_tests(np.full((6, 1), np.nan), groups=groups) == [1.0]
 
