@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.pairing import (
     check_references,
+    failed_rows,
     has_contexts,
     is_refused_rightly,
     measured,
@@ -170,3 +171,9 @@ def test_other_references_are_refused_for_metrics_that_read_them(key: str, refus
             check_references(a, b, pairing, [key], False)
     else:
         assert check_references(a, b, pairing, [key], False) == [warning]
+
+
+def test_a_score_that_failed_in_one_metric_is_a_failed_row() -> None:
+    table = pd.DataFrame({"answer": ["a", "b", "c"], "m": 0.5, "n": 0.5, "m_status": ["ok", "error", None]})
+    found = Results("a", table.assign(n_status=["ok", "ok", "ok"]), pd.DataFrame())
+    assert failed_rows(found).tolist() == [False, True, False]
