@@ -232,3 +232,11 @@ def test_equal_labels_beyond_the_scale_widen_it() -> None:
     assert (found.low, found.high) == pytest.approx((3 - 3 * share, 3.0))
     found = true_mean([-1.0] * 10, [0.5] * 10)
     assert (found.low, found.high) == pytest.approx((-1.0, -1 + 2 * share))
+
+
+def test_labels_in_two_groups_have_one_degree_of_freedom() -> None:
+    labels, scores = scored(12, 6)
+    found = true_mean(labels, scores, groups=np.arange(12) // 3)
+    assert found.tuning != 0
+    half = t.ppf(0.975, 1) * found.error
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
