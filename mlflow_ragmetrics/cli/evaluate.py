@@ -41,12 +41,13 @@ from mlflow_ragmetrics.cli.shared_options import (
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
-from mlflow_ragmetrics.report.gates import check_figures, check_names, criteria_tag
+from mlflow_ragmetrics.report.gates import check_figures, check_names, criteria
 from mlflow_ragmetrics.report.junit import row_cases
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
 from mlflow_ragmetrics.rows.tables import has_diagnoses
 from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
+from mlflow_ragmetrics.tracking.describe import criteria_tag
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Sample
@@ -184,7 +185,9 @@ def command(
         return
     limits: dict[str, Any] = {"fail_under": fail_under, "fail_over": fail_over, "min_scored": min_scored}
     is_gated = any(limits.values()) or bool(junit)
-    checked_limits = check_names(made.keys, **limits, ranges=made.ranges, better=made.better)
+    tags = {}
+    if is_gated:
+        tags = criteria_tag(criteria(check_names(made.keys, **limits, ranges=made.ranges, better=made.better)))
     destination = destination_of(tracking_uri, experiment) if log else None
     with Output(output, made) as file:
         needs_all = log or junit or settings.by or settings.repeat > 1 or not file.grows
@@ -206,7 +209,6 @@ def command(
         click.echo(f"Wrote {output}")
     if destination is not None:
         slices = slices_file(report, settings.by) if texts and settings.by else {}
-        tags = criteria_tag(checked_limits)
         run_id = report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices, tags=tags)
         _show_run(run_id, destination)
     if file.refusal is not None:

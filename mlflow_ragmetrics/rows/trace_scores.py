@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.rows.labels import as_number
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.row_groups import with_ids
 from mlflow_ragmetrics.rows.tables import BETTER
 from mlflow_ragmetrics.rows.trace_records import record_of_trace
+from mlflow_ragmetrics.rows.values import as_number
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Run, Trace
