@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sqlite3
+import ssl
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
@@ -21,6 +22,7 @@ collect_ignore = ["adapters/langchain/mcp_server.py", "mutation.py"]  # programs
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")  # what a busy machine is slow at says nothing about the package
+ssl.create_default_context = lru_cache(ssl.create_default_context)  # each client would read all certificates again
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # MLflow's own, which asks the network in some test
 
 if find_spec("pyspark") is not None and find_spec("grpc") is None:
