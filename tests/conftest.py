@@ -21,12 +21,12 @@ from tests.quick_mlflow import quicken_mlflow
 collect_ignore = ["adapters/langchain/mcp_server.py", "mutation.py"]  # programs of their own
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")  # what a busy machine is slow at says nothing about the package
+settings.load_profile("busy")  # slowness of a busy machine is not a fault of the package
 ssl.create_default_context = lru_cache(ssl.create_default_context)  # each client would read all certificates again
-os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # MLflow's own, which asks the network in some test
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # MLflow's own plugin, which uses the network
 
 if find_spec("pyspark") is not None and find_spec("grpc") is None:
-    # pyspark takes a worker of pytest-xdist for a doctest without grpc and exits; elsewhere it raises an ImportError
+    # pyspark mistakes a pytest-xdist worker for a doctest without grpc and exits; elsewhere it raises ImportError
     sys.modules["pyspark.sql.connect"] = None  # type: ignore[assignment]
 
 _SPEAKS_OF_MLFLOW = re.compile(r"\bmlflow\b", re.IGNORECASE)
@@ -89,7 +89,7 @@ def _forget() -> None:
     while mlflow.active_run():
         mlflow.end_run()
     mlflow.set_tracking_uri(None)
-    os.environ.pop("MLFLOW_EXPERIMENT_ID", None)  # set_experiment leaves it for child processes
+    os.environ.pop("MLFLOW_EXPERIMENT_ID", None)  # set_experiment sets it for child processes
     mlflow.tracking.fluent._active_experiment_id = None
     mlflow.clear_active_model()
     mlflow.tracing.reset()
