@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -55,7 +56,8 @@ def report_gates(
         if check.name == "evaluation":
             continue  # already printed, with its cause
         outcome = "Gate passed" if check.passed else "Gate failed"
-        click.echo(f"{outcome}: {clean(check.reason)}", err=quiet or not check.passed)
+        stream = sys.stderr if quiet or not check.passed else sys.stdout
+        click.echo(for_terminal(f"{outcome}: {clean(check.reason)}", stream), file=stream)
     return all(check.passed for check in checks)
 
 

@@ -13,17 +13,15 @@ from typing import Literal, Union, get_args
 
 from mlflow_ragmetrics.core.document import Line, Style, cell
 from mlflow_ragmetrics.core.score import DOUBTS, Better, Item, Score
-from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import AllJudgesFailedError, BudgetExceededError, JudgeError, JudgeReplyError
+from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
 from mlflow_ragmetrics.metrics.claims import held_by, is_held, is_right
 from mlflow_ragmetrics.rows.tables import TELLING
 from mlflow_ragmetrics.text.messages import Text, render, say
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 
-SILENT = tuple(each.__name__ for each in (JudgeError, JudgeReplyError, AllJudgesFailedError, BudgetExceededError))
-"""The errors of scores without a usable judge's answer."""
-
 _MOST_CAUSES = 1000
+_MOST_CAUSE_LINES = 5
+_QUOTED_REPLY = re.compile(r"(?:; it began| refused to answer:) .*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -55,23 +53,26 @@ class Failures:
         """Add a row."""
         found: dict[str, dict[str, None]] = {}
         for key, score in row.scores.items():
-            self._answered |= score.scored and score.judge is not None
             if score.error:
                 found.setdefault(score.error.replace(f": {key}: ", ": ", 1), {}).setdefault(key)
-                if self._unanswered is None and score.error.partition(":")[0] in SILENT:
-                    self._unanswered = score.error
+        self._answered = self._answered or is_judged(row)
+        self._unanswered = self._unanswered or judge_failure(row)
         self.rows += bool(found)
         for text, keys in found.items():
             if text in self._causes or len(self._causes) < _MOST_CAUSES:
                 self._general.setdefault(text, _without_id(text, row.sample.id))
-                _count(self._causes, Cause(text, 1, tuple(keys)))
+                _count(self._causes, text, Cause(text, 1, tuple(keys)))
 
     @property
     def causes(self) -> list[Cause]:
-        """The distinct causes of errors, most frequent first; texts that differ only in a row's id are one cause."""
+        """The distinct causes of errors, most frequent first.
+
+        Texts that differ only in a row's id, or in the judge's reply that they quote, are one cause.
+        """
         found: dict[str, Cause] = {}
-        for cause in self._causes.values():
-            _count(found, replace(cause, text=self._general[cause.text]) if cause.rows == 1 else cause)
+        for each in self._causes.values():
+            cause = replace(each, text=self._general[each.text]) if each.rows == 1 else each
+            _count(found, _QUOTED_REPLY.sub("", cause.text), cause)
         return sorted(found.values(), key=lambda cause: -cause.rows)
 
     @property
@@ -85,10 +86,10 @@ class Failures:
         return None if self._answered or self._unanswered is None else say("marks.silent", error=self._unanswered)
 
 
-def _count(causes: dict[str, Cause], more: Cause) -> None:
-    known = causes.get(more.text, more)
+def _count(causes: dict[str, Cause], name: str, more: Cause) -> None:
+    known = causes.get(name, more)
     keys = tuple(dict.fromkeys((*known.keys, *more.keys)))
-    causes[more.text] = more if known is more else Cause(more.text, known.rows + more.rows, keys)
+    causes[name] = more if known is more else Cause(known.text, known.rows + more.rows, keys)
 
 
 def _without_id(text: str, name: str | None) -> str:
@@ -110,12 +111,13 @@ def equal_lines(equal: Sequence[Sequence[str]], language: str = "en") -> list[st
 
 
 def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, language: str = "en") -> list[str]:
-    """Why the evaluation of ``rows`` (a number) is ``incomplete``, if it is, and other failures."""
+    """Why the evaluation of ``rows`` (a number) is ``incomplete``, if it is, and the most frequent other failures."""
     lines = [] if incomplete is None else [say("marks.incomplete", why=incomplete)]
     known = incomplete or ""
-    lines += [
-        cause.line(rows) for cause in causes if not known or (cause.text not in known and known not in cause.text)
-    ]
+    others = [cause for cause in causes if not known or (cause.text not in known and known not in cause.text)]
+    lines += [cause.line(rows) for cause in others[:_MOST_CAUSE_LINES]]
+    if left := len(others[_MOST_CAUSE_LINES:]):
+        lines.append(say("marks.more_causes", n=left))
     return [render(line, language) for line in lines]
 
 

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import io
+import sys
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
+from mlflow_ragmetrics.cli.output import for_terminal, report_gates, terminal_width
 from mlflow_ragmetrics.core.document import Line, clean, shorten, to_text, unbroken
+from mlflow_ragmetrics.report.gates import Check
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,14 @@ def test_lines_are_broken_for_a_terminal_only(monkeypatch, terminal):
     assert (max(map(len, shown)) <= 40) is terminal
     assert " ".join(" ".join(shown).split()) == " ".join(text.split())
     assert terminal_width(stream) == (40 if terminal else None)
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_the_line_of_a_gate_is_broken_between_words(monkeypatch, passed):
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdout" if passed else "stderr", stream)
+    assert report_gates([Check("gate", passed, "faithfulness/mean = 0.7595 and the limit is 0.8")]) is passed
+    outcome = "passed" if passed else "failed"
+    assert stream.getvalue() == f"Gate {outcome}: faithfulness/mean =\n  0.7595 and the limit is 0.8\n"

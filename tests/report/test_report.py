@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+from langchain_core.language_models import FakeListChatModel
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.rows import digest
@@ -125,6 +126,29 @@ def test_causes_that_differ_only_by_the_rows_id_are_one() -> None:
         "8 of 9 rows failed (fragile): KeyError: 'row …: no stock'",
         "1 of 9 rows failed (fragile): KeyError: 'attempt 1 of 2'",
     ]
+
+
+def test_causes_that_differ_only_by_the_quoted_reply_are_one() -> None:
+    judge = rm.ChatJudge(FakeListChatModel(responses=[f"Reply {n}, no JSON." for n in range(100)]), name="odd")
+    rows = [{"id": str(n), "question": "Why?", "answer": "It is so."} for n in range(6)]
+    report = rm.Suite(["answer_relevance"], judge=judge).evaluate(rows, progress=False)
+    (cause,) = report.totals.failures.causes
+    assert cause.rows == 6
+    assert "; it began 'Reply " in cause.text
+    assert len(report.banner) == 1
+
+
+def test_the_most_frequent_causes_are_listed_and_the_others_counted() -> None:
+    @rm.metric
+    def fragile(answer: str, metadata: dict) -> float:  # type: ignore[type-arg]
+        """Fails in another way each time, and twice in one way."""
+        raise KeyError(f"lack of {metadata['what']}")
+
+    rows = [{"id": str(n), "what": what, "answer": "It is so."} for n, what in enumerate("abcdefghh")]
+    banner = rm.Suite([fragile]).evaluate(rows, progress=False).banner
+    assert banner[0] == "2 of 9 rows failed (fragile): KeyError: 'lack of h'"
+    assert len(banner) == 6
+    assert banner[5] == "3 more kinds of error: see the reasons of the rows"
 
 
 def test_what_a_report_says_of_itself_is_in_its_language() -> None:

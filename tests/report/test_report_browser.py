@@ -116,7 +116,7 @@ def test_headings_sort_by_keyboard_and_say_so(page: Open, plain: rm.Report) -> N
     assert shown.run("return document.querySelector('#head th.number').getAttribute('aria-sort')") == "descending"
     assert shown.shown()[0] == "row-59"
     shown.one("#head th.id button").click()
-    assert shown.shown()[:11][-1] == "row-10"  # as people count
+    assert shown.shown()[:11][-1] == "row-10"  # counted from 1
 
 
 def test_search_finds_ids_questions_and_answers_of_every_block(
@@ -478,3 +478,15 @@ def test_words_of_lexical_metrics_and_rows_without_answer_are_shown(page: Open) 
     assert "There is no answer." in shown.settled()
     assert "failed" in shown.text("tr.chosen")
     assert "The retrieved passages are unknown." in shown.settled()
+
+
+def test_in_a_narrow_window_only_the_table_of_a_comparison_scrolls(
+    browser: Browser, plain: rm.Report, tmp_path: Path
+) -> None:
+    better = rm.Report([row(number, min(1.0, number / 61 + 0.3)) for number in range(60)])
+    path = tmp_path / "comparison.html"
+    path.write_text(rm.compare(plain, better, rows=2).to_html(), encoding="utf-8")
+    browser.size(400)
+    browser.driver.get(path.as_uri())
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert browser.run("const table = document.querySelector('table'); return table.scrollWidth > table.clientWidth")
