@@ -87,7 +87,8 @@ class Browser:
 @contextmanager
 def browser() -> Iterator[Browser]:
     options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1300,900"):
+    quiet = ("--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update")
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-sync", "--hide-scrollbars", *quiet):
         options.add_argument(argument)
     options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
