@@ -156,10 +156,12 @@ def picture_of_the_report(shown: Browser, folder: Path) -> None:
 
 
 def picture_of_the_runs(shown: Browser, experiment: str) -> None:
-    shown.open(f"{experiment}/runs?compareRunsMode=CHART", 1240, 1130, "gpt-4")
+    shown.open(f"{experiment}/runs?compareRunsMode=CHART", 1240, 1000, "gpt-4")
     shown.click("//*[@data-component-id='mlflow_header.toggle_sidebar_button']")
-    shown.write("//input[@placeholder='Search metric charts']", "^(faithfulness|rag_score)/(mean|ci_)")
-    shown.wait("//*[contains(text(), 'rag_score/ci_high')]")
+    shown.write("//input[@placeholder='Search metric charts']", "^(faithfulness|rag_score)/mean")
+    shown.wait("//*[contains(text(), 'rag_score/mean')]")
+    shown.wait("(//*[contains(@class, 'js-plotly-plot')])[2]")
+    shown.wait("//*[@role='grid']//*[contains(text(), 'gpt-4')]")
     shown.picture("mlflow_runs.png")
 
 
