@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union, cast
 
 from typing_extensions import Unpack
 
-from mlflow_ragmetrics.core.condition import Condition, check_limit, condition_of
 from mlflow_ragmetrics.core.document import shorten
 from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.metric import Metric
@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.score import Evidence, Item, Sample, Score, verdict_
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.report.gates import Check, raise_failures
+from mlflow_ragmetrics.report.gates import Check, Condition, check_limit, condition_of, raise_failures
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.record import content_id
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords
@@ -36,10 +36,11 @@ def assert_score(
 ) -> dict[str, Score]:
     """Score ``sample`` and fail with an explanation unless all ``limits`` hold; return the scores by key.
 
-    ``limits``: one or a list. A limit is a condition, such as ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"``
-    (``>=``, ``>``, ``<=``, ``<``; on the raw score, not 1–5), or a metric that must reach its threshold. ``sample``:
-    as in ``rm.score``, or a scored row (one of ``report.rows``, the fixture ``rag_row``). ``options``: those of
-    ``Suite``, such as ``judge``, ``embeddings`` and ``cache``. Questions shared by several limits are asked once.
+    ``limits``: one limit or a list. A limit is a condition, such as ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"``
+    (``>=``, ``>``, ``<=``, ``<``; on the raw score, not 1–5), or a metric that must reach its threshold. ``sample``: as
+    in ``rm.score``, or a scored row (one of ``report.rows``, the fixture ``rag_row``). ``options``: those of ``Suite``,
+    such as ``judge``, ``embeddings`` and ``cache``. Questions shared by several limits are asked once. In a test with
+    ``@mlflow.test``, the outcome of each limit is also written to MLflow's run of the test session.
 
     Raises ``GateError``, an ``AssertionError``, if a limit does not hold or its score was not measured: skipped,
     failed, or set by the rule for rows without contexts or claims (unless you give the metric ``no_context=``).
@@ -71,7 +72,13 @@ def assert_score(
         suite = Suite({each.key: each for each in measures}.values(), **options)
         (row,) = suite.score_samples(read_samples([sample]))
         prefix = suite.name_prefix
-    raise_failures([_check(row, each, prefix) for each in given])
+    checks = [_check(row, each, prefix) for each in given]
+    if "mlflow.pytest.session" in sys.modules:
+        from mlflow_ragmetrics.tracking.traces import log_assertions
+
+        names = [limit if isinstance(limit, str) else check.name for limit, check in zip(listed, checks, strict=True)]
+        log_assertions(row.sample, {name: (c.passed, c.reason) for name, c in zip(names, checks, strict=True)})
+    raise_failures(checks)
     return row.scores
 
 

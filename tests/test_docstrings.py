@@ -9,7 +9,7 @@ import pydoc
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_origin
 
 import click
@@ -49,6 +49,7 @@ def _members(owner: type) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 MEMBERS = dict(member for each in CLASSES.values() for member in _members(each))
+CALLABLE = {**FUNCTIONS, **MEMBERS}
 OWNERS = {f"{owner.__name__}.{name}": owner for owner in CLASSES.values() for name in vars(owner)}
 
 
@@ -70,95 +71,90 @@ def _raised(function: Callable[..., Any]) -> set[str]:
     return {each.id for each in calls if isinstance(each, ast.Name) and each.id in CLASSES}
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *CLASSES])
-def test_each_public_name_says_what_it_is(name: str) -> None:
-    text = _own(PUBLIC[name])
-    first = text.split("\n\n")[0]
-    assert len(first) > 20, f"{name} has no docstring"
-    assert first.rstrip()[-1] in ".:?", f"{name}: the first paragraph is no sentence: {first!r}"
+def _faults(check: Callable[[str], object], names: Iterable[str]) -> dict[str, object]:
+    """What ``check`` misses, by name."""
+    return {name: missing for name in names if (missing := check(name))}
 
 
-@pytest.mark.parametrize("name", MEMBERS)
-def test_each_public_method_says_what_it_gives(name: str) -> None:
-    assert len(inspect.getdoc(MEMBERS[name]) or "") > 10, f"{name} has no docstring"
+def test_each_public_name_says_what_it_is() -> None:
+    first = {name: _own(PUBLIC[name]).split("\n\n")[0].rstrip() for name in (*FUNCTIONS, *CLASSES)}
+    assert [name for name, text in first.items() if len(text) <= 20] == []
+    assert {name: text for name, text in first.items() if text[-1] not in ".:?"} == {}
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *MEMBERS])
-def test_each_public_function_has_its_types(name: str) -> None:
-    signature = inspect.signature({**FUNCTIONS, **MEMBERS}[name])
-    assert signature.return_annotation is not signature.empty, f"{name}: what it returns is not annotated"
-    parameters = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
-    assert [each.name for each in parameters if each.annotation is each.empty] == []
+def test_each_public_method_says_what_it_gives() -> None:
+    assert [name for name, each in MEMBERS.items() if len(inspect.getdoc(each) or "") <= 10] == []
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *MEMBERS])
-def test_each_parameter_is_explained(name: str) -> None:
+def test_each_public_function_has_its_types() -> None:
+    def missing(name: str) -> list[str]:
+        signature = inspect.signature(CALLABLE[name])
+        parameters = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
+        returned = ["return"] if signature.return_annotation is signature.empty else []
+        return returned + [each.name for each in parameters if each.annotation is each.empty]
+
+    assert _faults(missing, CALLABLE) == {}
+
+
+def test_each_parameter_is_explained() -> None:
     """In its own docstring, in that of the class, or in the place that all functions with such a parameter refer to."""
-    function = {**FUNCTIONS, **MEMBERS}[name]
-    said = "\n".join(map(_own, (function, *([OWNERS[name]] if name in OWNERS else []), *EXPLAINED_ONCE)))
-    assert _unsaid(_parameters(function), said) == []
+
+    def unsaid(name: str) -> list[str]:
+        function = CALLABLE[name]
+        said = "\n".join(map(_own, (function, *([OWNERS[name]] if name in OWNERS else []), *EXPLAINED_ONCE)))
+        return _unsaid(_parameters(function), said)
+
+    assert _faults(unsaid, CALLABLE) == {}
 
 
-@pytest.mark.parametrize("name", [name for name, each in CLASSES.items() if not issubclass(each, Exception)])
-def test_each_argument_and_field_of_a_class_is_explained(name: str) -> None:
+def test_each_argument_and_field_of_a_class_is_explained() -> None:
     """In the docstring of the class, property or field, or in the place that all with such a parameter refer to."""
-    owner = CLASSES[name]
-    fields = [each.name for each in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
-    constructor = [] if getattr(owner, "_is_protocol", False) else _parameters(owner)
-    said = "\n".join([sys.modules[owner.__module__].__doc__ or "", *map(_own, (owner, *EXPLAINED_ONCE))])
-    assert _unsaid([each for each in {*fields, *constructor} if not each.startswith("_")], said) == []
+
+    def unsaid(name: str) -> list[str]:
+        owner = CLASSES[name]
+        fields = [each.name for each in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
+        constructor = [] if getattr(owner, "_is_protocol", False) else _parameters(owner)
+        said = "\n".join([sys.modules[owner.__module__].__doc__ or "", *map(_own, (owner, *EXPLAINED_ONCE))])
+        return _unsaid([each for each in {*fields, *constructor} if not each.startswith("_")], said)
+
+    assert _faults(unsaid, [name for name, each in CLASSES.items() if not issubclass(each, Exception)]) == {}
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *MEMBERS])
-def test_each_error_that_is_raised_is_named(name: str) -> None:
-    function = {**FUNCTIONS, **MEMBERS}[name]
-    said = _own(function) + (_own(OWNERS[name]) if name in OWNERS else "")
-    assert _unsaid(sorted(_raised(function)), said) == []
+def test_each_error_that_is_raised_is_named() -> None:
+    def unsaid(name: str) -> list[str]:
+        function = CALLABLE[name]
+        said = _own(function) + (_own(OWNERS[name]) if name in OWNERS else "")
+        return _unsaid(sorted(_raised(function)), said)
 
-
-@pytest.mark.parametrize("name", METRICS)
-def test_each_metric_says_formula_source_example_and_what_is_unscored(name: str) -> None:
-    text = inspect.getdoc(METRICS[name].definition.function) or ""
-    assert [word for word in ("Formula:", "Source:", "Unscored:", "Example:", ">>> ") if word not in text] == []
-
-
-@pytest.mark.parametrize("name", all_metrics())
-def test_help_teaches_the_metric_and_not_its_class(name: str) -> None:
-    shown = pydoc.plain(pydoc.render_doc(getattr(rm, name)))
-    assert "Formula:" in shown
-    assert (Metric.__doc__ or "?") not in shown
+    assert _faults(unsaid, CALLABLE) == {}
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_each_metric_names_its_options_and_fields(name: str) -> None:
+def test_each_metric_says_what_a_reader_needs(name: str) -> None:
     definition = METRICS[name].definition
     text = inspect.getdoc(definition.function) or ""
-    assert _unsaid(list(definition.options.model_fields), text) == []
+    assert len(definition.summary) > 20
+    assert [word for word in ("Formula:", "Source:", "Unscored:", "Example:", ">>> ") if word not in text] == []
+    assert [option for option in definition.options.model_fields if f"``{option}" not in text] == []
     words = {"retrieved_doc_ids": "retrieved", "gold_doc_ids": "gold|relevant"}
     needed = [words.get(field, field) for field in definition.required]
     assert [each for each in needed if not re.search(rf"\b({each})", text)] == []
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_an_example_fits_a_terminal_of_80_columns(name: str) -> None:
-    text = inspect.getdoc(METRICS[name].definition.function) or ""
     assert [line for line in text.partition("\nExample")[2].splitlines() if len(line) > 80] == []
+    low, high = definition.range
+    assert re.search(rf"{low:g}(\.0)? (to|or) {high:g}", text.replace("−", "-")), f"{low:g} to {high:g} is not said"
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_each_metric_says_its_range(name: str) -> None:
-    low, high = METRICS[name].definition.range
-    text = (inspect.getdoc(METRICS[name].definition.function) or "").replace("−", "-")
-    assert re.search(rf"{low:g}(\.0)? (to|or) {high:g}", text), f"{name}: {low:g} to {high:g} is not said"
+def test_help_teaches_the_metric_and_not_its_class() -> None:
+    shown = {name: pydoc.plain(pydoc.render_doc(getattr(rm, name))) for name in all_metrics()}
+    assert [name for name, text in shown.items() if "Formula:" not in text or (Metric.__doc__ or "?") in text] == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_teaches_by_example(name: str) -> None:
-    command = COMMANDS[name]
-    assert command is not None
-    assert f"ragmetrics {name}" in (command.help or ""), f"{name} --help shows no example"
-    options = [each for each in command.params if isinstance(each, click.Option)]
-    assert [each.name for each in options if not each.help] == []
+def test_each_command_teaches_by_example() -> None:
+    assert [
+        name for name, each in COMMANDS.items() if each is None or f"ragmetrics {name}" not in (each.help or "")
+    ] == []
+    options = {(name, each.name): each for name, command in COMMANDS.items() if command for each in command.params}
+    assert [name for name, each in options.items() if isinstance(each, click.Option) and not each.help] == []
 
 
 def test_each_error_stands_in_the_tree() -> None:

@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from mlflow_ragmetrics.cli import main
 
 pytest.importorskip("hatchling")
 
 PACKAGE = Path(__file__).parent / "plugin_package"
-CLI = "from mlflow_ragmetrics.cli import main; main(prog_name='ragmetrics')"
 ROWS = [{"id": "a", "answer": "Yes, please."}, {"id": "b", "answer": "Please wait, thank you."}]
 
 
@@ -33,7 +35,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _run(installed: Path, code: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def _run(installed: Path, code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(installed), "PYTHONIOENCODING": "utf-8", "COLUMNS": "100"}
     words = [sys.executable, "-c", code, *arguments]
     return subprocess.run(
@@ -41,10 +43,11 @@ def _run(installed: Path, code: str, *arguments: str, cwd: Path | None = None) -
     )
 
 
-def test_python_finds_it_by_name_alias_attribute_and_in_yaml(installed: Path, tmp_path: Path) -> None:
+def test_python_finds_it_and_names_a_plugin_that_cannot_be_loaded(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "suite.yaml").write_text("metrics: [{politeness: {phrases: [please]}}, coherence]\n", encoding="utf-8")
     code = (
-        "import json, mlflow_ragmetrics as rm\n"
+        "import json, warnings, mlflow_ragmetrics as rm\n"
+        "warnings.simplefilter('always')\n"
         "sample = {'answer': 'Yes, please.'}\n"
         "score = rm.score('politeness', sample)\n"
         "suite = rm.Suite.from_yaml('suite.yaml')\n"
@@ -55,33 +58,31 @@ def test_python_finds_it_by_name_alias_attribute_and_in_yaml(installed: Path, tm
     done = _run(installed, code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [0.5, True, "1 of 2 phrases", 0.5, False, ["politeness", "coherence"], 1.0]
-
-
-def test_a_plugin_that_cannot_be_loaded_is_named_and_the_others_work(installed: Path) -> None:
-    code = "import warnings; warnings.simplefilter('always'); import mlflow_ragmetrics as rm; print(rm.politeness.name)"
-    done = _run(installed, code)
-    assert done.stdout.strip() == "politeness"
     assert "the metric plugin broken (ragmetrics_politeness:no_such_metric) cannot be loaded" in done.stderr
 
 
-def test_the_command_line_lists_and_explains_it(installed: Path) -> None:
-    listed, explained = _run(installed, CLI, "list"), _run(installed, CLI, "explain", "politeness")
-    assert "politeness" in listed.stdout
-    assert "The share of the polite" in explained.stdout
-    assert "phrases" in explained.stdout
-
-
-def test_the_command_line_scores_with_it(installed: Path, tmp_path: Path) -> None:
+def test_the_command_line_lists_explains_and_scores_with_it(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
     asked = ["evaluate", "rows.jsonl", "-m", "politeness", "--no-log", "--output", "scored.jsonl"]
-    done = _run(installed, CLI, *asked, "--fail-under", "politeness=0.9", cwd=tmp_path)
+    code = (
+        "import sys; from mlflow_ragmetrics.cli import main\n"
+        "main(['list'], standalone_mode=False)\n"
+        "print('explained')\n"
+        "main(['explain', 'politeness'], standalone_mode=False)\n"
+        "main(prog_name='ragmetrics')\n"
+    )
+    done = _run(installed, code, *asked, "--fail-under", "politeness=0.9", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
+    listed, _, explained = done.stdout.partition("explained\n")
+    assert "politeness" in listed
+    assert "The share of the polite" in explained
+    assert "phrases" in explained
     scored = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [row["politeness"] for row in scored] == [0.5, 1.0]
     assert [row["politeness_passed"] for row in scored] == [True, True]
 
 
 def test_without_the_package_there_is_no_such_metric() -> None:
-    done = _run(Path(), CLI, "explain", "politeness")
-    assert done.returncode == 2
+    done = CliRunner().invoke(main, ["explain", "politeness"])
+    assert done.exit_code == 2
     assert "unknown metric 'politeness'" in done.stderr

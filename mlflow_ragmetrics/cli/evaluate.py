@@ -22,8 +22,8 @@ from mlflow_ragmetrics.cli.output import (
     check_writable,
     console,
     for_terminal,
+    print_blocks,
     report_gates,
-    wrapped,
 )
 from mlflow_ragmetrics.cli.shared_options import (
     Destination,
@@ -43,7 +43,7 @@ from mlflow_ragmetrics.cli.shared_options import (
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
-from mlflow_ragmetrics.report.gates import check_figures, check_names
+from mlflow_ragmetrics.report.gates import check_figures, check_names, criteria_tag
 from mlflow_ragmetrics.report.junit import row_cases
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
@@ -52,7 +52,6 @@ from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Sample
-    from mlflow_ragmetrics.judges.chat.plan import Plan
     from mlflow_ragmetrics.report.report import Report
     from mlflow_ragmetrics.selection import Checked
     from mlflow_ragmetrics.suite import Suite
@@ -104,7 +103,7 @@ MANY_ROWS = 20_000
     metavar="METRIC=NUMBER,…",
     multiple=True,
     callback=numbers,
-    help="Exit code 1 if it is higher, for metrics where lower is better, such as hallucination_rate.",
+    help="Exit code 1 if a mean or figure is higher, for metrics where lower is better (hallucination_rate).",
 )
 @click.option(
     "--min-scored",
@@ -183,12 +182,11 @@ def command(
         options["default"] = _metrics_of_run(source.path)
     made = _suite(suite, metric, dry_run, options)
     if dry_run:
-        show_plan(made.plan(list(source.read())), "one to three claims per sentence")
+        print_blocks(made.plan(list(source.read())).blocks())
         return
     limits: dict[str, Any] = {"fail_under": fail_under, "fail_over": fail_over, "min_scored": min_scored}
     is_gated = any(limits.values()) or bool(junit)
-    if is_gated:
-        check_names(made.keys, **limits, ranges=made.ranges, better=made.better)
+    checked_limits = check_names(made.keys, **limits, ranges=made.ranges, better=made.better)
     destination = destination_of(tracking_uri, experiment) if log else None
     with Output(output, made) as file:
         needs_all = log or junit or settings.by or settings.repeat > 1 or not file.grows
@@ -210,7 +208,9 @@ def command(
         click.echo(f"Wrote {output}")
     if destination is not None:
         slices = slices_file(report, settings.by) if texts and settings.by else {}
-        _show_run(report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices), destination)
+        tags = criteria_tag(checked_limits)
+        run_id = report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices, tags=tags)
+        _show_run(run_id, destination)
     if file.refusal is not None:
         raise file.refusal
     are_reached = not is_gated or _gates_reached(report, made, junit, limits)
@@ -388,27 +388,6 @@ def _check_scored(report: Report, source: str) -> None:
     first = next(iter(row.scores.values()))
     reason = f"sample {row.sample.id!r}: {first.error or first.reason}"
     raise RagMetricsError(f"{source}: nothing could be scored, and nothing was logged; {reason}")
-
-
-def show_plan(plans: Mapping[str, Plan], between: str) -> None:
-    """Print the cost for each language model; ``between`` explains the range from lowest to highest."""
-    screen = console()
-    if not plans:
-        screen.print("No language model is used: nothing is sent, and the evaluation is free.")
-    for name, plan in plans.items():
-        most = plan.most or plan
-        prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
-        tokens = f"{prompts} prompt and {_range(plan.completion_tokens, most.completion_tokens)} reply tokens"
-        cost = "unknown price: set prices in a suite.yaml"
-        if plan.cost is not None and most.cost is not None:
-            cost = f"${plan.cost:.4g} to ${most.cost:.4g}"
-        calls = f"{_range(plan.calls, most.calls)} calls, {tokens}, {cost}"
-        line = f"{clean(name)}: {calls} ({between}). Nothing was sent."
-        screen.print("\n".join(wrapped(line, screen.width)), soft_wrap=True)
-
-
-def _range(least: int, most: int) -> str:
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _show_run(run_id: str, destination: Destination) -> None:

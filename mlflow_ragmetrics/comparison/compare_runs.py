@@ -21,6 +21,7 @@ from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.tracking.describe import mlflow_name
 
 
 def compare(
@@ -82,11 +83,15 @@ def compare(
     only_a, only_b = len(a.table) - len(pairing), len(b.table) - len(pairing)
     passes = {key: _passes(key, a, b, pairing) for key in shared}
     preferred = None if suite is None else preference_of(a, b, pairing, suite, rows, **options)
+    theirs = _tested_by_mlflow(a, b)
     doubts = () if preferred is None else preferred.warnings
     return Comparison(
         a=a,
         b=b,
-        differences=tuple(replace(e, passes=passes[e.key], only_a=only_a, only_b=only_b) for e in found),
+        differences=tuple(
+            replace(e, passes=passes[e.key], p_mlflow=theirs.get(mlflow_name(e.key)), only_a=only_a, only_b=only_b)
+            for e in found
+        ),
         rows=changed_rows(a, b, pairing, scores, rows),
         pairing=pairing,
         warnings=(*warnings, *pairing.warnings, *only_one, *([warning] if warning else []), *doubts),
@@ -94,6 +99,22 @@ def compare(
         preference=preferred,
         **options,
     )
+
+
+def _tested_by_mlflow(a: Results, b: Results) -> dict[str, float]:
+    """The p-values by metric of MLflow's own comparison; empty unless both are runs and MLflow is 3.18 or later."""
+    if a.run_id is None or b.run_id is None:
+        return {}
+    from mlflow import genai
+    from mlflow.exceptions import MlflowException
+
+    if not hasattr(genai, "compare_evaluations"):
+        return {}
+    try:
+        found = genai.compare_evaluations(b.run_id, a.run_id).scorers
+    except MlflowException:  # such as for a run compared with itself
+        return {}
+    return {name: each.p_value for name, each in found.items() if each.p_value is not None}
 
 
 def _questions(a: Results, pairing: Pairing) -> list[str | None]:

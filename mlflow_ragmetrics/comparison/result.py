@@ -14,6 +14,7 @@ from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.paired_sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.comparison.preference import Preference
+from mlflow_ragmetrics.core.definition import SIDES
 from mlflow_ragmetrics.core.document import (
     Block,
     Cell,
@@ -54,7 +55,7 @@ _SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_ef
 _RENAMED = {"ci_low": "low", "ci_high": "high", "effect_size": "effect", "n_pairs": "rows", "n_groups": "groups"}
 _FIGURES = {**{name: name for name in _SAME}, **_RENAMED}
 _COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b")
-_DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows", "groups")
+_DROPPABLE = ("d_z", "needed", "p (MLflow)", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
     "regressed": "{b} is worse on ",
@@ -68,7 +69,6 @@ _STYLES: dict[Verdict, Style] = {
     "unchanged": "faint",
     "cannot be told": "middling",
 }
-_SIDES = {False: "lower is better", None: "neither direction is better"}
 _LONGEST = 300
 _MOST_ITEMS, _FEW_ITEMS = 8, 3
 _LEGEND = "A → B; “not in B” is a claim that only A makes. The page and Markdown also show answers and passages."
@@ -277,10 +277,12 @@ class Comparison:
         passes = [f"{each.key}: {each.passes}" for each in self.differences if each.passes is not None]
         sides = [
             f"{words}: {', '.join(keys)}"
-            for side, words in _SIDES.items()
-            if (keys := [each.key for each in self.differences if each.higher_is_better is side])
+            for side, words in SIDES.items()
+            if side is not True and (keys := [each.key for each in self.differences if each.higher_is_better is side])
         ]
         causes = [f"Diagnosis: {', '.join(counts)}"] if counts else []
+        has_theirs = any(each.p_mlflow is not None for each in self.differences)
+        passes += ["p (MLflow): mlflow.genai.compare_evaluations, not adjusted for several metrics"] * has_theirs
         return [*rows, *answers, *equal, *causes, *sides, *passes, *map(str, self.sessions)]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
@@ -374,6 +376,8 @@ class Comparison:
         columns: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
         columns["metric"] = [each.key for _, each in found]
         columns |= {name: [each[name] for each in figures] for name in (figures[0] if figures else ())}
+        if any(each.p_mlflow is not None for _, each in found):
+            columns["p (MLflow)"] = [number(each.p_mlflow, 4) for _, each in found]
         columns["verdict"] = [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found]
         columns |= {"mark": [_mark(each) for _, each in found]} if column else {}
         return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)
@@ -447,10 +451,9 @@ class Comparison:
         """A forest plot with one interval per metric; ``None`` if no metric has one."""
         from mlflow_ragmetrics.report.plots import Drawn, intervals_plot
 
-        sides = {side: f"\n({words})" for side, words in _SIDES.items()}
         shown = [
             Drawn(
-                each.key + sides.get(each.higher_is_better, ""),
+                each.key + ("" if each.higher_is_better else f"\n({SIDES[each.higher_is_better]})"),
                 each.difference or 0.0,
                 each.low,
                 each.high,

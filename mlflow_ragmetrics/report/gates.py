@@ -1,16 +1,19 @@
-"""CI gates: checks that an evaluation must pass, each with a one-line reason."""
+"""CI gates: checks that an evaluation must pass, each with a one-line reason; conditions on the scores of a row."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Union
+from uuid import uuid4
 
-from mlflow_ragmetrics.core.condition import check_limit
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Better, passes
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted
 
@@ -178,6 +181,29 @@ def _shares(min_scored: MinScored | None) -> dict[str, float]:
     return dict(min_scored) if isinstance(min_scored, Mapping) else {"": min_scored}
 
 
+def threshold_limits(rows: Iterable[Row]) -> list[_Limit]:
+    """The thresholds of the rows' scores as limits of the means."""
+    found = {key: score for row in rows for key, score in row.scores.items() if score.threshold is not None}
+    return [
+        _Limit(f"{key}/mean", key, "mean", score.threshold, score.higher_is_better is False)
+        for key, score in found.items()
+        if score.higher_is_better is not None
+    ]
+
+
+def criteria_tag(limits: Iterable[_Limit]) -> dict[str, str]:
+    """The run tag in which MLflow (3.18) stores ``quality_criteria``, for limits of figures that a run has."""
+    from mlflow_ragmetrics.tracking.describe import mlflow_name
+
+    rules = [
+        {"metricKey": mlflow_name(each.name), "comparator": "LTE" if each.is_most else "GTE", "threshold": each.value}
+        for each in limits
+        if each.value is not None and each.figure in ("", "mean", "pass_rate")
+    ]
+    content = {"schemaVersion": 1, "revision": str(uuid4()), "rules": rules}
+    return {"mlflow.genaiEvaluate.qualityCriteria": json.dumps(content)} if rules else {}
+
+
 def raise_failures(checks: Sequence[Check]) -> None:
     """Raise ``GateError`` with all reasons if a check failed."""
     __tracebackhide__ = True  # pytest shows the line of the test
@@ -190,3 +216,68 @@ def to_json(checks: Sequence[Check]) -> str:
     """``{"passed": …, "checks": [{"name", "passed", "reason"}]}``."""
     content = {"passed": all(check.passed for check in checks), "checks": [asdict(check) for check in checks]}
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_SLACK = {">=": -1e-9, "<=": 1e-9, ">": 1e-9, "<": -1e-9}
+_CONDITION = re.compile(r"\s*(?P<name>[^<>=()\s]+(?:\(.*\))?)\s*(?P<sign>>=|<=|[<>])\s*(?P<number>[^<>=!\s]+)\s*")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A metric's name, key or spelling, a sign (``>=``, ``>``, ``<=`` or ``<``) and a limit."""
+
+    name: str
+    sign: str
+    limit: float
+
+    def holds(self, value: float) -> bool:
+        """Whether ``value`` meets the condition, with a tolerance for rounding errors.
+
+        >>> condition_of("faithfulness < 0.3").holds(0.1 + 0.2), condition_of("faithfulness >= 0.3").holds(0.1 + 0.2)
+        (False, True)
+        """
+        return _OPERATORS[self.sign](value, self.limit + _SLACK[self.sign])
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.sign} {self.limit:g}"
+
+
+def check_limit(
+    name: str, limit: float, bounds: tuple[float, float] | None, param: str, *, scaled: str | None = None
+) -> None:
+    """Raise ``InvalidOptionError`` if ``limit`` is outside ``bounds``, the range of the figure ``name``.
+
+    ``scaled`` is the name of the same figure on the 1–5 scale, if there is one.
+    """
+    if bounds is None or bounds[0] - 1e-9 <= limit <= bounds[1] + 1e-9:
+        return
+    low, high = bounds
+    hint = f"; write {limit / 100:g} for {limit:g} %" if low == 0 and high == 1 and 1 < limit <= 100 else ""
+    hint = f"; write {scaled}={limit:g} for {limit:g} of 5" if scaled and 1 < limit <= 5 else hint
+    scale = f"from {low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
+    raise InvalidOptionError(
+        f"{name}={limit:g}: the limit must be within the figure's range, {scale}{hint}", param=param
+    )
+
+
+def condition_of(text: str, param: str = "condition") -> Condition:
+    """Parse ``text`` into a condition; ``InvalidOptionError`` if it is not one.
+
+    >>> condition_of("ndcg(k=5) >= 0.5")
+    Condition(name='ndcg(k=5)', sign='>=', limit=0.5)
+    """
+    found = _CONDITION.fullmatch(text) if isinstance(text, str) else None
+    try:
+        limit = float(found["number"]) if found is not None else math.nan
+    except ValueError:
+        limit = math.nan
+    if found is None or not math.isfinite(limit):
+        message = f'{shown(text)} is not a condition on a score; write, for example, "faithfulness >= 0.8"'
+        raise InvalidOptionError(message, param=param)
+    return Condition(found["name"], found["sign"], limit)

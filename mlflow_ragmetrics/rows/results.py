@@ -171,8 +171,8 @@ def _from_traces(run: Run) -> Results:
 
     rows, name = rows_of_traces(run), str(run.info.run_name or run.info.run_id)
     if not rows:
-        message = f"run {name} ({run.info.run_id}) has neither {_ROWS} nor traces with scores from this package"
-        raise InvalidDataError(f"{message}; evaluate its rows, or pass rm.scorers(…) to mlflow.genai.evaluate")
+        message = f"run {name} ({run.info.run_id}) has neither {_ROWS} nor traces with scores"
+        raise InvalidDataError(f"{message}; evaluate its rows, or use scorers that return numbers or yes and no")
     judges = sorted({score.judge for row in rows for score in row.scores.values() if score.judge is not None})
     description: dict[str, Any] = {"judge": judges}
     with suppress(MlflowException, OSError):

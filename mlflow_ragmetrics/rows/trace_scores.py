@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.rows.labels import as_number
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.row_groups import with_ids
 from mlflow_ragmetrics.rows.tables import BETTER
@@ -20,7 +22,7 @@ _SOURCE_RUN = "mlflow.assessment.sourceRunId"
 
 
 def rows_of_traces(run: Run) -> list[Row]:
-    """One row per trace that was evaluated in ``run``, in time order; empty without scores from this package.
+    """One row per trace that was evaluated in ``run``, in time order; empty without scores.
 
     A score that another row has and the trace lacks is an error: MLflow lost it, or the scorer failed.
     """
@@ -47,14 +49,32 @@ def _assessed(trace: Trace, run_id: str) -> list[Assessment]:
 
 
 def _scores(trace: Trace, run_id: str) -> dict[str, Score]:
-    found = ((each, each.metadata or {}) for each in _assessed(trace, run_id))
-    scores = {
-        metadata["ragmetrics.key"]: _score(each, metadata) for each, metadata in found if "ragmetrics.key" in metadata
-    }
-    return {key: score for key, score in scores.items() if "label" not in score.details}  # "label": a comparison
+    found = [(each, each.metadata or {}) for each in _assessed(trace, run_id)]
+    found.sort(key=lambda each: "ragmetrics.key" in each[1])  # of two scores with one name, this package's is kept
+    scores = {data.get("ragmetrics.key", each.name): _score(each, data) for each, data in found}
+    return {key: score for key, score in scores.items() if score is not None and "label" not in score.details}
 
 
-def _score(given: Assessment, metadata: Mapping[str, Any]) -> Score:
+def _score(given: Assessment, metadata: Mapping[str, Any]) -> Score | None:
+    return _own_score(given, metadata) if "ragmetrics.key" in metadata else _score_of_others(given)
+
+
+def _score_of_others(given: Assessment) -> Score | None:
+    """The score of a scorer that is not from this package; ``None`` for answers of people and other words."""
+    if given.feedback is None or given.source.source_type == "HUMAN":
+        return None
+    reason, judge = given.rationale or "", given.source.source_id
+    if given.error is not None:
+        error = f"{given.error.error_code}: {given.error.error_message}"
+        return Score(status="error", error=error, reason=reason, judge=judge)
+    try:
+        value = as_number(given.feedback.value)
+    except InvalidDataError:
+        return None
+    return Score(value=value, status="skipped" if value is None else "ok", reason=reason, judge=judge)
+
+
+def _own_score(given: Assessment, metadata: Mapping[str, Any]) -> Score:
     def stored(name: str) -> Any:
         text = metadata.get(f"ragmetrics.{name}")
         return None if text is None else json.loads(text)

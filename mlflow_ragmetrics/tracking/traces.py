@@ -7,6 +7,7 @@ long.
 from __future__ import annotations
 
 import base64
+import sys
 import time
 import uuid
 import warnings
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
+from mlflow_ragmetrics.core.document import escaped
 from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
@@ -36,6 +38,7 @@ from mlflow_ragmetrics.tracking.feedback import (
     remove_assessment,
     write_assessment,
 )
+from mlflow_ragmetrics.tracking.writer import reason_of, write_errors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,6 +116,35 @@ def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosed
             _write_insistently(trace_id, each, f"{run_id} {each.name}")
     link_traces(list(traced), run_id)
     return list(traced)
+
+
+def log_assertions(sample: Sample, outcomes: Mapping[str, tuple[bool, str]]) -> None:
+    """Add a trace of ``sample`` to the run of the ``@mlflow.test`` that is running, if any.
+
+    Each of the ``outcomes`` becomes a feedback: its name is the assertion, its value whether it passed, and its
+    rationale the reason. If the store fails, a warning is issued, so that the test's own result is kept.
+    """
+    session = sys.modules.get("mlflow.pytest.session")
+    name, case = (None, None) if session is None else session.current_test()
+    run_id = None if session is None or name is None else session.ensure_run()
+    if session is None or run_id is None:
+        return
+    import mlflow
+    from mlflow.entities import AssessmentSource, Feedback
+
+    source, about = AssessmentSource(source_type="CODE", source_id="assert_score"), {SOURCE_RUN: run_id}
+    try:
+        target = _Target(mlflow.get_run(run_id).info.experiment_id, run_id)
+        (trace_id,) = _write([Row(sample, {})], target)
+        for tag, value in {session.TAG_TEST_NAME: name, session.TAG_CASE_ID: case}.items():
+            if value is not None:
+                mlflow.set_trace_tag(trace_id, tag, value)
+        for assertion, (passed, reason) in outcomes.items():
+            feedback = Feedback(assertion, value=passed, rationale=escaped(reason), source=source, metadata=about)
+            mlflow.log_assessment(trace_id=trace_id, assessment=feedback)
+        link_traces([trace_id], run_id)
+    except write_errors() as error:
+        warnings.warn(f"the assertions could not be written to MLflow's test run: {reason_of(error)}", stacklevel=3)
 
 
 def _is_passing(error: BaseException) -> bool:

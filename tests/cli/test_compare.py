@@ -90,7 +90,7 @@ def test_the_latest_two_runs_are_compared_and_logged(ragmetrics: Run, mlflow_sto
     assert f"Logged to MLflow run {own.info.run_id}" in result.output
     assert own.data.params["b"] == newer
     assert ragmetrics("compare", "one", "two", "--no-log").output.count("Logged") == 0
-    again = ragmetrics("compare", "latest", "two", "of", "experiment", "bot")  # the comparison is no run of rows
+    again = ragmetrics("compare", "latest", "two", "of", "experiment", "bot")  # a comparison is not a run with rows
     assert "two (B) against one (A)" in again.output
 
 
@@ -158,7 +158,7 @@ def test_a_judge_says_which_answer_is_better(ragmetrics: Run, answers: list[str]
 def test_the_cost_of_a_preference_is_told_without_a_key(ragmetrics: Run, answers: list[str]) -> None:
     result = ragmetrics("compare", *answers, "--preference", "openai:/gpt-4o-mini", "--dry-run")
     assert result.exit_code == 0
-    assert "16 calls" in result.output
+    assert "openai:/gpt-4o-mini     16" in result.output
     assert "Nothing was sent." in result.output
     assert "improved" not in result.output
 

@@ -86,7 +86,7 @@ main()
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_what_was_scored_is_written(number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # beside which the store has its artifacts
+    monkeypatch.chdir(tmp_path)  # the store's artifacts are here too
     process = start_slow(tmp_path, "--output", "out.jsonl", "--experiment", "mine")
     process.send_signal(number)
     shown, said = process.communicate(timeout=120)
@@ -181,7 +181,7 @@ def test_a_cancelled_task_hands_over_what_was_done() -> None:
         return caught.value
 
     raised = asyncio.run(cancelled())
-    # on Python 3.10 a task raises a new error, whose context is the one that ended it
+    # on Python 3.10 a task raises a new error, with the original one as its context
     report = (raised if sys.version_info >= (3, 11) else raised.__context__).report
     assert 0 < len(report) < 1000
     assert report.incomplete == f"interrupted when {len(report)} of 1000 rows were scored"

@@ -115,3 +115,51 @@ def test_reasons_in_russian() -> None:
     overall = rm.composite("overall", {"coherence": 1})
     row = rm.Suite([overall], language="ru").evaluate([{"answer": "We are here."}], progress=False).rows[0]
     assert row.scores["overall"].reason == "Взвешенное среднее по 1 метрике: coherence 1.000 × 1."
+
+
+def parts(**scores: Score) -> Score:
+    """The composite of these components with equal weights, and one of weight 0 if it is named ``idle``."""
+    weights = {key: float(key != "idle") for key in scores}
+    return rm.composite("overall", weights).score(scores, {})
+
+
+def test_doubts_about_components_with_a_weight_are_its_own() -> None:
+    doubtful = Score(value=1.0, warnings=(("reply_at_odds", "Odd."), ("no_context", "Empty.")))
+    other = Score(value=0.0, warnings=(("quote_not_found", "Forged."),))
+    assert parts(a=doubtful, b=other).warnings == (("reply_at_odds", "Odd."), ("quote_not_found", "Forged."))
+    assert parts(a=Score(value=1.0), idle=doubtful).warnings == ()
+
+
+def test_a_component_that_failed_or_was_not_measured_leaves_it_unmeasured() -> None:
+    sound, vain = Score(value=1.0), Score(value=1.0, details={"unmeasured": "no claims"})
+    failed = Score(status="error", error="no reply")
+    for score in (parts(a=sound, b=vain), parts(a=sound, b=failed)):
+        assert (score.value, score.measured) == (1.0, False)
+        assert str(score.details["unmeasured"]).endswith("b")
+    for score in (parts(a=sound, b=Score(status="skipped")), parts(a=sound, idle=failed)):
+        assert (score.value, score.measured) == (1.0, True)
+
+
+@pytest.mark.parametrize("rule", ["instead_of_answer", "other_text"])
+def test_a_component_that_fell_back_on_another_text_drops_out(rule: str) -> None:
+    score = parts(a=Score(value=0.0), b=Score(value=1.0, details={"rule": rule}))
+    assert (score.value, score.measured, score.details["coverage"]) == (0.0, True, 0.5)
+
+
+@pytest.mark.parametrize(("least", "value"), [(0.5, 1.0), (0.51, None), (0.0, 1.0)])
+def test_it_has_no_value_below_its_coverage(least: float, value: float | None) -> None:
+    overall = rm.composite("overall", {"a": 1, "b": 1}, min_coverage=least)
+    score = overall.score({"a": Score(value=1.0), "b": Score(status="skipped")}, {})
+    assert (score.value, score.status) == (value, "ok" if value else "skipped")
+    for wrong in (-0.01, 1.01, True, "1"):
+        with pytest.raises(InvalidOptionError, match="min_coverage"):
+            rm.composite("overall", {"a": 1}, min_coverage=wrong)  # type: ignore[arg-type]
+
+
+def test_lower_is_better_counts_as_one_minus_the_value() -> None:
+    score = parts(a=Score(value=0.25, higher_is_better=False), b=Score(value=0.25))
+    assert (score.value, score.details["inverted"]) == (0.5, ["a"])
+    assert "(1 − a)" in score.reason
+    with pytest.raises(InvalidOptionError, match="neither"):
+        parts(a=Score(value=0.25, higher_is_better=None))
+    assert parts(a=Score(value=0.25), idle=Score(value=0.1, higher_is_better=None)).value == 0.25

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -13,6 +14,7 @@ from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.question import Claims, Steps, ask
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.registry import all_metrics
 
 
 @metric
@@ -212,3 +214,59 @@ def test_a_batch_function_may_leave_samples_to_the_function_and_sees_missing_opt
     rows = rm.Suite([batched]).evaluate([{"answer": answer} for answer in answers], progress=False).rows
     assert [row.scores["batched"].value for row in rows] == [0.5, None, *[0.25] * 20]
     assert seen == [(answer, None) for answer in answers if answer]
+
+
+REFERRING = sorted(
+    name
+    for name, each in all_metrics().items()
+    if isinstance(each, Metric) and "reference" in (*each.definition.required, *each.definition.optional)
+)
+SENTENCES = ["The tower is red.", "The tower is 30 metres high.", "A bridge is green.", "It was built in 1889."]
+
+
+def drawn_rows(count: int) -> list[dict[str, Any]]:
+    """Rows with one accepted answer or several, some without an answer or a reference; the first one has all."""
+    draw = random.Random(5)
+
+    def text() -> str:
+        return " ".join(draw.sample(SENTENCES, draw.randint(1, 3)))
+
+    rows: list[dict[str, Any]] = []
+    for number in range(count):
+        reference: Any = [text() for _ in range(1 + number % 3)]
+        answer = text() if number % 5 else None
+        row = {"id": str(number), "question": "What is red?", "answer": answer, "contexts": [text(), text()]}
+        rows.append({**row, "reference": reference if number % 7 else None})
+    return [{**rows[1], "id": "all", "answer": text()}, *rows]
+
+
+@pytest.mark.parametrize("name", REFERRING)
+def test_a_row_scores_alone_as_among_others_and_against_several_references_as_against_the_best(name: str) -> None:
+    rows = drawn_rows(11)
+    metric = all_metrics()[name]
+    assert isinstance(metric, Metric)
+    best = min if metric.definition.higher_is_better is False else max
+    for row, together in zip(rows, rm.Suite([metric]).evaluate(rows, progress=False).rows, strict=True):
+        alone = rm.score(metric, row, on_missing="skip")
+        found = together.scores[metric.key]
+        assert (found.status, found.value, found.details) == (alone.status, alone.value, alone.details)
+        each = [rm.score(metric, {**row, "reference": one}, on_missing="skip").value for one in row["reference"] or ()]
+        if row["reference"] and None not in each:
+            assert found.value == best(each)
+
+
+def test_a_batch_that_fails_leaves_each_sample_to_the_function() -> None:
+    def together(answers: list[str]) -> list[rm.Score | None]:
+        if "wrong" in answers:
+            raise ValueError("one of these")
+        return [rm.Score(value=0.25) for _ in answers]
+
+    @rm.metric(batch=together)
+    def alone(answer: str) -> float:
+        if answer == "wrong":
+            raise ValueError("this one")
+        return 0.5
+
+    rows = rm.Suite([alone]).evaluate([{"answer": answer} for answer in ("right", "wrong")], progress=False).rows
+    right, wrong = (row.scores["alone"] for row in rows)
+    assert (right.value, wrong.value, wrong.error) == (0.5, None, "ValueError: this one")

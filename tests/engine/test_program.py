@@ -91,3 +91,19 @@ def test_a_row_shows_its_scores_in_a_line_and_in_a_notebook() -> None:
     assert shown.index("overall") < shown.index("rouge1_f1")  # composites first
     assert "faithfulness skipped" in repr(other)
     assert "1.000" in other._repr_html_()
+
+
+@pytest.mark.parametrize(("better", "best"), [(True, "three"), (None, "three"), (False, "one")])
+def test_the_lowest_counts_where_lower_is_better(better: bool | None, best: str) -> None:
+    @rm.metric(higher_is_better=better)
+    def length(answer: str, reference: str) -> float:
+        """The length of the reference, over ten."""
+        return len(reference) / 10
+
+    score = rm.score(length, {"answer": "a", "reference": ["four", "one", "three", "one"]})
+    assert (score.value, score.details["matched_reference"]) == (len(best) / 10, best)
+
+
+def test_the_first_of_several_best_is_named() -> None:
+    score = rm.score("rouge", {"answer": "a b", "reference": ["x", "b a", "a b"]})
+    assert score.details["matched_reference"] == "b a"

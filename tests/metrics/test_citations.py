@@ -92,9 +92,9 @@ GOLDEN = [
     ("The house is red [1]. The house is old [2].", 1.0, 1.0),
     ("The house is red [2]. The house is old [2].", 0.5, 0.5),
     ("The house is red [1]. The house is old.", 1.0, 0.5),
-    ("The house is red and old [1][2].", 1.0, 1.0),  # only both together back it
+    ("The house is red and old [1][2].", 1.0, 1.0),  # only both together support it
     ("The house is red [1][3].", 0.5, 1.0),  # [3] is needless
-    ("The house is red and old [1][2][3].", 2 / 3, 1.0),  # without [3] the others still back it
+    ("The house is red and old [1][2][3].", 2 / 3, 1.0),  # without [3] the others still support it
     ("The house is red [7].", 0.0, 0.0),
     ("The house is red and old [1].", 0.0, 0.0),
     ("The house is red. The house is old.", None, 0.0),
@@ -171,6 +171,6 @@ def test_ids_are_those_of_the_passages_however_many_were_retrieved() -> None:
     record = {"answer": "The house is red.", "citations": ["b"], "retrieved_doc_ids": ["a", "b"], "contexts": passages}
     found = rm.score("citation_precision", record)
     assert (found.value, found.items[0].evidence[0].chunk) == (1.0, 1)
-    texts = {**record, "contexts": ["Trees grow.", "The house is red."]}  # the ids beside them are theirs
+    texts = {**record, "contexts": ["Trees grow.", "The house is red."]}  # the ids next to them belong to them
     assert rm.score("citation_precision", texts).items[0].evidence[0].chunk == 2
     assert rm.score("citation_precision", {**texts, "retrieved_doc_ids": ["b"]}).details["unknown"] == 1

@@ -104,3 +104,22 @@ def test_a_chat_model_names_facts_and_a_wrong_form_is_asked_for_again() -> None:
     assert score.reason == "The answer states 1 of 2 facts of a good answer (1 of 1 vital)."
     assert [item.reason for item in score.items] == ["A vital fact. Said.", "A fact that is good to have. No."]
     assert len(model.sent) == 3
+
+
+@pytest.mark.parametrize(
+    ("verdict", "support", "value"),
+    [
+        ("NEUTRAL", 0.3, 0.5),
+        ("NEUTRAL", 0.29, 0.0),
+        ("NEUTRAL", None, 0.0),
+        ("CONTRADICTED", 0.4, 0.0),
+        ("SUPPORTED", 0.1, 1.0),
+    ],
+)
+def test_half_a_fact_needs_a_support_of_three_tenths(verdict: str, support: float | None, value: float) -> None:
+    class One(Graded):
+        def answer(self, questions: Any) -> list[Any]:
+            found = (Finding(verdict, support=support),)  # type: ignore[arg-type]
+            return [(Nugget("a"),) if isinstance(question, Nuggets) else found for question in questions]
+
+    assert rm.score("nugget_recall", RECORD, judge=One(), partial=True).value == value

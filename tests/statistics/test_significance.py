@@ -120,7 +120,7 @@ def test_effect_size_is_the_t_statistic_over_the_root_of_the_rows() -> None:
 def test_groups_turn_as_one() -> None:
     differences = np.array([[0.2], [0.1], [0.3], [0.4], [-0.1], [np.nan]])
     groups = ["a", "a", "b", "c", "c", "d"]
-    # Sums 0.3, 0.3, 0.3 and nothing: of the patterns of three signs two reach 0.9.
+    # Sums 0.3, 0.3, 0.3 and 0: two of the patterns of three signs reach 0.9.
     assert paired_tests(differences, groups=groups) == pytest.approx([2 / 8])
     assert paired_tests(np.full((6, 1), np.nan), groups=groups) == [1.0]
 
@@ -164,3 +164,32 @@ def test_two_sides_are_compared_by_welchs_test(rows: tuple[int, int]) -> None:
     inside = np.arange(sum(rows)) < rows[0]
     expected = ttest_ind(one, other, equal_var=False).pvalue
     assert welch_tests(np.concatenate([one, other])[:, None], inside) == pytest.approx([expected])
+
+
+def test_of_groups_of_one_size_welchs_test_is_that_of_their_means() -> None:
+    generator = np.random.default_rng(8)
+    values, groups = generator.normal(0.3, [[0.1], [0.4]], (2, 36)), np.tile(np.repeat(np.arange(9), 4), (2, 1))
+    values[1], groups[1] = values[1] + 0.2, groups[1] // 2 + 9  # nine groups of four, and eight rows or four in five
+    inside = np.arange(72) < 36
+    one, other = clusters_of(values[0], groups[0]), clusters_of(values[1], groups[1])
+    assert one.degrees == pytest.approx(8)
+    degrees = (one.variance + other.variance) ** 2 / sum(each.variance**2 / each.degrees for each in (one, other))
+    ratio = abs(one.mean - other.mean) / (one.variance + other.variance) ** 0.5
+    found = welch_tests(values.reshape(72, 1), inside, groups.reshape(72))
+    assert found == pytest.approx([2 * t.sf(ratio, degrees)])
+    means = [values[0].reshape(9, 4).mean(axis=1), values[1][:32].reshape(4, 8).mean(axis=1)]
+    alike = welch_tests(np.concatenate([values[0], values[1][:32]])[:, None], inside[:68], groups.reshape(72)[:68])
+    assert alike == pytest.approx([ttest_ind(*means, equal_var=False).pvalue])
+
+
+def test_without_two_groups_a_side_or_any_difference_there_is_no_p_value() -> None:
+    inside = np.array([True, True, False, False])
+    equal, apart, alone = [0.5] * 4, [0.5, 0.5, 0.1, 0.1], [0.1, 0.2, 0.9, np.nan]
+    assert welch_tests(np.array([equal, apart, alone]).T, inside) == [None, 0.0, None]
+    assert welch_tests(np.array([[0.1, 0.2, 0.8, 0.9]]).T, inside, ["a", "a", "b", "c"]) == [None]
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e20])
+def test_the_scale_of_the_differences_changes_no_p_value(scale: float) -> None:
+    differences = np.random.default_rng(3).exponential(0.2, (12, 2)) - 0.1
+    assert paired_tests(differences * scale) == pytest.approx(paired_tests(differences))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import mlflow
@@ -42,9 +43,10 @@ def stored(folder: Path) -> list[bytes]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def store(tmp_path: Path, mlflow_template: Path) -> Path:
     folder = tmp_path / "store"
     folder.mkdir()
+    shutil.copyfile(mlflow_template, folder / "mlflow.db")
     mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
     mlflow.set_experiment(experiment_id=mlflow.create_experiment("e", artifact_location=(folder / "files").as_uri()))
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,10 @@ def answer(asked: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, mlflow_template: Path) -> Path:
     folder = tmp_path / "store"
     folder.mkdir()
+    shutil.copyfile(mlflow_template, folder / "mlflow.db")
     mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
     mlflow.set_experiment(experiment_id=mlflow.create_experiment("e", artifact_location=(folder / "files").as_uri()))
     return folder

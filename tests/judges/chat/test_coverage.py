@@ -15,6 +15,7 @@ from tests.judges.fake_models import FakeChatModel, dutiful, dutiful_reply, scri
 
 TEXT = "It is red. Shall I go on? It was built in 1889."
 RED, BUILT = {"claim": "It is red.", "sentences": [1]}, {"claim": "It was built in 1889.", "sentences": [3]}
+ODD = {"claim": "Two.", "sentences": []}
 
 
 def claims(*entries: Any, none: tuple[int, ...] = ()) -> str:
@@ -93,7 +94,7 @@ def test_the_short_reply_is_read_with_its_question() -> None:
     assert "question]\nIs it red?" in first
     assert "history]\nuser: Look at the barn." in first
     assert "question]\nIs it red?" in second
-    assert "Look at the barn." not in second  # what was talked about is no evidence
+    assert "Look at the barn." not in second  # the topic of a text is not evidence
 
 
 HISTORY = [{"role": "user", "content": "Look at the barn."}, {"role": "assistant", "content": "I do."}]
@@ -173,3 +174,12 @@ def test_a_claim_that_resolves_what_a_sentence_refers_to_is_no_invention(
 ) -> None:
     model = scripted(claims({"claim": claim, "sentences": [1]}))
     assert ChatJudge(model).answer([Claims(text, question=question)]) == [(claim,)]
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [((RED, ODD), (RED, ODD, BUILT)), ((RED, ODD, BUILT), (RED, ODD)), ((RED,), (RED, BUILT))],
+)
+def test_of_two_lists_the_one_with_fewer_doubts_counts(first: Any, again: Any) -> None:
+    (found,) = ChatJudge(scripted(claims(*first), claims(*again))).answer([Claims(TEXT)])
+    assert "It was built in 1889." in (found.claims if isinstance(found, Extraction) else found)

@@ -68,28 +68,25 @@ def test_there_are_attacks_enough() -> None:
     assert len(set(ATTACKS)) >= 30
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_no_text_adds_removes_or_renames_a_block(attack: str) -> None:
+def test_no_text_adds_removes_or_renames_a_block() -> None:
     labels = ["p1", "p2", "claims on p1-p2", "text"]
-    data = fenced([Block(label, attack) for label in labels])
-    mark = data[1:17]
-    lines = [line for line in data.split("\n") if line.startswith(f"[{mark} ")]
-    assert lines == [f"[{mark} {label}]" for label in [*labels, "end"]]
-    assert mark not in attack
+    for attack in ATTACKS:
+        data = fenced([Block(label, attack) for label in labels])
+        mark = data[1:17]
+        lines = [line for line in data.split("\n") if line.startswith(f"[{mark} ")]
+        assert lines == [f"[{mark} {label}]" for label in [*labels, "end"]], attack
+        assert mark not in attack
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("place", ["claims", "passages", "text", "answer", "question", "reference"])
-def test_an_attack_stays_in_its_block_and_out_of_the_fixed_part(attack: str, place: str) -> None:
-    at: dict[str, str] = dict.fromkeys(("claims", "passages", "text", "answer", "question", "reference"), "harmless")
-    at[place] = attack
-    calm = dict.fromkeys(at, "harmless")
-    for texts_and_calm in [(_questions(at), _questions(calm))]:
-        attacked, harmless = (request_of(questions) for questions in texts_and_calm)
-        judge = ChatJudge(dutiful())
-        assert judge.messages(attacked)[0] == judge.messages(harmless)[0]
-        assert [block.label for block in attacked.blocks] == [block.label for block in harmless.blocks]
-        assert attacked.schema == harmless.schema
+def test_an_attack_stays_in_its_block_and_out_of_the_fixed_part(place: str) -> None:
+    calm = dict.fromkeys(("claims", "passages", "text", "answer", "question", "reference"), "harmless")
+    judge, harmless = ChatJudge(dutiful()), request_of(_questions(calm))
+    for attack in ATTACKS:
+        attacked = request_of(_questions({**calm, place: attack}))
+        assert judge.messages(attacked)[0] == judge.messages(harmless)[0], attack
+        assert [block.label for block in attacked.blocks] == [block.label for block in harmless.blocks], attack
+        assert attacked.schema == harmless.schema, attack
 
 
 def _questions(at: dict[str, str]) -> list[Any]:
@@ -103,37 +100,38 @@ def _questions(at: dict[str, str]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_a_claim_is_one_line_whatever_it_says(attack: str) -> None:
-    (block,) = [
-        b for b in request_of([Verify((attack, "second"), ("passage",))]).blocks if b.label.startswith("claims")
-    ]
-    assert [re.match(r"c\d+", line)[0] for line in block.text.splitlines()] == ["c1", "c2"]  # type: ignore[index]
+def test_a_claim_is_one_line_whatever_it_says() -> None:
+    for attack in ATTACKS:
+        blocks = request_of([Verify((attack, "second"), ("passage",))]).blocks
+        (block,) = [each for each in blocks if each.label.startswith("claims")]
+        assert re.findall(r"^c\d+", "\n".join(block.text.splitlines()), re.MULTILINE) == ["c1", "c2"], attack
+        assert len(block.text.splitlines()) == 2, attack
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("calls", ["full", "compact"])
-def test_the_same_questions_are_asked_and_all_are_answered(attack: str, calls: str) -> None:
-    row = {
-        "question": f"What is it? {attack}",
-        "answer": f"It is a tower. {attack}",
-        "reference": f"A tower. {attack}",
-        "contexts": [f"The tower is old. {attack}", attack, "A tower."],
-    }
-    model = dutiful()
-    scores = rm.Suite(FULL_SET, judge=ChatJudge(model, calls=calls)).evaluate([row]).rows[0].scores
-    assert {score.status for score in scores.values()} == {"ok"}
-    assert len(model.sent) == {"full": 9, "compact": 5}[calls]
-    assert {score.value for key, score in scores.items() if key in ("correctness", "answer_relevance")} == {0.75}
+def test_the_same_questions_are_asked_and_all_are_answered(calls: str) -> None:
+    for attack in ATTACKS:
+        row = {
+            "question": f"What is it? {attack}",
+            "answer": f"It is a tower. {attack}",
+            "reference": f"A tower. {attack}",
+            "contexts": [f"The tower is old. {attack}", attack, "A tower."],
+        }
+        model = dutiful()
+        scores = rm.Suite(FULL_SET, judge=ChatJudge(model, calls=calls)).evaluate([row]).rows[0].scores
+        assert {score.status for score in scores.values()} == {"ok"}, attack
+        assert len(model.sent) == {"full": 9, "compact": 5}[calls], attack
+        grades = {scores[key].value for key in ("correctness", "answer_relevance")}
+        assert grades == {0.75}, attack
 
 
-@pytest.mark.parametrize("attack", [attack for attack in ATTACKS if "{" in attack])
-def test_a_judge_that_echoes_an_attack_before_its_reply_is_read_by_its_reply(attack: str) -> None:
-    entries = [{"id": each, "quotes": [], "reason": attack, "verdict": "NEUTRAL"} for each in ("c1", "c2")]
-    own = json.dumps({"verdicts": entries})
-    model = scripted(f"The text says: {attack}\n{own}\nAs I said: {attack}", own)
-    ((first, second),) = ChatJudge(model).answer([Verify(("one", "two"), ("passage",))])
-    assert (first.verdict, second.verdict) == ("NEUTRAL", "NEUTRAL")
+def test_a_judge_that_echoes_an_attack_before_its_reply_is_read_by_its_reply() -> None:
+    for attack in ATTACKS:
+        entries = [{"id": each, "quotes": [], "reason": attack, "verdict": "NEUTRAL"} for each in ("c1", "c2")]
+        own = json.dumps({"verdicts": entries})
+        model = scripted(f"The text says: {attack}\n{own}\nAs I said: {attack}", own)
+        ((first, second),) = ChatJudge(model).answer([Verify(("one", "two"), ("passage",))])
+        assert (first.verdict, second.verdict) == ("NEUTRAL", "NEUTRAL"), attack
 
 
 def test_the_rows_of_a_run_do_not_reach_each_other() -> None:

@@ -8,7 +8,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import BudgetExceededError, InvalidOptionError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.client import Usage
+from mlflow_ragmetrics.judges.chat.client import Budget, Usage
 from mlflow_ragmetrics.judges.chat.judge_options import Prices
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from tests.judges.fake_models import dutiful
@@ -45,8 +45,9 @@ def test_max_calls_ends_the_judge_and_keeps_what_is_done() -> None:
     assert len(model.sent) == 11
     first, *_, last = raised.value.report.rows
     assert {score.status for score in first.scores.values()} == {"ok"}
-    assert "error" in {score.status for score in last.scores.values()}
-    assert "max_calls=11" in str(last.scores["faithfulness"].error)
+    errors = [str(score.error) for score in last.scores.values() if score.status == "error"]
+    assert errors
+    assert all("max_calls=11" in error for error in errors)
 
 
 def test_max_cost_needs_prices_and_holds() -> None:
@@ -71,3 +72,28 @@ def test_max_cost_holds_though_many_calls_are_in_flight() -> None:
         rm.Suite(FULL_SET, judge=judge, concurrency=16).evaluate(rows)
     assert judge.usage.cost is not None
     assert 0.03 < judge.usage.cost <= 0.05
+
+
+def test_a_reply_that_was_lost_counts_at_its_highest_cost() -> None:
+    """A dollar is a token here; what is open or lost may have cost ten of prompt and five of reply."""
+    usage, budget = Usage(Prices(input=1e6, output=1e6)), Budget("judge", max_cost=45)
+    lost = usage.begin_call(budget, 10, 5)
+    usage.end_call(lost, lost=True)
+    free = usage.begin_call(budget, 10, 5)
+    usage.end_call(free)
+    answered = usage.begin_call(budget, 10, 5)
+    usage.answered(answered, prompt=10, completion=1, cached=0, estimated=False)
+    usage.end_call(answered, lost=True)
+    assert usage.cost == 11
+    usage.end_call(usage.begin_call(budget, 10, 9))  # 15 lost, 11 spent, and 19 make 45
+    with pytest.raises(BudgetExceededError, match="max_cost=45"):
+        usage.begin_call(budget, 10, 10)
+    assert usage.calls == 4
+
+
+def test_a_prompt_that_cost_more_than_estimated_makes_the_next_ones_dearer() -> None:
+    usage, budget = Usage(Prices(input=1e6, output=1e6)), Budget("judge", max_cost=50)
+    usage.answered(usage.begin_call(budget, 10, 0), prompt=20, completion=0, cached=0, estimated=False)
+    usage.end_call(usage.begin_call(budget, 15, 0))
+    with pytest.raises(BudgetExceededError):
+        usage.begin_call(budget, 16, 0)
