@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from mlflow_ragmetrics.cli.output import (
     check_output,
     check_writable,
     console,
+    for_terminal,
     print_blocks,
     report_gates,
 )
@@ -397,7 +399,8 @@ def _show_run(run_id: str, destination: Destination) -> None:
     run = mlflow.get_run(run_id)
     screen = console()
     name = clean(run.info.run_name or "")
-    screen.print(f"MLflow run: {name} ({run_id}) in experiment {clean(destination.experiment)}", soft_wrap=True)
+    line = f"MLflow run: {name} ({run_id}) in experiment {clean(destination.experiment)}"
+    screen.print(for_terminal(line, sys.stdout), soft_wrap=True)
     where = destination.command()
     if destination.is_server:
         where += f"/#/experiments/{run.info.experiment_id}/runs/{run_id}"
