@@ -60,7 +60,7 @@ def _score(given: Assessment, metadata: Mapping[str, Any]) -> Score | None:
 
 
 def _score_of_others(given: Assessment) -> Score | None:
-    """The score of a scorer that is not from this package; ``None`` for answers of people and other words."""
+    """The score of another package's scorer; ``None`` for human feedback and for words other than yes or no."""
     if given.feedback is None or given.source.source_type == "HUMAN":
         return None
     reason, judge = given.rationale or "", given.source.source_id
