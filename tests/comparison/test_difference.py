@@ -225,3 +225,12 @@ def test_in_brief_a_verdict_has_its_figures_and_none_has_its_cause() -> None:
     assert difference(**unsure, needed=366, groups=8).plain() == (
         "no verdict on faithfulness with 40 rows in 8 groups (about 370 rows needed)"
     )
+
+
+def test_the_figures_of_groups_are_there_only_with_groups() -> None:
+    assert "groups" not in difference().figures(1.0)
+    assert difference(groups=8).figures(1.0)["groups"] == "8"
+    assert difference(groups=8, few_groups=True).figures(1.0)["groups"] == "8 (few)"
+    assert difference().figures(1.0)["95 % interval"] != "–"
+    assert difference(low=None).figures(1.0)["95 % interval"] == "–"
+    assert (difference().figures(1.0)["needed"], difference(needed=7).figures(1.0)["needed"]) == ("–", "7")
