@@ -8,7 +8,6 @@ from typing import Any, Union, cast
 
 from typing_extensions import Unpack
 
-from mlflow_ragmetrics.core.condition import Condition, check_limit, condition_of
 from mlflow_ragmetrics.core.document import shorten
 from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.metric import Metric
@@ -17,7 +16,7 @@ from mlflow_ragmetrics.core.score import Evidence, Item, Sample, Score, verdict_
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.report.gates import Check, raise_failures
+from mlflow_ragmetrics.report.gates import Check, Condition, check_limit, condition_of, raise_failures
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.record import content_id
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords

@@ -128,6 +128,7 @@ class Suite:
         groups: str | None = None,
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
+        given = {name: each for name, each in locals().items() if name not in ("self", "judge_options")}
         known = (*SuiteKeywords.__annotations__, "columns")
         for option in judge_options:
             if option not in known and (near := meant(option, known)):
@@ -149,21 +150,8 @@ class Suite:
         self.judges: list[Judge] = judges_of(judge, language=language, **judge_options)
         embeds = any("embeddings" in each.definition.asks for each in self.selection.metrics)
         self.embeddings = embeddings_of(embeddings) if embeds or embeddings != _EMBEDDINGS else []
-        self._arguments = {
-            "metrics": metrics,
-            "judge": judge,
-            "embeddings": self.embeddings or embeddings,
-            "weights": weights,
-            "thresholds": thresholds,
-            "language": language,
-            "name_prefix": name_prefix,
-            "cache": cache,
-            "concurrency": concurrency,
-            "aggregate": self.aggregate,
-            "tolerance": self.tolerance,
-            "groups": groups,
-            **judge_options,
-        }
+        given |= {"metrics": metrics, "embeddings": self.embeddings or embeddings}
+        self._arguments = given | {"aggregate": self.aggregate, "tolerance": self.tolerance, **judge_options}
         self.selection.check_models([*(j.name for j in self.judges), *(e.name for e in self.embeddings)])
 
     def __setattr__(self, name: str, value: object) -> None:

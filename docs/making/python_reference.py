@@ -91,7 +91,10 @@ def _class(name: str, found: type) -> Iterator[str]:
     bases = [each.__name__ for each in found.__bases__ if each is not object and each.__name__ in named]
     if bases:
         yield f"Derives from {', '.join(f'`{each}`' for each in bases)}."
-    for member, value in vars(found).items():
+    private = [
+        each for each in found.__mro__[:0:-1] if each.__module__ == found.__module__ and each.__name__ not in named
+    ]
+    for member, value in (item for each in (*private, found) for item in vars(each).items()):
         if member.startswith("_") or (dataclasses.is_dataclass(found) and not callable(value) and not _getter(value)):
             continue
         function = getattr(value, "__func__", None) or _getter(value) or value

@@ -28,7 +28,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
+from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
 from mlflow_ragmetrics.tracking.review import queue_for_review
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

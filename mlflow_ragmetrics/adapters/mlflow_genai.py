@@ -39,7 +39,7 @@ from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, mlflow_name, package_version, run_metrics_of
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
-from mlflow_ragmetrics.tracking.live_figures import MarkCounts
+from mlflow_ragmetrics.tracking.live_writer import MarkCounts
 from mlflow_ragmetrics.tracking.run import COMPLETE, PARTIAL, status_of
 from mlflow_ragmetrics.tracking.writer import STATUS_TAG, SUITE, RunWriter, explained
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
+from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, print_blocks, report_gates, write_text
 from mlflow_ragmetrics.cli.shared_options import (
     cache_option,
     files,
@@ -105,7 +105,7 @@ def command(
 
     Exit codes: 0 done, 1 a --fail-on gate failed, 2 invalid input.
     """
-    from mlflow_ragmetrics.cli.evaluate import keyless, show_plan
+    from mlflow_ragmetrics.cli.evaluate import keyless
     from mlflow_ragmetrics.comparison import compare as compare_runs
     from mlflow_ragmetrics.comparison.preference import plan_preference
 
@@ -120,7 +120,8 @@ def command(
     baseline, *others = _results(runs, tracking_uri)
     if dry_run:
         for other in others:
-            show_plan(plan_preference(baseline, other, options["preference"], rubric), "from short to long reasons")
+            plans = plan_preference(baseline, other, options["preference"], rubric)
+            print_blocks(plans.blocks("short to long reasons"))
         return
     comparisons = [compare_runs(baseline, other, **options) for other in others]
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]

@@ -20,8 +20,8 @@ from mlflow_ragmetrics.cli.output import (
     check_output,
     check_writable,
     console,
+    print_blocks,
     report_gates,
-    wrapped,
 )
 from mlflow_ragmetrics.cli.shared_options import (
     Destination,
@@ -50,7 +50,6 @@ from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Sample
-    from mlflow_ragmetrics.judges.chat.plan import Plan
     from mlflow_ragmetrics.report.report import Report
     from mlflow_ragmetrics.selection import Checked
     from mlflow_ragmetrics.suite import Suite
@@ -181,7 +180,7 @@ def command(
         options["default"] = _metrics_of_run(source.path)
     made = _suite(suite, metric, dry_run, options)
     if dry_run:
-        show_plan(made.plan(list(source.read())), "one to three claims per sentence")
+        print_blocks(made.plan(list(source.read())).blocks())
         return
     limits: dict[str, Any] = {"fail_under": fail_under, "fail_over": fail_over, "min_scored": min_scored}
     is_gated = any(limits.values()) or bool(junit)
@@ -387,27 +386,6 @@ def _check_scored(report: Report, source: str) -> None:
     first = next(iter(row.scores.values()))
     reason = f"sample {row.sample.id!r}: {first.error or first.reason}"
     raise RagMetricsError(f"{source}: nothing could be scored, and nothing was logged; {reason}")
-
-
-def show_plan(plans: Mapping[str, Plan], between: str) -> None:
-    """Print the cost for each language model; ``between`` explains the range from lowest to highest."""
-    screen = console()
-    if not plans:
-        screen.print("No language model is used: nothing is sent, and the evaluation is free.")
-    for name, plan in plans.items():
-        most = plan.most or plan
-        prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
-        tokens = f"{prompts} prompt and {_range(plan.completion_tokens, most.completion_tokens)} reply tokens"
-        cost = "unknown price: set prices in a suite.yaml"
-        if plan.cost is not None and most.cost is not None:
-            cost = f"${plan.cost:.4g} to ${most.cost:.4g}"
-        calls = f"{_range(plan.calls, most.calls)} calls, {tokens}, {cost}"
-        line = f"{clean(name)}: {calls} ({between}). Nothing was sent."
-        screen.print("\n".join(wrapped(line, screen.width)), soft_wrap=True)
-
-
-def _range(least: int, most: int) -> str:
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _show_run(run_id: str, destination: Destination) -> None:

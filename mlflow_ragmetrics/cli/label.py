@@ -68,7 +68,7 @@ def command(
       ragmetrics label my-run --key faithfulness --to mlflow --reviewer ann
       ragmetrics calibrate my-run labels.csv
     """
-    from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
+    from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
 
     results = results_at(run, tracking_uri)
     if to == "mlflow" and results.run_id is None:

@@ -10,10 +10,10 @@ import click
 
 from mlflow_ragmetrics.cli.output import print_blocks
 from mlflow_ragmetrics.cli.shared_options import files, results_at, tracking_uri_option
-from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.document import Cell, Line, Styled, Table, shorten
 from mlflow_ragmetrics.core.marked import row_blocks
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.report.gates import condition_of
 from mlflow_ragmetrics.report.marks import Ranking
 from mlflow_ragmetrics.text.messages import counted
 

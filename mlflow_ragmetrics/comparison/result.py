@@ -14,6 +14,7 @@ from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.paired_sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.comparison.preference import Preference
+from mlflow_ragmetrics.core.definition import SIDES
 from mlflow_ragmetrics.core.document import (
     Block,
     Cell,
@@ -68,7 +69,6 @@ _STYLES: dict[Verdict, Style] = {
     "unchanged": "faint",
     "cannot be told": "middling",
 }
-_SIDES = {False: "lower is better", None: "neither direction is better"}
 _LONGEST = 300
 _MOST_ITEMS, _FEW_ITEMS = 8, 3
 _LEGEND = "A → B; “not in B” is a claim that only A makes. The page and Markdown also show answers and passages."
@@ -277,8 +277,8 @@ class Comparison:
         passes = [f"{each.key}: {each.passes}" for each in self.differences if each.passes is not None]
         sides = [
             f"{words}: {', '.join(keys)}"
-            for side, words in _SIDES.items()
-            if (keys := [each.key for each in self.differences if each.higher_is_better is side])
+            for side, words in SIDES.items()
+            if side is not True and (keys := [each.key for each in self.differences if each.higher_is_better is side])
         ]
         causes = [f"Diagnosis: {', '.join(counts)}"] if counts else []
         has_theirs = any(each.p_mlflow is not None for each in self.differences)
@@ -451,10 +451,9 @@ class Comparison:
         """A forest plot with one interval per metric; ``None`` if no metric has one."""
         from mlflow_ragmetrics.report.plots import Drawn, intervals_plot
 
-        sides = {side: f"\n({words})" for side, words in _SIDES.items()}
         shown = [
             Drawn(
-                each.key + sides.get(each.higher_is_better, ""),
+                each.key + ("" if each.higher_is_better else f"\n({SIDES[each.higher_is_better]})"),
                 each.difference or 0.0,
                 each.low,
                 each.high,

@@ -21,7 +21,14 @@ from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import BY_RULE, Sample, Score
-from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
+from mlflow_ragmetrics.errors import (
+    AllJudgesFailedError,
+    BudgetExceededError,
+    JudgeError,
+    JudgeReplyError,
+    MissingFieldError,
+    RagMetricsError,
+)
 from mlflow_ragmetrics.text.messages import say
 
 
@@ -140,6 +147,20 @@ class Row:
 
     def _repr_html_(self) -> str:
         return cell(row_blocks(self.sample, self.scores))
+
+
+_UNUSABLE = tuple(each.__name__ for each in (JudgeError, JudgeReplyError, AllJudgesFailedError, BudgetExceededError))
+
+
+def is_judged(row: Row) -> bool:
+    """Whether a judge gave a usable answer."""
+    return any(score.scored and score.judge is not None for score in row.scores.values())
+
+
+def judge_failure(row: Row) -> str | None:
+    """Return the first error of a score that has no usable answer of a judge."""
+    errors = (score.error for score in row.scores.values() if score.error)
+    return next((error for error in errors if error.partition(":")[0] in _UNUSABLE), None)
 
 
 @dataclass(eq=False, slots=True)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
 from typing import Any, Generic, TypeVar
 
@@ -135,6 +135,22 @@ def start_thread(action: Callable[[], object], *, name: str, context: contextvar
     task = ThreadTask()
     _pool.take().inbox.put((partial((context or contextvars.Context()).run, action), task, name))
     return task
+
+
+_loop_lock = threading.Lock()
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """Return this process's event loop for synchronous callers, which runs in a thread and never ends."""
+    with _loop_lock:  # there is only one, because the connections of an async client belong to a loop
+        return _loop_of(os.getpid())
+
+
+@lru_cache
+def _loop_of(process: int) -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    start_thread(loop.run_forever, name="ragmetrics-loop")
+    return loop
 
 
 def run_in_thread(action: Callable[[], T], timeout: float | None, context: contextvars.Context | None = None) -> T:

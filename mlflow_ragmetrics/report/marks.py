@@ -13,15 +13,11 @@ from typing import Literal, Union, get_args
 
 from mlflow_ragmetrics.core.document import Line, Style, cell
 from mlflow_ragmetrics.core.score import DOUBTS, Better, Item, Score
-from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import AllJudgesFailedError, BudgetExceededError, JudgeError, JudgeReplyError
+from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
 from mlflow_ragmetrics.metrics.claims import held_by, is_held, is_right
 from mlflow_ragmetrics.rows.tables import TELLING
 from mlflow_ragmetrics.text.messages import Text, render, say
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
-
-SILENT = tuple(each.__name__ for each in (JudgeError, JudgeReplyError, AllJudgesFailedError, BudgetExceededError))
-"""The errors of scores without a usable judge's answer."""
 
 _MOST_CAUSES = 1000
 _MOST_CAUSE_LINES = 5
@@ -57,11 +53,10 @@ class Failures:
         """Add a row."""
         found: dict[str, dict[str, None]] = {}
         for key, score in row.scores.items():
-            self._answered |= score.scored and score.judge is not None
             if score.error:
                 found.setdefault(score.error.replace(f": {key}: ", ": ", 1), {}).setdefault(key)
-                if self._unanswered is None and score.error.partition(":")[0] in SILENT:
-                    self._unanswered = score.error
+        self._answered = self._answered or is_judged(row)
+        self._unanswered = self._unanswered or judge_failure(row)
         self.rows += bool(found)
         for text, keys in found.items():
             if text in self._causes or len(self._causes) < _MOST_CAUSES:

@@ -49,8 +49,71 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class Figures:
+    """The figures of scored rows, with their warnings and gates."""
+
+    totals: Totals
+    metrics: Mapping[str, float]
+    ranges: Mapping[str, tuple[float, float]]
+    stopped: Union[str, None] = None
+    _language: str
+
+    def __len__(self) -> int:
+        return self.totals.rows
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the scores, in the suite's order."""
+        return self.totals.keys
+
+    @cached_property
+    def incomplete(self) -> str | None:
+        """Why the evaluation is incomplete: it was stopped, or no judge answered. ``None`` if it is complete."""
+        return self.stopped or self.totals.failures.silence
+
+    @property
+    def partial(self) -> str | None:
+        """The number of failed rows in words, if more than 5 % failed; else ``None``."""
+        return self.totals.partial
+
+    @property
+    def banner(self) -> list[str]:
+        """Lines to read with the figures: why they are incomplete, failures, rows that were not measured."""
+        failed = failure_lines(self.totals.failures.causes, len(self), self.incomplete, self._language)
+        counts = count_lines(self.keys, self.metrics, len(self), self._language)
+        equal = equal_lines(self.totals.equal, self._language)
+        return [*failed, *counts, *equal, *agreement_lines(self.keys, self.metrics)]
+
+    def check(
+        self,
+        *,
+        min_scored: MinScored | None = None,
+        fail_over: Mapping[str, float] | None = None,
+        **fail_under: float,
+    ) -> None:
+        """Raise ``GateError`` (an ``AssertionError``) if a mean is below its limit: ``report.check(faithfulness=0.8)``.
+
+        ``fail_over``: maximum means of metrics where lower is better, such as ``{"hallucination_rate": 0.1}``.
+        ``min_scored``: the share of all rows that must be measured (default 0.95), not skipped, failed or scored by the
+        rule for rows without context; a mapping sets it by key, with ``""`` for the others. For figures other than the
+        mean, use the full name: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
+        """
+        __tracebackhide__ = True  # pytest shows the line of the test
+        checks = check_figures(
+            self.metrics,
+            fail_under,
+            min_scored,
+            fail_over=fail_over,
+            better=self.totals.ranking.better,
+            rows=len(self),
+            incomplete=self.incomplete,
+            ranges=self.ranges,
+        )
+        raise_failures(checks)
+
+
 @dataclass(frozen=True)
-class Report:
+class Report(Figures):
     """The scores of every row, with their explanations.
 
     ``description``: how they were made (suite, judges, weights, …). ``usage``: calls, tokens and seconds. ``warnings``:
@@ -73,20 +136,12 @@ class Report:
         if self.totals.kept_all and self.totals.rows != len(self.rows):
             object.__setattr__(self, "totals", Totals(self.rows))
 
-    def __len__(self) -> int:
-        return self.totals.rows
-
     def __getitem__(self, key: str) -> dict[str, float]:
         """The figures of one metric, such as ``report["faithfulness"]["mean"]``; else ``InvalidOptionError``."""
         if key not in self.keys:
             raise InvalidOptionError(f"{key!r} is not a metric here; use one of {', '.join(self.keys)}", param="key")
         start = f"{key}/"
         return {name.removeprefix(start): value for name, value in self.metrics.items() if name.startswith(start)}
-
-    @property
-    def keys(self) -> list[str]:
-        """The keys of the scores, in the suite's order."""
-        return self.totals.keys
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -111,7 +166,7 @@ class Report:
         return count_causes(each.cause for each in self.diagnoses) if self.diagnoses else {}
 
     @cached_property
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:  # type: ignore[override]
         """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and retrieval figures."""
         scores = [row.scores for row in self.rows]
         figures = (
@@ -190,27 +245,9 @@ class Report:
         """
         return true_score(results_of(self), key, labels, column=column, groups=groups)
 
-    @cached_property
-    def incomplete(self) -> str | None:
-        """Why the evaluation is incomplete: it was stopped, or no judge answered. ``None`` if it is complete."""
-        return self.stopped or self.totals.failures.silence
-
     @property
-    def partial(self) -> str | None:
-        """The number of failed rows in words, if more than 5 % failed; else ``None``."""
-        return self.totals.partial
-
-    @property
-    def _language(self) -> str:
+    def _language(self) -> str:  # type: ignore[override]
         return str(self.description.get("language", "en"))
-
-    @property
-    def banner(self) -> list[str]:
-        """Lines to read with the figures: why they are incomplete, failures, rows that were not measured."""
-        failed = failure_lines(self.totals.failures.causes, len(self), self.incomplete, self._language)
-        counts = count_lines(self.keys, self.metrics, len(self), self._language)
-        equal = equal_lines(self.totals.equal, self._language)
-        return [*failed, *counts, *equal, *agreement_lines(self.keys, self.metrics)]
 
     @property
     def notes(self) -> list[str]:
@@ -236,33 +273,6 @@ class Report:
         """
         ranking = self.totals.ranking if key is None else replace(self.totals.ranking, key=key)
         return [self.rows[place] for place in ranking.worst(self.rows, count)]
-
-    def check(
-        self,
-        *,
-        min_scored: MinScored | None = None,
-        fail_over: Mapping[str, float] | None = None,
-        **fail_under: float,
-    ) -> None:
-        """Raise ``GateError`` (an ``AssertionError``) if a mean is below its limit: ``report.check(faithfulness=0.8)``.
-
-        ``fail_over``: maximum means of metrics where lower is better, such as ``{"hallucination_rate": 0.1}``.
-        ``min_scored``: the share of all rows that must be measured (default 0.95), not skipped, failed or scored by the
-        rule for rows without context; a mapping sets it by key, with ``""`` for the others. For figures other than the
-        mean, use the full name: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
-        """
-        __tracebackhide__ = True  # pytest shows the line of the test
-        checks = check_figures(
-            self.metrics,
-            fail_under,
-            min_scored,
-            fail_over=fail_over,
-            better=self.totals.ranking.better,
-            rows=len(self),
-            incomplete=self.incomplete,
-            ranges=self.ranges,
-        )
-        raise_failures(checks)
 
     def __repr__(self) -> str:
         figures = self.metrics

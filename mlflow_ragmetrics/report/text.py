@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mlflow_ragmetrics.core.definition import SIDES
 from mlflow_ragmetrics.core.document import (
     Block,
     Cell,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _COUNTS = {"measured": "n_measured", "by rule": "n_by_rule", "skipped": "n_skipped", "failed": "n_error"}
 _DROPPED_FIRST = ("1–5", "by rule", "passed", "skipped", "failed", "95 % interval")
-_SIDES = {False: "lower is better", None: "neither direction is better"}
 _MOST_FAULTS = 3
 _LONGEST = 300
 _LONGEST_QUESTION = 120
@@ -162,7 +162,7 @@ def _explanations(report: Shown) -> Iterator[str]:
         coverage = figures.get(f"{key}/coverage", 1.0)
         if coverage < 1.0 and f"{key}/mean" in figures:
             yield f"on average {coverage:.0%} of these weights had a score and were scaled up to 100%"
-    for side, words in _SIDES.items():
+    for side, words in SIDES.items():
         keys = [key for key, each in better.items() if each is side]
         if keys:
             yield f"{words}: {', '.join(keys)}"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mlflow_ragmetrics.core.document import number
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.report.pairing import numbers_of
 from mlflow_ragmetrics.rows.labels import Labels, labels_of
 from mlflow_ragmetrics.rows.results import Results, results_groups
 from mlflow_ragmetrics.rows.row_groups import Groups
@@ -69,16 +70,13 @@ def labelled_scores(
 
     Raises ``InvalidOptionError`` for an unknown key, ``InvalidDataError`` if no row is labelled.
     """
-    import pandas as pd
-
     if key not in results.keys:
         there = ", ".join(results.keys) or "none"
         raise InvalidOptionError(f"key: {shown(key)} is not a metric of the report; use one of {there}", param="key")
     grades = np.array([np.nan if n is None else n for n in labels_of(labels, results, key, column)], dtype=float)
     if np.isnan(grades).all():
         raise InvalidDataError(f"no row has a label for {key}")
-    scores = pd.to_numeric(results.table[key], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    return LabelledScores(scores, grades, results_groups(results, groups))
+    return LabelledScores(numbers_of(results.table[key]), grades, results_groups(results, groups))
 
 
 def true_score(

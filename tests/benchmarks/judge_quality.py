@@ -25,7 +25,7 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, roc_auc_
 from mlflow_ragmetrics.core.question import Claims, Finding, Grade, Sufficiency, Verify
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.judges.lexical.support import doubted_words
-from mlflow_ragmetrics.metrics.replies import reply_kind
+from mlflow_ragmetrics.metrics.refusal import reply_kind
 
 GROUNDING = ("ragtruth_qa", "wice", "attributionbench", "qags", "faithbench", "xnli_ru")
 CORRECTNESS = {"evouna_nq": "/", "evouna_tq": "/", "nq301": " | "}

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
+from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.results import read_table

@@ -158,7 +158,7 @@ def test_a_judge_says_which_answer_is_better(ragmetrics: Run, answers: list[str]
 def test_the_cost_of_a_preference_is_told_without_a_key(ragmetrics: Run, answers: list[str]) -> None:
     result = ragmetrics("compare", *answers, "--preference", "openai:/gpt-4o-mini", "--dry-run")
     assert result.exit_code == 0
-    assert "16 calls" in result.output
+    assert "openai:/gpt-4o-mini     16" in result.output
     assert "Nothing was sent." in result.output
     assert "improved" not in result.output
 

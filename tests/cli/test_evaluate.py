@@ -289,7 +289,7 @@ def test_a_dry_run_says_what_it_would_take_and_does_nothing(ragmetrics, written,
     before = sorted(each.name for each in tmp_path.rglob("*"))
     result = ragmetrics("evaluate", written(rows), "--judge", "openai:/gpt-4o-mini", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "openai:/gpt-4o-mini: " in result.stdout
+    assert "openai:/gpt-4o-mini  " in result.stdout
     assert "Nothing was sent" in result.stdout
     after = sorted(each.name for each in tmp_path.rglob("*"))
     assert [name for name in after if name not in before and not name.endswith(".jsonl")] == []
@@ -306,7 +306,7 @@ def test_a_suite_file_has_what_the_command_line_has_no_option_for(ragmetrics, wr
     assert "topic" in result.stdout
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 2
     planned = ragmetrics("evaluate", written(rows), "--suite", "suite.yaml", "-j", "openai:/gpt-4o-mini", "--dry-run")
-    assert "$" in planned.stdout
+    assert ("dollars" in planned.stdout, "unknown" in planned.stdout) == (True, False)
     refused = ragmetrics("evaluate", written(rows), "--suite", "suite.yaml", "--no-log")
     assert (refused.exit_code, "no row has 'topic'" in refused.stderr) == (2, True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.metrics.replies import reply_kind
+from mlflow_ragmetrics.metrics.refusal import reply_kind
 
 REFUSALS = [
     "",

@@ -46,7 +46,7 @@ CELLS = {
     "calibration": (rm.calibrate(report_of(noisy(40)), [n % 2 for n in range(40)], key="faithfulness"), "AUROC"),
     "diagnosis": (Diagnosis("retrieval", "No passage holds <b>it</b>."), "retrieval</p>"),
     "plan": (PLANNED, "Nothing was sent"),
-    "no plan": (rm.Suite(["rouge"]).plan([{"answer": "a", "reference": "a"}]), "it is free"),
+    "no plan": (rm.Suite(["rouge"]).plan([{"answer": "a", "reference": "a"}]), "is free"),
 }
 
 

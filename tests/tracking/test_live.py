@@ -21,8 +21,7 @@ from mlflow_ragmetrics.tracking import live as module
 from mlflow_ragmetrics.tracking.feedback import TraceAbsentError, add_feedback
 from mlflow_ragmetrics.tracking.home import home_of, new_run, resolved_store
 from mlflow_ragmetrics.tracking.live import LiveRun, live_run
-from mlflow_ragmetrics.tracking.live_figures import LiveFigures
-from mlflow_ragmetrics.tracking.live_writer import Service, packed
+from mlflow_ragmetrics.tracking.live_writer import LiveFigures, Service, packed
 from mlflow_ragmetrics.tracking.outbox import Lines, Outbox, open_outbox
 from mlflow_ragmetrics.tracking.writer import RunWriter, explained, table_rows
 

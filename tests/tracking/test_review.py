@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from mlflow.entities import AssessmentSource
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
+from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.tracking.review import queue_for_review

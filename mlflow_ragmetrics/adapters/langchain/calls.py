@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, Union
 from uuid import uuid4
 
@@ -22,7 +20,7 @@ from mlflow_ragmetrics.adapters.langchain.sample import Reading
 from mlflow_ragmetrics.adapters.langchain.seen import replied
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample
-from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, result_of, run_in_thread, start_thread
+from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, event_loop, result_of, run_in_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.chat_messages import QUESTION_KEYS, is_turn
@@ -112,7 +110,7 @@ class _CallRecorder(Recorder):
 class Caller:
     """Calls ``chain`` with ``config``, within ``timeout`` seconds.
 
-    An async-only chain runs in ``loop``, the caller's event loop or a new one. If the chain stores state by
+    An async-only chain runs in ``loop``, the caller's event loop or this process's own. If the chain stores state by
     ``thread_id``, each call gets a new one unless ``config`` sets it.
     """
 
@@ -122,8 +120,6 @@ class Caller:
     config: Config | None = None
     timeout: float | None = None
     loop: asyncio.AbstractEventLoop | None = None
-    _own_loop: asyncio.AbstractEventLoop | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, sample: Sample) -> Answered:
         """Return the chain's answer to a sample; a failure becomes the row's result."""
@@ -135,8 +131,7 @@ class Caller:
             except (NotImplementedError, TypeError) as error:
                 if awaits or not _is_for_async(error):
                     raise
-                with self._lock:
-                    self.loop = self.loop or self._new_loop()
+                self.loop = self.loop or event_loop()
                 recorder = _CallRecorder()
                 outputs = self._call(inputs, self._config_of(sample, recorder))
             # a lone model or retriever reports no chain
@@ -149,11 +144,6 @@ class Caller:
             return Answered(replace(sample, metadata={**sample.metadata, **link}), message)
         answered = _with_answer(sample, found, _figures_of(exchange), self.reading.question is not None)
         return Answered(answered, _INTERRUPTED if exchange.left else None)
-
-    def close(self) -> None:
-        """Stop the event loop, if one was created here."""
-        if self._own_loop is not None:
-            self._own_loop.call_soon_threadsafe(self._own_loop.stop)
 
     def _config_of(self, sample: Sample, recorder: Recorder) -> dict[str, Any]:
         given = self.config(sample) if callable(self.config) else self.config
@@ -176,7 +166,7 @@ class Caller:
                 return context.run(self.chain.invoke, inputs, config)
 
             return invoke() if self.timeout is None else run_in_thread(invoke, self.timeout)
-        running = asyncio.run_coroutine_threadsafe(_awaited(self.chain.ainvoke(inputs, config)), self.loop)
+        running = asyncio.run_coroutine_threadsafe(self.chain.ainvoke(inputs, config), self.loop)
         try:
             return running.result(self.timeout)
         except FutureTimeoutError:
@@ -184,20 +174,6 @@ class Caller:
                 raise
             running.cancel()
             raise ThreadTimeoutError(f"no answer within {self.timeout:g} s") from None
-
-    def _new_loop(self) -> asyncio.AbstractEventLoop:
-        self._own_loop = asyncio.new_event_loop()
-        start_thread(partial(_run_to_its_end, self._own_loop), name="ragmetrics-loop")
-        return self._own_loop
-
-
-def _run_to_its_end(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    loop.close()
-
-
-async def _awaited(call: Any) -> Any:
-    return await call
 
 
 def _is_for_async(error: Exception) -> bool:
@@ -217,10 +193,7 @@ def ask_all(caller: Caller, samples: Sequence[Sample], concurrency: int) -> Iter
             wait=False, cancel_futures=True
         )  # finished answers are written now; running calls are not awaited
         raise
-    else:
-        pool.shutdown()
-    finally:
-        caller.close()
+    pool.shutdown()
 
 
 def _with_answer(sample: Sample, found: Sample, figures: Mapping[str, float], ask_anew: bool) -> Sample:

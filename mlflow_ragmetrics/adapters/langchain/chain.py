@@ -29,7 +29,7 @@ from mlflow_ragmetrics.adapters.langchain.calls import (
     runnable_of,
 )
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
-from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
+from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, run_beside
@@ -227,18 +227,13 @@ def _scored(answers: Iterator[Answered], suite: Suite, size: int) -> Iterator[Ro
     scoring = untraced_suite(suite)
     places = count()
     while group := list(islice(answers, size)):
-        for row in _scored_group(group, scoring):
-            yield replace(row, index=next(places))
-
-
-def _scored_group(group: Sequence[Answered], scoring: Suite) -> Iterator[Row]:
-    scored = iter(scoring.score_samples([each.sample for each in group if each.error is None]))
-    for each in group:
-        if each.error is None:
-            yield next(scored)
-        else:
-            failure = Score(status="error", error=each.error, reason=f"{_CHAIN_FAILED}: {each.error}")
-            yield Row(each.sample, dict.fromkeys(scoring.keys, failure))
+        scored = scoring.score_samples([each.sample for each in group if each.error is None])
+        for each in group:
+            if each.error is None:
+                yield replace(next(scored), index=next(places))
+            else:
+                failure = Score(status="error", error=each.error, reason=f"{_CHAIN_FAILED}: {each.error}")
+                yield Row(each.sample, dict.fromkeys(scoring.keys, failure), next(places))
 
 
 def _missing_retrieval(suite: Suite, rows: Sequence[Row]) -> tuple[tuple[str, ...], MissingFieldError | None]:

@@ -1,4 +1,4 @@
-"""Scores exchanges: the queue of the scoring thread, its work and its counts."""
+"""Scores exchanges: the queue of the scoring thread, its work and its counts, and judges that are not traced."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from typing import Any, Generic, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
+from mlflow_ragmetrics.core.judge import Embedding, Judge
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.safe_text import for_log, redact
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
+from mlflow_ragmetrics.judges.chat.capabilities import untraced
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.suite import Suite
 
 T = TypeVar("T")
@@ -33,16 +36,11 @@ _logger = logging.getLogger(__name__)
 
 
 class Counts:
-    """Counts of calls by outcome, in the order in which names were added; safe to use from many threads."""
+    """Counts of calls by outcome, in the order of ``names``; safe to use from many threads."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._lock = threading.Lock()
-        self._counts = Counter(dict.fromkeys(names, 0))
-
-    def add_names(self, names: Iterable[str]) -> None:
-        """Add counts, starting at 0."""
-        with self._lock:
-            self._counts.update(dict.fromkeys(names, 0))
+        self._names = tuple(names)
+        self.reset()
 
     def add(self, name: str, change: int = 1) -> int:
         """Change the count of ``name`` and return the new value."""
@@ -53,7 +51,7 @@ class Counts:
     def reset(self) -> None:
         """Set all counts to 0, as in a forked process, where they belong to the parent."""
         self._lock = threading.Lock()
-        self._counts = Counter(dict.fromkeys(self._counts, 0))
+        self._counts = Counter(dict.fromkeys(self._names, 0))
 
     def snapshot(self) -> dict[str, int]:
         """Return the current counts."""
@@ -250,3 +248,44 @@ def _with_way_out(row: Row) -> Row:
 def _taken(take: Taker, row: Row, exchange: Exchange) -> bool:
     take(row, exchange)
     return True
+
+
+def untraced_suite(suite: Suite) -> Suite:
+    """Return the suite with untraced judges and embeddings; the rest is shared.
+
+    The offline judge has no traceable calls and stays as it is.
+    """
+    judges = [judge if type(judge) is LexicalJudge else _UntracedJudge(judge) for judge in suite.judges]
+    embeddings = [_UntracedEmbedding(embedding) for embedding in suite.embeddings]
+    changed = suite.replace(judge=judges if suite.several else judges[0])
+    return changed.replace(embeddings=embeddings) if embeddings else changed
+
+
+class _UntracedJudge(Judge):
+    """A judge whose calls are not traced."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.name, self.local, self.usage = judge.name, judge.local, judge.usage
+        self.calls = judge.calls  # type: ignore[method-assign]
+        self.form = judge.form
+
+    @property
+    def fingerprint(self) -> str | None:  # type: ignore[override]
+        return self._judge.fingerprint
+
+    def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
+        with untraced():
+            return self._judge.answer(questions)
+
+
+class _UntracedEmbedding(Embedding):
+    """An embedding model whose calls are not traced."""
+
+    def __init__(self, embedding: Embedding) -> None:
+        self._embedding = embedding
+        self.name, self.local = embedding.name, embedding.local
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        with untraced():
+            return self._embedding.embed(texts)

@@ -16,15 +16,8 @@ from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.arrow import NON_ANSWER
-from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import (
-    cause_figures,
-    causes_line,
-    count_causes,
-    count_lines,
-    equal_lines,
-    failure_lines,
-)
+from mlflow_ragmetrics.report.marks import cause_figures, causes_line, count_causes
+from mlflow_ragmetrics.report.report import Figures
 from mlflow_ragmetrics.report.summary import Totals
 from mlflow_ragmetrics.rows.tables import BETTER
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
@@ -47,7 +40,7 @@ _ROWS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Figures):
     """The figures of a scored frame, and their warnings.
 
     ``metrics`` has the names and values of ``Report.metrics``; ``causes`` has the number of rows of each diagnosis.
@@ -56,14 +49,9 @@ class Summary:
     totals: Totals
     metrics: Mapping[str, float]
     causes: Mapping[str, int]
-    language: str = "en"
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]]
+    _language: str = "en"
     usage: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys of the scores."""
-        return tuple(self.totals.keys)
 
     @property
     def rows(self) -> int:
@@ -71,47 +59,9 @@ class Summary:
         return self.totals.rows
 
     @property
-    def incomplete(self) -> str | None:
-        """Why the evaluation is incomplete, or ``None``."""
-        return self.totals.failures.silence
-
-    @property
-    def partial(self) -> str | None:
-        """The number of failed rows, if more than 5 %; else ``None``."""
-        return self.totals.partial
-
-    @property
-    def banner(self) -> list[str]:
-        """Warnings about the figures: why they are incomplete, failures, and rows that were not measured."""
-        failed = failure_lines(self.totals.failures.causes, self.rows, self.incomplete, self.language)
-        counts = count_lines(self.keys, self.metrics, self.rows, self.language)
-        return [*failed, *counts, *equal_lines(self.totals.equal, self.language)]
-
-    @property
     def notes(self) -> list[str]:
         """The number of rows of each diagnosis, if there are diagnoses."""
-        return [render(causes_line(self.causes), self.language)] if self.causes else []
-
-    def check(
-        self,
-        *,
-        min_scored: MinScored | None = None,
-        fail_over: Mapping[str, float] | None = None,
-        **fail_under: float,
-    ) -> None:
-        """Raise ``GateError`` if a figure misses its limit or too few rows were measured, like ``Report.check``."""
-        found = check_figures(
-            self.metrics,
-            fail_under,
-            min_scored,
-            fail_over=fail_over,
-            better=self.totals.better,
-            keys=self.keys,
-            rows=self.rows,
-            incomplete=self.incomplete,
-            ranges=self.ranges,
-        )
-        raise_failures(found)
+        return [render(causes_line(self.causes), self._language)] if self.causes else []
 
 
 def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: str = "en") -> Summary:
@@ -157,7 +107,7 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
     known = {field.name: field.metadata.get(RANGE) for field in scored.schema.fields}
     ranges = {name: (float(ends[0]), float(ends[1])) for name, ends in known.items() if ends}
     figures = totals.figures(None if groups is None else group_names, ranges) | cause_figures(counted)
-    return Summary(totals, figures, counted, language, ranges=ranges)
+    return Summary(totals, figures, counted, ranges, language)
 
 
 def _score(own: Mapping[str, Any]) -> Score:

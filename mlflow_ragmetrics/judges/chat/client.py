@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.rate_limiters import InMemoryRateLimiter
 from pydantic_core import to_json
 
 from mlflow_ragmetrics.engine.program import ChargesCaller, charge, warn_caller
-from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
+from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, event_loop, pause, run_in_thread
 from mlflow_ragmetrics.errors import BudgetExceededError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.capabilities import (
     LEFT_OUT,
@@ -169,10 +168,6 @@ class Budget:
         return BudgetExceededError(message, fatal=True, code="budget")
 
 
-T = TypeVar("T")
-_LOOP_LOCK = threading.Lock()
-_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
-
 _SLICE = 0.25
 _LONG_PROMPT = 1000
 _TRUNCATED = 0.4
@@ -280,7 +275,8 @@ class ModelClient:
         def call() -> Any:
             if manner.sync:
                 return model.invoke(list(messages), config=config, **sent)
-            return _awaited(model.ainvoke(list(messages), config=config, **sent))
+            coroutine = model.ainvoke(list(messages), config=config, **sent)
+            return asyncio.run_coroutine_threadsafe(coroutine, event_loop()).result()
 
         try:
             context = None if self._trace else untraced_context()
@@ -347,13 +343,3 @@ class ModelClient:
             self._warned = True
             message = f"{self.name}: the server counted {reported:,} of about {prompt:,} prompt tokens; it may truncate"
             warn_caller(f"{message} prompts silently: raise its context window")
-
-
-def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the coroutine's result; all share one event loop, because asynchronous clients are bound to theirs."""
-    with _LOOP_LOCK:
-        loop = _LOOPS.get(os.getpid())
-        if loop is None:
-            loop = _LOOPS[os.getpid()] = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="ragmetrics-loop", daemon=True).start()
-    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
+from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Claims, Extraction, Outcome, Question, Verify, passages_digest
 from mlflow_ragmetrics.errors import JudgeReplyError
@@ -68,8 +68,12 @@ class Plans(dict[str, Plan]):
     """Plans by name of language model; empty if no language model is needed."""
 
     def _repr_html_(self) -> str:
+        return cell(self.blocks())
+
+    def blocks(self, between: str = "one to three claims per sentence") -> list[Block]:
+        """Return the estimates as a table; ``between`` describes what the lowest and highest estimate assume."""
         if not self:
-            return cell([Line("This evaluation needs no language model: nothing is sent, and it is free.")])
+            return [Line("No language model is used: nothing is sent, and the evaluation is free.")]
         columns = ("model", "calls", "prompt tokens", "reply tokens", "dollars")
         rows = []
         for name, plan in self.items():
@@ -78,17 +82,17 @@ class Plans(dict[str, Plan]):
             cost = "unknown" if plan.cost is None or most.cost is None else f"{plan.cost:.4g} to {most.cost:.4g}"
             replies = _range(plan.completion_tokens, most.completion_tokens)
             rows.append((name, _range(plan.calls, most.calls), prompts, replies, cost))
-        notes = ["For one to three claims per sentence. Cached answers are free. Nothing was sent."]
+        notes = [f"Nothing was sent. The estimate assumes {between}. Cached answers are free."]
         notes += [_PRICES] if any(plan.cost is None for plan in self.values()) else []
         table = Table(dict(zip(columns, zip(*rows, strict=True), strict=True)), left=["model"])
-        return cell([Heading("Estimated cost"), table, *(Line(note, "faint") for note in notes)])
+        return [Heading("Estimated cost"), table, *(Line(note, "faint") for note in notes)]
 
 
 def _range(least: int, most: int) -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
-_PRICES = "To see dollars, give the suite prices={'input': …, 'output': …}, in dollars per million tokens."
+_PRICES = "To see dollars, give the suite prices (input, output), in dollars per million tokens."
 
 
 class PlanJudge(Judge):
