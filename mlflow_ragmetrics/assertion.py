@@ -36,11 +36,11 @@ def assert_score(
 ) -> dict[str, Score]:
     """Score ``sample`` and fail with an explanation unless all ``limits`` hold; return the scores by key.
 
-    ``limits``: one or a list. A limit is a condition, such as ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"``
-    (``>=``, ``>``, ``<=``, ``<``; on the raw score, not 1–5), or a metric that must reach its threshold. ``sample``:
-    as in ``rm.score``, or a scored row (one of ``report.rows``, the fixture ``rag_row``). ``options``: those of
-    ``Suite``, such as ``judge``, ``embeddings`` and ``cache``. Questions shared by several limits are asked once. In a
-    test with ``@mlflow.test``, the outcome of each limit is also written to MLflow's run of the test session.
+    ``limits``: one limit or a list. A limit is a condition, such as ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"``
+    (``>=``, ``>``, ``<=``, ``<``; on the raw score, not 1–5), or a metric that must reach its threshold. ``sample``: as
+    in ``rm.score``, or a scored row (one of ``report.rows``, the fixture ``rag_row``). ``options``: those of ``Suite``,
+    such as ``judge``, ``embeddings`` and ``cache``. Questions shared by several limits are asked once. In a test with
+    ``@mlflow.test``, the outcome of each limit is also written to MLflow's run of the test session.
 
     Raises ``GateError``, an ``AssertionError``, if a limit does not hold or its score was not measured: skipped,
     failed, or set by the rule for rows without contexts or claims (unless you give the metric ``no_context=``).

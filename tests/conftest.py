@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import os
-import queue
 import re
 import shutil
 import sqlite3
+import ssl
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.quick_mlflow import quicken_mlflow
+
 collect_ignore = ["adapters/langchain/mcp_server.py", "mutation.py"]  # programs of their own
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")  # what a busy machine is slow at says nothing about the package
-os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # MLflow's own, which asks the network in some test
+settings.load_profile("busy")  # slowness of a busy machine is not a fault of the package
+ssl.create_default_context = lru_cache(ssl.create_default_context)  # each client would read all certificates again
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # MLflow's own plugin, which uses the network
 
 if find_spec("pyspark") is not None and find_spec("grpc") is None:
-    # pyspark takes a worker of pytest-xdist for a doctest without grpc and exits; elsewhere it raises an ImportError
+    # pyspark mistakes a pytest-xdist worker for a doctest without grpc and exits; elsewhere it raises ImportError
     sys.modules["pyspark.sql.connect"] = None  # type: ignore[assignment]
 
 _SPEAKS_OF_MLFLOW = re.compile(r"\bmlflow\b", re.IGNORECASE)
@@ -57,24 +59,13 @@ def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
 def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new store with its tables; creating them takes seconds, copying them no time."""
     from mlflow import MlflowClient
-    from mlflow.store.db import utils
-    from mlflow.tracing.export import async_export_queue
 
-    # each store that is opened would read all of MLflow's migrations again
-    utils._get_latest_schema_revision = lru_cache(utils._get_latest_schema_revision)
-    async_export_queue.Queue = _EagerQueue  # type: ignore[misc]
+    quicken_mlflow()
     path = tmp_path_factory.mktemp("template") / "mlflow.db"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(path.parent)
         MlflowClient(f"sqlite:///{path}").search_experiments()
     return path
-
-
-class _EagerQueue(queue.Queue[Any]):
-    """MLflow's queue of traces. Each flush waits until its reader's ``get`` times out, by default after a second."""
-
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        return super().get(block, timeout and min(timeout, 0.02))
 
 
 @lru_cache
@@ -98,7 +89,7 @@ def _forget() -> None:
     while mlflow.active_run():
         mlflow.end_run()
     mlflow.set_tracking_uri(None)
-    os.environ.pop("MLFLOW_EXPERIMENT_ID", None)  # set_experiment leaves it for child processes
+    os.environ.pop("MLFLOW_EXPERIMENT_ID", None)  # set_experiment sets it for child processes
     mlflow.tracking.fluent._active_experiment_id = None
     mlflow.clear_active_model()
     mlflow.tracing.reset()

@@ -13,9 +13,9 @@ from pathlib import Path
 
 
 class Server:
-    """``mlflow server`` on one port, killed with all its workers and started again at will.
+    """``mlflow server`` on one port, which can be killed with all its workers and restarted.
 
-    ``store`` is its backend: by default a SQLite file in ``folder``. ``environment`` is added to what it gets.
+    ``store``: its backend, by default a SQLite file in ``folder``. ``environment``: additional variables.
     """
 
     def __init__(self, folder: Path, store: str = "sqlite:///mlflow.db", **environment: str) -> None:
@@ -31,7 +31,7 @@ class Server:
         store = ["--backend-store-uri", self.store, "--artifacts-destination", "artifacts", "--workers", "1"]
         command = [sys.executable, "-m", "mlflow", "server", "--port", str(self.port), *store]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-        kept["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # its runners are in a session of their own and would stay
+        kept["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # its runners are in a separate session and would survive
         with (self.folder / "said").open("ab") as said:
             self.process = subprocess.Popen(
                 command,

@@ -1,6 +1,6 @@
-"""Writes ``mlflow_ragmetrics/__init__.pyi``, what type checkers and editors know of the public names.
+"""Writes ``mlflow_ragmetrics/__init__.pyi``, the types of the public names for type checkers and editors.
 
-``python tests/public_types.py`` after a change of a public name or of a metric's options; a test says when it is due.
+Run ``python tests/public_types.py`` after changing a public name or a metric's options; a test fails if it is outdated.
 """
 
 from __future__ import annotations

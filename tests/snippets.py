@@ -1,10 +1,10 @@
-"""What a page shows as code is run, block by block, as a reader would; ``python tests/snippets.py PAGE …`` shows anew.
+"""Runs the code blocks of pages as a reader would; ``python tests/snippets.py PAGE …`` renews the outputs.
 
-Of a Markdown page are run: ``python`` blocks, in one set of names, and the lines of ``bash`` blocks that begin with
-``ragmetrics`` or ``pytest`` (``# exit code 1`` at the end names another code than 0). A block whose first line is a
-comment with a file's name is written to that file. What a ``text`` block says right below is what the block must have
-printed, where ``[…]`` stands for anything. ``<!-- not run: why -->`` above a block leaves it out, and a page that
-begins with ``<!-- needs: module, module -->`` is run only where these are installed.
+These parts of a Markdown page are run: ``python`` blocks, which share their names, and lines of ``bash`` blocks that
+begin with ``ragmetrics`` or ``pytest`` (``# exit code 1`` at the end: the expected code, if not 0). A block whose first
+line is a comment with a file name is written to that file. A ``text`` block right below a block is its expected output;
+``[…]`` matches anything. ``<!-- not run: why -->`` above a block skips it. A page that begins with
+``<!-- needs: module, module -->`` is run only if these modules are installed.
 """
 
 from __future__ import annotations
@@ -182,5 +182,5 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         refresh(Path(sys.argv[1]))
     else:
-        for name in sys.argv[1:]:  # a process for each page, since MLflow keeps the store that it opened
+        for name in sys.argv[1:]:  # one process per page, because MLflow keeps the store that it opened
             subprocess.run([sys.executable, __file__, name], check=True)

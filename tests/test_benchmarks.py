@@ -15,7 +15,7 @@ COMMAND = FOLDER / "run.py"
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # a minute's work, and many processes that compete for what else the machine does
+@pytest.mark.timeout(900)  # a minute of work in many processes, which would disturb other tests
 def test_the_short_form_prints_every_table() -> None:
     done = subprocess.run(
         [sys.executable, str(COMMAND), "--short"], capture_output=True, text=True, timeout=880, check=False

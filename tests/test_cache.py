@@ -139,7 +139,7 @@ def test_a_file_that_cannot_be_written_is_still_read(tmp_path: Path) -> None:
     path = tmp_path / "c.db"
     store = SQLiteStore(path)
     store.put("judge", Claims("T"), ("T",))
-    store._open().execute("PRAGMA query_only = ON")  # as a read-only medium answers, also for root
+    store._open().execute("PRAGMA query_only = ON")  # like a read-only medium, which also applies to root
     with pytest.warns(RuntimeWarning, match="cannot be written"):
         store.put("judge", Claims("U"), ("U",))
     assert store.get("judge", Claims("T")) == ("T",)

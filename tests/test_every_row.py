@@ -1,7 +1,7 @@
-"""A rule may lower a mean, never raise it: each cause for which rows are not measured, at every door.
+"""A rule may lower a mean, but never raise it: every cause of unmeasured rows, at every door.
 
-The table says what each metric gives for the cause: a value that counts, or nothing. Figures, verdicts, exit codes and
-feedback of all doors must agree with it, where all rows are affected and where half of them are.
+The table lists each metric's value for a cause, if it counts. Figures, verdicts, exit codes and feedback of all doors
+must agree with it, whether all or half of the rows are affected.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def clean() -> Values:
 
 
 CLEAN = clean()
-assert all(value is not None and 0 < value < 1 for value in CLEAN.values())  # a rule's 0 or 1 would be seen
+assert all(value is not None and 0 < value < 1 for value in CLEAN.values())  # a rule's 0 or 1 would change the mean
 
 CAUSES: dict[str, tuple[dict[str, Any], Values]] = {
     "contexts []": (
@@ -318,7 +318,7 @@ def test_every_door_has_the_means_of_the_measured_rows(
         means = {}
     found = {key: value for key, value in means.items() if key in looked_at}
     if not found and door is chain_report:
-        return  # an error in place of figures
+        return  # an error instead of figures
     assert found == pytest.approx(expected(cause, affected), abs=5e-5 if door is genai else None)
 
 
@@ -439,7 +439,7 @@ def test_one_scorer_passes_without_log_only_where_mlflow_takes_no_expectation_fo
     data = genai_rows(ROWS)
     result = mlflow.genai.evaluate(data=data, scorers=[made])
     assert not result.passed
-    result.pass_criteria["expected_response"] = lambda value: True  # the line that the documentation gives
+    result.pass_criteria["expected_response"] = lambda value: True  # the line from the documentation
     assert result.passed
     without = [{name: part for name, part in row.items() if name != "expectations"} for row in data]
     assert mlflow.genai.evaluate(data=without, scorers=[made]).passed

@@ -133,7 +133,7 @@ def evaluated(preset: str, rows: Rows, reply: Reply = truthful) -> rm.Report | N
     except JudgeError as error:
         return error.report
     except MissingFieldError:
-        return None  # nothing of the preset can be scored: an error at every door
+        return None  # no metric of the preset can be scored: an error at every door
 
 
 @cache
@@ -167,7 +167,7 @@ def check_promise(preset: str, starved: rm.Report | None) -> None:
             assert float(in_table) == measured
             assert float(by_rule) == starved.metrics[f"{key}/n_scored"] - measured
             assert logged[f"{mlflow_name(key)}/n_measured"] == measured, key
-    for key in better:  # whatever made it better must be said
+    for key in better:  # any cause of the improvement must be reported
         marked = starved.metrics[f"{key}/n_measured"] < COUNT or logged.get(f"{key}/coverage", 1) < 1
         assert marked or any(f"{mlflow_name(key)}/{mark}" in logged for mark in ("n_unclaimed", "n_unquoted")), key
     page, cell = starved.to_html(), starved._repr_html_()

@@ -74,7 +74,7 @@ def test_a_judge_that_refuses_every_call_passes_no_gate(monkeypatch: pytest.Monk
     assert failures() == 3
     assert "0 of 60 rows were measured" in result.stderr
     assert "Not complete: " in result.stdout
-    assert " ".join(result.output.split()).count("refused the key") == 1  # one cause, said once
+    assert " ".join(result.output.split()).count("refused the key") == 1  # one cause, reported once
     run = last_run()
     assert run.info.status == "FAILED"
     assert run.data.tags["ragmetrics.status"].startswith("incomplete: ")

@@ -164,7 +164,7 @@ def test_starved_rows_have_marks_at_every_door(door: Callable[..., Found], starv
     try:
         found = door(suite_of("white_paper"), rows)
     except rm.RagMetricsError:
-        found = {}, None  # an error is no good figure
+        found = {}, None  # an error is not a good figure
     check_against("white_paper", found, evaluated("white_paper", rows))
 
 
@@ -174,7 +174,7 @@ def test_starved_judges_have_marks_at_every_door(door: Callable[..., Found], sta
         found = door(suite_of("white_paper", STARVED_REPLIES[starve]), ROWS)
     except rm.RagMetricsError:
         found = last_run()
-    if "every other time" in starve:  # which replies these are, threads decide
+    if "every other time" in starve:  # these replies depend on the order of threads
         check_door("white_paper", found)
     else:
         check_against("white_paper", found, evaluated("white_paper", ROWS, STARVED_REPLIES[starve]))

@@ -12,7 +12,7 @@ from mlflow_ragmetrics.judges.lexical.source import split_claims
 from mlflow_ragmetrics.text.sentences import read_sentences
 
 SIZE = 40_000
-SECONDS = 2.0  # a linear pattern takes a few milliseconds, the quadratic ones that there were 4 to 39 s
+SECONDS = 2.0  # a linear pattern takes a few milliseconds; earlier quadratic ones took 4 to 39 s
 
 _spec = importlib.util.spec_from_file_location(
     "regex_growth", Path(__file__).with_name("benchmarks") / "regex_growth.py"

@@ -56,6 +56,8 @@ def places() -> Iterator[tuple[str, list[tuple[int, str]]]]:
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(PACKAGE.rglob("*.json"))]:
         if "locales/ru" not in path.as_posix() and "_build" not in path.parts:
             yield path.relative_to(ROOT).as_posix(), list(prose_of_page(path.read_text(encoding="utf-8")))
+    for path in (path for kind in ("yaml", "js", "html") for path in PACKAGE.rglob(f"*.{kind}")):
+        yield path.relative_to(ROOT).as_posix(), list(enumerate(path.read_text(encoding="utf-8").splitlines(), 1))
     for path in PACKAGE.rglob("*.py"):
         yield path.relative_to(ROOT).as_posix(), list(prose_of_module(path.read_text(encoding="utf-8")))
 

@@ -294,7 +294,7 @@ async function readAnswers() {
 }
 
 const collator = new Intl.Collator(undefined, { numeric: true });
-/** The columns of texts in the table of rows: which part failed stands beside the id, where that is known. */
+/** The text columns of the table of rows: id, the failed part if it is known, and question. */
 const named = () => ({ id: data.ids, ...(data.diagnosis ? { diagnosis: data.diagnosis } : {}), question: data.questions });
 
 function order() {
@@ -308,7 +308,7 @@ function order() {
   });
 }
 
-/** Find the rows that are to be shown; the first is chosen, or with `keep` the one that was. */
+/** Find the rows to show; select the first one, or with `keep` the one selected before. */
 function select(keep = false) {
   const wanted = byId("search").value.trim().toLowerCase(), [, holds] = SHOW[byId("show").value], cause = byId("cause").value;
   const field = data.metadata[byId("field").value], value = Number(byId("value").value);
@@ -351,7 +351,7 @@ function headings() {
     return element("th", { scope: "col", class: data.keys.includes(name) ? "number" + extra(name) : name, "aria-sort": direction }, button);
   }));
 }
-/** Where there is little room, the table shows one metric: the one it is sorted by, else the first. */
+/** A narrow table shows only one metric: the one it is sorted by, else the first. */
 const extra = (key) => key === (data.keys.includes(state.sort) ? state.sort : data.keys[0]) ? "" : " extra";
 
 function cell(key, index) {
@@ -382,7 +382,7 @@ function draw() {
   else byId("rows").removeAttribute("aria-activedescendant");
 }
 
-/** Choose the row at this place of the table: `open` shows its detail where that is below the table. */
+/** Select the row at this position; `open` scrolls to its details if they are below the table. */
 function choose(place, { scroll = false, open = false, focus = false, name = null } = {}) {
   state.chosen = Math.min(Math.max(place, 0), state.shown.length - 1);
   const scroller = byId("scroller"), top = state.chosen * ROW_HEIGHT;

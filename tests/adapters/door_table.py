@@ -1,7 +1,7 @@
-"""Every metric and preset through every door into one store: how many come to the same means, door by door.
+"""The number of metrics and presets with equal means through each door into one store.
 
-``python -m tests.adapters.door_table sqlite:///doors.db`` (or a server's address; names of metrics and presets choose
-some). What differs or fails is printed, then one line of JSON; docs/data/doors.json is made of those.
+``python -m tests.adapters.door_table sqlite:///doors.db`` (or a server's address; names of metrics and presets select
+some). Prints differences and failures, then one line of JSON; docs/data/doors.json consists of those lines.
 """
 
 from __future__ import annotations

@@ -369,7 +369,7 @@ def test_sessions_without_a_failing_turn(judge: WordJudge) -> None:
     by_session = rag.sessions()
     assert by_session.name == "session_faithfulness"
     result = evaluate(traces, [rag, by_session])
-    assert max(judge.asked.values()) == 4  # of four turns with one answer, each once for both scorers
+    assert max(judge.asked.values()) == 4  # four turns with one answer, each scored once for both scorers
     assert result.metrics["session_faithfulness/mean"] == 0.5
     found = {}
     for trace in mlflow.search_traces(run_id=result.run_id, return_type="list"):

@@ -78,7 +78,7 @@ def test_contexts_of_a_string_chain_come_from_its_traces(evaluate: Callable[...,
     suite = rm.Suite(["faithfulness", "context_recall"])
     metrics = evaluate(suite, model=logged(tmp_path, "RETRIEVES")).metrics
     assert (metrics["faithfulness/n_measured"], metrics["faithfulness/n_no_context"]) == (2, 1)
-    assert metrics["faithfulness/mean"] == 0.0  # the row for which nothing was found has a value by rule, not measured
+    assert metrics["faithfulness/mean"] == 0.0  # the row without retrieved passages has a value set by a rule
     assert metrics["context_recall/mean"] == pytest.approx(2 / 3)
 
 

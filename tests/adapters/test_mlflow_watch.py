@@ -114,7 +114,7 @@ def test_failed_calls_are_counted_and_rows_of_evaluations_are_left_alone(experim
 
 
 def test_what_was_not_measured_counts_in_no_mean(experiment: str) -> None:
-    answered(["It is 330 metres high."] * 2)  # nothing says what was retrieved
+    answered(["It is 330 metres high."] * 2)  # the retrieved passages are unknown
     answered([None, "", "It is 330 metres high.", "It is 12 metres high."], is_retrieved=True)
     figures = logged(watch("faithfulness").once())
     assert (figures["faithfulness/mean"], figures["faithfulness/n_measured"]) == (0.5, 2)
@@ -248,7 +248,7 @@ def test_a_trace_that_arrives_late_is_found_and_one_that_goes_on_is_waited_for(e
         TracingClient().start_trace(TraceInfo(f"tr-{name}", location, request_time=began, state=state))
 
     begun("00000000000000000000000000000001", TraceState.IN_PROGRESS)
-    begun("00000000000000000000000000000002", TraceState.OK)  # its spans are not there yet
+    begun("00000000000000000000000000000002", TraceState.OK)  # its spans are not stored yet
     answered(["ab"])
     done = watch().once()
     assert (done.scored, done.waiting) == (1, 1)
@@ -322,7 +322,7 @@ def test_a_trace_that_is_deleted_while_it_is_scored_holds_up_no_other(experiment
 
 def test_a_store_that_fails_is_one_sentence(experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(self: object, trace_id: str) -> None:
-        raise MlflowException("database is locked")  # an error of the server's, not of what was asked
+        raise MlflowException("database is locked")  # a server error, not a client error
 
     answered(["a"])
     with monkeypatch.context() as patch:

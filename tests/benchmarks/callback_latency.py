@@ -1,9 +1,9 @@
-"""What scoring in the background costs a chain: added latency a call, and memory after many calls.
+"""The cost of background scoring for a chain: added latency per call, and memory after many calls.
 
 Run: ``python tests/benchmarks/callback_latency.py [calls] [calls for memory] [--log]``. Blocks of calls with and
-without the handler alternate, so that whatever else the machine does touches both alike; scoring competes only with
-the calls that it belongs to. With ``--log`` the answers go into an MLflow store, through the outbox; without,
-into a sink that does nothing.
+without the handler alternate, so that other work on the machine affects both equally; scoring competes only with its
+own calls. With ``--log`` the answers go through the outbox into an MLflow store, otherwise into a sink that does
+nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Shelf(BaseRetriever):
 
 @rm.metric
 def brevity(answer: str) -> float:
-    """1.0 for an answer of at most 20 words, less in proportion beyond."""
+    """1.0 for an answer of at most 20 words, proportionally less for longer ones."""
     return min(1.0, 20 / max(1, len(answer.split())))
 
 
@@ -57,14 +57,14 @@ class Keeper(SimpleChatModel):
 
 
 def made_chain() -> Runnable[Any, Any]:
-    """Retrieve, put the texts into a prompt, ask a model, take its text: nine runs, of which the handler hears."""
+    """Retrieve, fill a prompt, call a model, take its text: nine runs, all visible to the handler."""
     joined = Shelf() | (lambda found: "\n\n".join(document.page_content for document in found))
     prompt = ChatPromptTemplate.from_messages([("system", "Answer from:\n\n{context}"), ("human", "{question}")])
     return {"context": joined, "question": RunnablePassthrough()} | prompt | Keeper() | StrOutputParser()
 
 
 def seconds_of(chain: Runnable[Any, Any], question: str, callbacks: list[Any]) -> tuple[float, float]:
-    """How long a call takes, and how long its thread computes, which no other thread or process changes."""
+    """The duration of a call, and the CPU time of its thread, which other threads and processes do not affect."""
     began, computing = time.perf_counter(), time.thread_time()
     chain.invoke(question, {"callbacks": callbacks})
     return time.perf_counter() - began, time.thread_time() - computing
@@ -102,7 +102,7 @@ def print_latency(calls: int, metrics: Sequence[Any], *, log: bool) -> None:
 
 
 def ratios(scored: Sequence[tuple[float, float]], idle: Sequence[tuple[float, float]], place: int) -> list[float]:
-    """Of each block the median call with the handler, to that with one that does nothing right before."""
+    """For each block, the median call with the handler divided by that with an idle handler just before."""
     starts = range(BLOCK, len(scored), BLOCK)
     medians = [
         [statistics.median(each[place] for each in times[at : at + BLOCK]) for at in starts] for times in (scored, idle)
@@ -119,7 +119,7 @@ def print_memory(calls: int, *, log: bool) -> None:
     with rm.RagMetricsCallback(rm.Suite([brevity]), **into(log=log)) as handler:
         config: Any = {"callbacks": [handler]}
         chain.batch([f"question {number}" for number in range(500)], config)
-        handler.flush(600)  # what waits is no growth
+        handler.flush(600)  # waiting answers do not count as growth
         gc.collect()
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]

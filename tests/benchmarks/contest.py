@@ -1,8 +1,8 @@
-"""Contestants on the same work, in turn: each in a process of its own, in its own environment, medians of many rounds.
+"""Contestants take turns at the same work, each in its own process and environment; results are medians of many rounds.
 
-A benchmark is a module with ``WORKS``: by name, a function that prepares the work (of a given size) and returns what
-does it once. The module is run again as ``python module.py --work name size`` in the contestant's environment, so its
-imports of contestants stand inside the functions.
+A benchmark is a module with ``WORKS``: by name, a function that prepares the work (of a given size) and returns a
+function that does it once. The module is run again as ``python module.py --work name size`` in the contestant's
+environment, so it imports contestants inside the functions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FOLDER = Path(tempfile.gettempdir()) / "ragmetrics-benchmarks"
 
 @dataclass(frozen=True)
 class Contestant:
-    """A name for the table, the work's name, and its environment: a key of ``ENVIRONMENTS``, or this interpreter."""
+    """Names for the table and of the task, and the environment: a key of ``ENVIRONMENTS``, or this interpreter."""
 
     name: str
     work: str
@@ -47,7 +47,7 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Result:
-    """Median CPU seconds of one round, peak memory in MB, what the work returned, and why there is no figure."""
+    """Median CPU seconds of one round, peak memory in MB, the returned value, and why a figure is missing."""
 
     contestant: str
     seconds: float = 0.0
@@ -57,7 +57,7 @@ class Result:
 
 
 def compete(module: str, contestants: Sequence[Contestant], size: int, rounds: int) -> list[Result]:
-    """All contestants on work of this size, in turn, ``rounds`` times."""
+    """Runs all contestants on work of this size, in turn, ``rounds`` times."""
     runners = [Runner(module, each, size) for each in contestants]
     for _ in range(rounds):
         for runner in runners:
@@ -86,7 +86,7 @@ class Runner:
         )
 
     def go(self) -> None:
-        """One round."""
+        """Runs one round."""
         if self._process is None or self.failure:
             return
         assert self._process.stdin is not None
@@ -108,7 +108,7 @@ class Runner:
         """The medians; ends the process."""
         if self._process is not None:
             try:
-                self._process.communicate(timeout=20)  # without a further line it ends
+                self._process.communicate(timeout=20)  # it ends without another line
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.communicate()
@@ -125,10 +125,10 @@ class Runner:
 
 
 def serve(works: Mapping[str, Work]) -> None:
-    """The contestant's side: prepare, then do the work once for each line that comes in."""
+    """The contestant's side: prepares, then does the work once for each line of input."""
     name, size = sys.argv[2], int(sys.argv[3])
     run = works[name](size)
-    replies, sys.stdout = sys.stdout, sys.stderr  # what contestants print is no reply
+    replies, sys.stdout = sys.stdout, sys.stderr  # output of contestants is not a reply
     for _ in sys.stdin:
         began, children = time.process_time(), _children()
         returned = run()
@@ -145,14 +145,14 @@ def _children() -> float:
 
 
 def enter_new_folder() -> None:
-    """A new folder, gone when the process ends, becomes the current one: what a contestant writes goes there."""
+    """Makes a new folder the current one and deletes it when the process ends; contestants write there."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.chdir(folder)
 
 
 def python_of(environment: str | None) -> str | None:
-    """The interpreter of an environment, which is made where it is not there yet; ``None`` where that fails."""
+    """The interpreter of an environment, which is created if missing; ``None`` if that fails."""
     if environment is None:
         return sys.executable
     folder = _FOLDER / environment

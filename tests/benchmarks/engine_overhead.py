@@ -1,7 +1,7 @@
-"""What the engine costs beyond its judge: ``python tests/benchmarks/engine_overhead.py [rows] [limit]``.
+"""The cost of the engine in addition to its judge: ``python tests/benchmarks/engine_overhead.py [rows] [limit]``.
 
-200 rows, 7 judged metrics, a judge whose calls take 100 ms, 16 in flight: wall time over the ideal, and CPU a row
-beyond the judge, that is, beyond the same calls made by a bare thread pool.
+200 rows, 7 judged metrics, a judge whose calls take 100 ms, 16 in flight: wall time relative to the ideal, and CPU per
+row in addition to the judge, that is, to the same calls in a bare thread pool.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def rows_of(count: int) -> list[dict[str, Any]]:
 
 
 def cpu_of_bare_calls(count: int, limit: int, latency: float) -> float:
-    """The CPU seconds of as many calls that only sleep."""
+    """The CPU seconds of the same number of calls that only sleep."""
     began = time.process_time()
     with ThreadPoolExecutor(limit) as pool:
         list(pool.map(lambda _: time.sleep(latency), range(count)))

@@ -1,7 +1,7 @@
-"""What evaluation costs beyond the model: the same rows, judged by a model that answers at once.
+"""The cost of evaluation in addition to the model: the same rows, judged by a model that answers at once.
 
-``python tests/benchmarks/engine_peers.py``. Two metrics a row for all (faithfulness and factual correctness, for
-deepeval contextual recall), and six for us. The fake model fills in whatever shape it is asked for.
+``python tests/benchmarks/engine_peers.py``. Two metrics per row for all (faithfulness and factual correctness; for
+deepeval contextual recall), and six for us. The fake model fills in any requested schema.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What it takes until the package is imported, and until the command's help is shown, in fresh interpreters."""
+"""The time to import the package and to show the command's help, in new interpreters."""
 
 from __future__ import annotations
 

@@ -1,16 +1,15 @@
-"""How well a chat judge agrees with people, whoever the reader behind its prompts is.
+"""How well a chat judge agrees with people, with any reader of its prompts.
 
     python tests/benchmarks/judge_agreement.py DATA --ask FOLDER     # writes the prompts that have no reply yet
     python tests/benchmarks/judge_agreement.py DATA --read FOLDER    # reads the replies and prints the table
 
-DATA holds the labelled sets (``<set>.dev.jsonl``: ragtruth_qa, mtrag, ragchecker_pairs, nq301); they are not shipped.
-``--ask`` writes ``FOLDER/<set>-<method>/r<1|2|3>/<digest>.prompt.txt``, and lists of eight of them to be answered
-together; whoever reads a prompt writes ``<digest>.reply.txt`` beside it. Methods that ask in two steps (``full``,
-``ragas``) need ``--ask`` again once the first replies are there, and so do replies that are to be looked at once more.
-``--save FOLDER`` keeps what was measured as ``<set>-<method>.json``: digests of rows and prompts, and the scores.
-Answers to one question go to different readers. Rows are drawn by the SHA-256 of their ids, before any reply is
-read; labels are in no prompt. Peers' prompts are those of the installed packages (``ragas`` in an environment that has
-it).
+DATA has the labelled sets (``<set>.dev.jsonl``: ragtruth_qa, mtrag, ragchecker_pairs, nq301); they are not shipped.
+``--ask`` writes ``FOLDER/<set>-<method>/r<1|2|3>/<digest>.prompt.txt``, and lists of eight of them to answer
+together; the reader of a prompt writes ``<digest>.reply.txt`` next to it. Methods with two steps (``full``, ``ragas``)
+need ``--ask`` again after the first replies, and so do replies that need a second look. ``--save FOLDER`` writes the
+results to ``<set>-<method>.json``: digests of rows and prompts, and the scores. Answers to one question go to different
+readers. Rows are drawn by the SHA-256 of their ids before any reply is read, and no prompt contains labels. Peers'
+prompts are those of the installed packages (``ragas`` in an environment that has it).
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ THRESHOLDS = (0.3, 0.5, 0.7)
 
 @dataclass(frozen=True)
 class Entry:
-    """One answer to be judged, by the reader of this number."""
+    """One answer to judge, by the reader with this number."""
 
     row: Row
     reader: int
@@ -53,12 +52,12 @@ class Entry:
 
 
 def digest(text: str) -> str:
-    """What rows are ordered by."""
+    """The key by which rows are ordered."""
     return sha256(text.encode()).hexdigest()
 
 
 def drawn(name: str, rows: Iterable[Row]) -> list[Entry]:
-    """The rows of a set that are judged, with people's label of each (higher is better)."""
+    """The rows of a set to judge, each with people's label (higher is better)."""
     ordered = sorted(rows, key=lambda row: digest(row["id"]))
     groups: dict[str, list[Row]] = {}
     for row in ordered:
@@ -80,14 +79,14 @@ def drawn(name: str, rows: Iterable[Row]) -> list[Entry]:
 
 
 def _two_answers(rows: list[Row]) -> list[Entry]:
-    """An unfaithful answer where there is one, and a faithful one; which reader has which is drawn by the ids."""
+    """An unfaithful answer, if there is one, and a faithful one; the ids determine which reader gets which."""
     bad, good = [row for row in rows if not row["label"]], [row for row in rows if row["label"]]
     chosen = sorted([*bad[:1], *good][:2], key=lambda row: digest("reader" + row["id"]))
     return [Entry(row, reader, float(row["label"])) for reader, row in enumerate(chosen, 1)]
 
 
 def record(entry: Entry) -> Row:
-    """What the judge may see of a row: nothing of the labels."""
+    """The part of a row that the judge may see, without labels."""
     names = ("id", "question", "answer", "contexts", "history")
     seen = {name: entry.row[name] for name in names if entry.row.get(name)}
     if entry.row["label_kind"] in ("correct", "pairwise_preference"):
@@ -96,7 +95,7 @@ def record(entry: Entry) -> Row:
 
 
 def grounding(model: RelayModel, method: str, entries: Sequence[Entry]) -> list[Scores]:
-    """The ratio of supported claims, their mean support and the weakest claim's, for each answer."""
+    """The ratio of supported claims, their mean support and that of the weakest claim, for each answer."""
     judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=16_000)
     suite = rm.Suite(["faithfulness", "weakest_claim"], judge=judge)
     report = suite.evaluate([record(entry) for entry in entries], progress=False)
@@ -147,7 +146,7 @@ def ragas_faithfulness(model: RelayModel, entries: Sequence[Entry]) -> list[Scor
 
 
 def _asked(row: Row) -> str:
-    """The question after the turns that led to it, for prompts that know one text only."""
+    """The question after its earlier turns, for prompts with only one text."""
     turns = [f"{turn['role']}: {turn['content']}" for turn in row.get("history") or []]
     return "\n".join([*turns, f"user: {row['question']}"]) if turns else str(row["question"])
 
@@ -168,7 +167,7 @@ def _yes(model: RelayModel, prompt: str, name: str) -> Scores:
 
 
 def _replied(model: RelayModel, prompt: str) -> Any:
-    """The object in the reply, or ``None`` where there is no reply yet."""
+    """The object in the reply, or ``None`` if there is no reply yet."""
     try:
         reply = str(model.invoke(prompt).content)
     except NotAnsweredYet:
@@ -177,7 +176,7 @@ def _replied(model: RelayModel, prompt: str) -> Any:
 
 
 def judged(folder: Path, name: str, method: str, entries: Sequence[Entry], *, writes: bool) -> tuple[list[Scores], int]:
-    """The scores of all entries, ``None`` where a reply is missing, and how many prompts have no reply."""
+    """The scores of all entries (``None``: no reply yet), and the number of prompts without a reply."""
     scores: dict[str, Scores] = {}
     missing = 0
     for reader in sorted({entry.reader for entry in entries}):
@@ -198,7 +197,7 @@ def judged(folder: Path, name: str, method: str, entries: Sequence[Entry], *, wr
 
 
 def list_batches(folder: Path, digests: Sequence[str]) -> None:
-    """Write the lists of prompts that are to be answered together."""
+    """Writes the lists of prompts that are answered together."""
     for old in folder.glob("batch-*.txt"):
         old.unlink()
     for place in range(0, len(digests), BATCH):
@@ -220,13 +219,13 @@ def with_interval(measure: Callable[[NDArray[np.int64]], float], groups: Sequenc
 
 
 def table(name: str, entries: Sequence[Entry], scores: Sequence[Scores]) -> list[str]:
-    """One line for each figure of a set, over the rows that were answered."""
+    """One line per figure of a set, over the answered rows."""
     if name == "ragchecker_pairs":
         return _pairs(entries, scores)
     lines = []
     for kind in dict.fromkeys(kind for each in scores for kind in each):
         kept = [(e, float(s[kind])) for e, s in zip(entries, scores, strict=True) if s.get(kind) is not None]
-        if len(kept) < 20:  # too few to say anything
+        if len(kept) < 20:  # too few for a figure
             continue
         groups = [entry.row["group"] for entry, _ in kept]
         labels, values = np.array([entry.label for entry, _ in kept]), np.array([value for _, value in kept])
@@ -268,7 +267,7 @@ def _pairs(entries: Sequence[Entry], scores: Sequence[Scores]) -> list[str]:
 
 
 def save(path: Path, entries: Sequence[Entry], scores: Sequence[Scores], folder: Path) -> None:
-    """Write the digests of the prompts that were answered, and a line of scores for each row, named by its digest."""
+    """Writes the digests of the answered prompts, and a line of scores per row, named by its digest."""
     prompts = sorted(reply.name.partition(".")[0] for reply in folder.glob("r*/*.reply.txt"))
     rows = [
         json.dumps({"row": digest(entry.row["id"])[:16], "reader": entry.reader, **score})
@@ -280,7 +279,7 @@ def save(path: Path, entries: Sequence[Entry], scores: Sequence[Scores], folder:
 
 
 def main() -> None:
-    """Ask or read, and print one block for each set and method."""
+    """Asks or reads, and prints one block per set and method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--ask", type=Path, metavar="FOLDER")

@@ -1,7 +1,7 @@
-"""What one row costs a chat judge: calls, prompt tokens (characters / 4) and the schemas beside them.
+"""The cost of one row for a chat judge: calls, prompt tokens (characters / 4) and tokens of the schemas.
 
 Run it from the repository: ``python -m tests.benchmarks.judge_calls``. The row is that of ``tests/judges/rows.py``: an
-answer of 4 sentences, a reference of 3, 5 chunks of about 90 words; the model makes one claim a sentence.
+answer of 4 sentences, a reference of 3, 5 chunks of about 90 words; the model makes one claim per sentence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BARS = {
 
 
 def main() -> None:
-    """Print one line for each suite and way of calling, and whether it keeps its bar."""
+    """Prints one line per suite and form of calls, and whether it meets its limit."""
     for name, metrics in SUITES.items():
         for calls in ("full", "compact", "single"):
             model = dutiful()

@@ -1,7 +1,7 @@
-"""The judge's own time: 200 rows, 16 requests in flight, half a second a reply; prints wall time over the ideal.
+"""The judge's own time: 200 rows, 16 requests in flight, half a second per reply; prints wall time over the ideal.
 
-Then the CPU time of 200 rows and six metrics whose judge is a LangChain model that answers at once, beside that of the
-same ``model.invoke`` calls alone. Run it from the repository: ``python -m tests.benchmarks.judge_overhead``.
+Then the CPU time of 200 rows and six metrics whose judge is a LangChain model that answers at once, compared with that
+of the same ``model.invoke`` calls alone. Run it from the repository: ``python -m tests.benchmarks.judge_overhead``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROWS, IN_FLIGHT, REPLY = 200, 16, 0.5
 
 
 def main() -> None:
-    """Run once and print the ratio."""
+    """Runs once and prints the ratio."""
     os.environ.setdefault("OPENAI_API_KEY", "none")
     rows = [
         {"id": str(i), "question": "What?", "answer": f"Answer {i}.", "reference": "That.", "contexts": ["That."]}
@@ -29,7 +29,7 @@ def main() -> None:
         suite = rm.Suite(
             ["correctness"], judge=rm.ChatJudge("openai:/local", base_url=server.url), concurrency=IN_FLIGHT
         )
-        suite.evaluate(rows[:IN_FLIGHT])  # imports, threads and connections are not the question
+        suite.evaluate(rows[:IN_FLIGHT])  # excludes imports, threads and connections
         before, began = len(server.requests), time.perf_counter()
         suite.evaluate(rows)
         wall, requests = time.perf_counter() - began, len(server.requests) - before
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def beyond_the_model() -> None:
-    """Judge once, make the calls again without us, and print both."""
+    """Judges once, repeats the calls without the package, and prints both times."""
     model, six = dutiful(), [name for name in FULL_SET if name != "fact_recall"]
     suite = rm.Suite(six, judge=model, concurrency=IN_FLIGHT)
     suite.evaluate(rows_of(IN_FLIGHT), progress=False)

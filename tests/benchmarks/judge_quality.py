@@ -2,11 +2,11 @@
 
     python tests/benchmarks/judge_quality.py FOLDER
 
-The labelled sets are not shipped: FOLDER holds ``<set>.<split>.jsonl`` files with the fields question, answer,
-reference, contexts, label, group (and spans, where people marked unsupported text) of RAGTruth QA, WiCE, EVOUNA-NQ,
+The labelled sets are not shipped: FOLDER contains ``<set>.<split>.jsonl`` files with the fields question, answer,
+reference, contexts, label, group (and spans, if people marked unsupported text) of RAGTruth QA, WiCE, EVOUNA-NQ,
 EVOUNA-TQ, NQ301 and the RAGChecker meta-evaluation; MTRAG-UN and CLAPNQ with the label answerable or not; WiCE with the
-numbers of supporting sentences (``wice_evidence``) and with unsupported words (``wice_tokens``). A set without a
-file is left out.
+numbers of supporting sentences (``wice_evidence``) and with unsupported words (``wice_tokens``). Sets without a
+file are left out.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ Measure = Callable[[NDArray[np.int64]], float]
 
 
 def read(folder: Path, name: str, split: str) -> list[Row]:
-    """The rows of a set; none where the file is absent."""
+    """The rows of a set; empty if the file is missing."""
     path = folder / f"{name}.{split}.jsonl"
     return [json.loads(line) for line in path.open(encoding="utf-8")] if path.exists() else []
 
 
 def with_interval(measure: Measure, groups: Sequence[str], repeats: int) -> str:
-    """The measure over all rows, with its 95% bootstrap interval over groups of rows."""
+    """A measure over all rows, with its 95% bootstrap interval over groups of rows."""
     names = sorted(set(groups))
     members = {name: np.flatnonzero(np.asarray(groups) == name) for name in names}
     generator = np.random.default_rng(0)
@@ -60,7 +60,7 @@ def with_interval(measure: Measure, groups: Sequence[str], repeats: int) -> str:
 
 
 def auroc(labels: NDArray[np.bool_], scores: Values) -> Measure:
-    """The area under the ROC curve of drawn rows; NaN where they have one label only."""
+    """The area under the ROC curve of drawn rows; NaN if they have only one label."""
     return lambda drawn: roc_auc_score(labels[drawn], scores[drawn]) if 0 < labels[drawn].mean() < 1 else np.nan
 
 
@@ -81,7 +81,7 @@ def accuracies(labels: NDArray[np.bool_], supports: list[Values]) -> Values:
 
 
 def ground(judge: LexicalJudge, rows: list[Row]) -> tuple[list[tuple[str, ...]], list[tuple[Finding, ...]], float]:
-    """Claims, findings and rows a second."""
+    """Claims, findings and rows per second."""
     start = time.perf_counter()
     claims = judge.answer([Claims(row["answer"]) for row in rows])
     checks = [Verify(each, tuple(row["contexts"])) for each, row in zip(claims, rows, strict=True)]
@@ -90,7 +90,7 @@ def ground(judge: LexicalJudge, rows: list[Row]) -> tuple[list[tuple[str, ...]],
 
 
 def report_grounding(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
-    """Print AUROC of the mean support and balanced accuracy, also with the threshold of the other sets."""
+    """Prints AUROC of the mean support and balanced accuracy, also with the threshold from the other sets."""
     seen: dict[str, Values] = {}
     for name in GROUNDING:
         rows = read(folder, name, split)
@@ -119,7 +119,7 @@ def report_grounding(judge: LexicalJudge, folder: Path, split: str, repeats: int
 def sentence_level(
     rows: list[Row], claims: list[tuple[str, ...]], findings: list[tuple[Finding, ...]], repeats: int
 ) -> str:
-    """AUROC of the support of single claims, wrong where they overlap a span that people marked."""
+    """AUROC of the support of single claims; a claim is wrong if it overlaps a span that people marked."""
     labels, scores, groups = [], [], []
     for row, texts, found in zip(rows, claims, findings, strict=True):
         start = 0
@@ -135,7 +135,7 @@ def sentence_level(
 
 
 def report_correctness(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
-    """Print accuracy and kappa of ``raw >= 0.5``, with the best of the accepted answers."""
+    """Prints accuracy and kappa of ``raw >= 0.5``, with the best of the accepted answers."""
     for name, separator in CORRECTNESS.items():
         rows = read(folder, name, split)
         if not rows:
@@ -158,7 +158,7 @@ def kappa_of(labels: NDArray[np.bool_], right: NDArray[np.bool_]) -> Measure:
 
 
 def report_preferences(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
-    """Print the Pearson correlation of score differences with human preference between two long answers."""
+    """Prints the Pearson correlation of score differences with human preference between two long answers."""
     rows = read(folder, "ragchecker_pairs", split)
     if not rows:
         return
@@ -185,7 +185,7 @@ def answerability(row: Row) -> str:
 
 
 def report_answerable(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
-    """Print how refusals and questions back are told from answers, and how sufficient passages are from others."""
+    """Prints how well refusals and clarifying questions are detected, and sufficient passages."""
     rows = [row for row in read(folder, "mtrag_un", split) if (row["answer"] or "").strip()]
     if rows:
         kinds = {
@@ -219,12 +219,12 @@ def report_answerable(judge: LexicalJudge, folder: Path, split: str, repeats: in
 
 
 def count_bare(rows: list[Row]) -> int:
-    """How many rows have no passages: for these no judge is needed."""
+    """The number of rows without passages, which need no judge."""
     return sum(not row["contexts"] for row in rows)
 
 
 def report_evidence(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
-    """Print how often the first cited sentence is a supporting one, and how well unsupported words are told."""
+    """Prints how often the first cited sentence is a supporting one, and how well unsupported words are detected."""
     rows = [row for row in read(folder, "wice_evidence", split) if any(row["supporting_sentences"])]
     if rows:
         asked = [Verify((row["claim"],), tuple(row["evidence"])) for row in rows]
@@ -251,10 +251,10 @@ def report_evidence(judge: LexicalJudge, folder: Path, split: str, repeats: int)
 
 
 def main() -> None:
-    """Print the table."""
+    """Prints the table."""
     parser = argparse.ArgumentParser(
         description="Agreement of the lexical judge with human labels.",
-        epilog="The labelled sets are not shipped with the package: their licences differ. FOLDER must hold them.",
+        epilog="The labelled sets are not shipped with the package: their licences differ. FOLDER must contain them.",
     )
     parser.add_argument("folder", nargs="?", type=Path, default=Path("data"), help="folder of <set>.<split>.jsonl")
     parser.add_argument("--split", default="dev")

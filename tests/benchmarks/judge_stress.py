@@ -1,13 +1,13 @@
-"""Which edits of supported answers a judge notices, whoever the reader behind its prompts is.
+"""The edits of supported answers that a judge notices, with any reader of its prompts.
 
     python tests/benchmarks/judge_stress.py DATA --ask FOLDER     # writes the prompts that have no reply yet
     python tests/benchmarks/judge_stress.py DATA --read FOLDER    # reads the replies and prints the table
 
-DATA holds ``ragtruth_qa.dev.jsonl``. The first 100 answers that people found faithful, in the order of the SHA-256 of
-their ids, are edited by ``rm.stress``; each kind of edit is asked of every third of them, so that a reader has a few
-hundred prompts. ``--ask`` is needed twice: the edits are made of the claims that come first. The prompts of all kinds
-go to ``FOLDER``, shuffled by their digests, so that nobody sees which claim was edited, or how. The offline judge is
-measured on the same rows. ``--save FILE`` keeps the digests of rows and prompts, and the counts of both.
+DATA contains ``ragtruth_qa.dev.jsonl``. The first 100 answers that people found faithful, in the order of the SHA-256
+of their ids, are edited by ``rm.stress``; each kind of edit is tried on every third of them, so that a reader has a few
+hundred prompts. ``--ask`` is needed twice, because the edits use the claims from the first replies. The prompts of all
+kinds go to ``FOLDER``, shuffled by their digests, so that nobody sees which claim was edited, or how. The offline judge
+is measured on the same rows. ``--save FILE`` writes the digests of rows and prompts, and the counts of both.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ EVERY = 3
 
 
 def drawn(data: Path) -> list[Row]:
-    """The rows that are edited, with what a judge may see of them."""
+    """The rows to edit, with the fields that a judge may see."""
     rows = [json.loads(line) for line in (data / "ragtruth_qa.dev.jsonl").open(encoding="utf-8")]
     faithful = sorted((row for row in rows if row["label"]), key=lambda row: digest(row["id"]))[:ANSWERS]
     return [{name: row[name] for name in ("id", "question", "answer", "contexts")} for row in faithful]
 
 
 def noticed(suite: rm.Suite, rows: list[Row]) -> list[dict[str, object]]:
-    """The table of ``rm.stress``, a line for each kind."""
+    """The table of ``rm.stress``, one line per kind."""
     return [
         rm.stress(suite, rows[place % EVERY :: EVERY], kinds=[kind], progress=False).table.to_dict("records")[0]
         for place, kind in enumerate(STRESS_KINDS)
@@ -42,7 +42,7 @@ def noticed(suite: rm.Suite, rows: list[Row]) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Ask or read, and print a line for each kind of edit."""
+    """Asks or reads, and prints one line per kind of edit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--ask", type=Path, metavar="FOLDER")

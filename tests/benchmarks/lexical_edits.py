@@ -1,12 +1,12 @@
-"""What the offline judge notices: supported claims are edited, and the share of edits that it notices is counted.
+"""The share of edits of supported claims that the offline judge notices.
 
     python tests/benchmarks/lexical_edits.py FOLDER [--half 0|1] [--show KIND]
 
-FOLDER holds ``ragtruth_qa.<split>.jsonl`` and ``wice.<split>.jsonl`` (they are not shipped): answers and claims that
-people called supported by their passages. An edit either changes the meaning (a negation in or out, another number,
-year, month, unit or name) or keeps it (a contraction, digits as words, a unit's other name, British spelling, another
-order of words, punctuation, a passive). It counts as noticed where the verdict is another one or support falls by 0.2
-or more. Rows fall into two halves by the SHA-256 of their ids: rules are developed on half 0 and reported on both.
+FOLDER contains ``ragtruth_qa.<split>.jsonl`` and ``wice.<split>.jsonl`` (they are not shipped): answers and claims that
+people marked as supported by their passages. An edit either changes the meaning (a negation, another number, year,
+month, unit or name) or keeps it (a contraction, digits as words, another name of a unit, British spelling, another word
+order, punctuation, a passive). It counts as noticed if the verdict changes or support falls by 0.2 or more. Rows are
+divided into two halves by the SHA-256 of their ids: rules are developed on half 0 and reported on both.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def next_number(claim: str, seed: int) -> str | None:
 
 
 def contract_negation(claim: str, seed: int) -> str | None:
-    """ "is" to "isn't" and the like: the same change of meaning in short."""
+    """ "is" to "isn't" and similar: the same change of meaning in a short form."""
     negated = negate(claim, seed)
     return (
         None if negated is None else re.sub(r"\b(is|are|was|were|could|would|should) not\b", r"\1n't", negated, count=1)
@@ -123,7 +123,7 @@ def reorder(claim: str, seed: int) -> str | None:
 
 
 def punctuate(claim: str, seed: int) -> str | None:
-    """Dashes, quotation marks and commas that people set or leave out."""
+    """Dashes, quotation marks and commas that people use or omit."""
     edited = claim.replace("’", "'").replace("“", '"').replace("”", '"').replace("—", " - ")
     edited = re.sub(r", (and|or|but|which|who)\b", r" \1", edited) if edited == claim else edited
     edited = re.sub(r"(\w) \(([^()]+)\)", r"\1, \2,", edited) if edited == claim else edited
@@ -132,7 +132,7 @@ def punctuate(claim: str, seed: int) -> str | None:
 
 
 def emphasise(claim: str, seed: int) -> str | None:
-    """All in lower case, or an exclamation mark: nobody means anything else."""
+    """All in lower case, or with an exclamation mark: the meaning stays the same."""
     return claim.lower() if seed % 2 and claim.lower() != claim else claim.rstrip(".") + "!"
 
 
@@ -145,7 +145,7 @@ def introduce(claim: str, seed: int) -> str | None:
 
 
 def passive(claim: str, seed: int) -> str | None:
-    """ "X was founded by Y." to "Y founded X."; only where both sides are short."""
+    """ "X was founded by Y." to "Y founded X."; only if both sides are short."""
     verbs = "founded|created|designed|built|directed|written|produced|published|owned|discovered|developed|released"
     agent = r"[A-Z][\w' -]*?|the [\w' -]+?"
     match = re.fullmatch(
@@ -158,7 +158,7 @@ def passive(claim: str, seed: int) -> str | None:
 
 
 def synonym(claim: str, seed: int) -> str | None:
-    """A common word's synonym, known to the judge or not."""
+    """A common synonym of a word, known to the judge or not."""
     return replaced(claim, {
         r"\bbecause\b(?! of)": "since", r"\bsuch as\b": "like", r"\boften\b": "frequently", r"\bmain\b": "primary",
         r"\bmany\b": "numerous", r"\bneeds to\b": "has to", r"\bhelps\b": "assists", r"\brequires\b": "needs",
@@ -184,7 +184,7 @@ FAMILIES = {"negation": NEGATIONS, "number": NUMBERS, "other": OTHERS, "paraphra
 
 
 class Case(NamedTuple):
-    """One edit of a claim and what the judge says before and after."""
+    """One edit of a claim, and the judge's verdicts before and after."""
 
     name: str
     claim: str
@@ -195,7 +195,7 @@ class Case(NamedTuple):
 
 
 def supported(judge: LexicalJudge, folder: Path, split: str, half: int) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Claims that people called supported, with their passages, of one half of the rows."""
+    """Claims that people marked as supported, with their passages, from one half of the rows."""
     for name_of_set in SETS:
         path = folder / f"{name_of_set}.{split}.jsonl"
         for line in path.open(encoding="utf-8") if path.exists() else ():
@@ -229,7 +229,7 @@ def cases(judge: LexicalJudge, folder: Path, split: str, half: int) -> Iterator[
 
 
 def report(found: list[Case]) -> None:
-    """Print the share noticed for each edit: of all claims, and of those that the judge supported before."""
+    """Prints the share noticed for each edit: of all claims, and of those that the judge supported before."""
     by_name: dict[str, list[Case]] = defaultdict(list)
     for case in found:
         by_name[case.name].append(case)
@@ -249,7 +249,7 @@ def _row(title: str, group: list[Case]) -> None:
 
 
 def main() -> None:
-    """Print the table of a half, or of both."""
+    """Prints the table of one half, or of both."""
     parser = argparse.ArgumentParser(description="Which edits of supported claims the offline judge notices.")
     parser.add_argument("folder", type=Path, help="folder of ragtruth_qa.<split>.jsonl and wice.<split>.jsonl")
     parser.add_argument("--split", default="dev")

@@ -1,4 +1,4 @@
-"""The lexical suite on answers of 150 words: rows a second on one core, scored, and with the tables.
+"""The lexical suite on answers of 150 words: rows per second on one core, scored, and with the tables.
 
 ``python tests/benchmarks/lexical_suite.py [--profile]``. ``--profile`` shows where the time goes.
 """

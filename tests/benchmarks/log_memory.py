@@ -1,7 +1,7 @@
-"""The memory that logging a large report takes, and what it leaves in the store.
+"""The memory needed to log a large report, and the resulting content of the store.
 
 Run: ``python tests/benchmarks/log_memory.py [ROWS] [--no-traces]``. The rows of the example data, scored once by the
-white-paper suite, are repeated as objects of their own up to ROWS (default 20,000), and logged into a new SQLite store.
+white-paper suite, are copied until there are ROWS (default 20,000), and logged to a new SQLite store.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DATA = Path(__file__).parents[2] / "examples" / "data" / "ragtruth_llama-2-13b.j
 
 
 def peak_mb() -> float:
-    """The most memory that this process has had, in MB."""
+    """The peak memory of this process, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -3,9 +3,9 @@
 ``python tests/benchmarks/memory_command.py [--rows 100000 300000 1000000] [--publish] [evaluate's options]``
 
 Rows are written into a file of one row group, as pandas does, which is the worst case for a reader. The command runs in
-a process of its own, whose resident memory is read four times a second: its largest in each twentieth of the run says
-whether it is flat. Options that are not known here go to the command, instead of ``--suite lexical``. ``--publish``
-puts the figures into docs/data/benchmarks.json and draws docs/benchmarks/memory.svg from them. Needs ``/proc``.
+its own process, whose resident memory is read four times per second: the maximum in each twentieth of the run shows
+whether it is flat. Unknown options are passed to the command, instead of ``--suite lexical``. ``--publish`` writes the
+figures to docs/data/benchmarks.json and draws docs/benchmarks/memory.svg from them. Needs ``/proc``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def write_rows(path: Path, count: int) -> None:
 
 
 def measured(folder: Path, rows: int, options: Sequence[str]) -> dict[str, Any]:
-    """Memory of each part of a run in MB, its CPU and wall seconds, and the load of the machine."""
+    """The memory of each part of a run in MB, its CPU and wall seconds, and the load of the machine."""
     write_rows(folder / "rows.parquet", rows)
     arguments = ["evaluate", "rows.parquet", *options, "--no-log", "--output", "scored.parquet"]
     began = time.perf_counter()
@@ -79,7 +79,7 @@ def measured(folder: Path, rows: int, options: Sequence[str]) -> dict[str, Any]:
 
 
 def resident(process: int) -> float:
-    """The megabytes that a process has in memory; 0 when it has ended."""
+    """The resident memory of a process in MB; 0 if it has ended."""
     try:
         return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
     except (OSError, IndexError):
@@ -111,7 +111,7 @@ def entry(runs: Sequence[dict[str, Any]], options: Sequence[str]) -> dict[str, A
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
-    """The memory of each run, from its start to its end, as a curve."""
+    """Draws the memory of each run from start to end as a curve."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -1,7 +1,7 @@
 """Memory and time of scoring Parquet into Parquet, row by row, as the rows grow.
 
-``python tests/benchmarks/memory_stream.py [rows]``. Lexical scores, and six judged metrics with an instant judge: after
-so many rows the memory in use, and the CPU milliseconds a row since the line before, which show whether both stay flat.
+``python tests/benchmarks/memory_stream.py [rows]``. Lexical scores, and six judged metrics with an instant judge: the
+memory in use after a number of rows, and the CPU milliseconds per row since the previous line; both should stay flat.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def alone(size: int) -> Callable[[], Any]:
 
 
 class Curve:
-    """Hands rows through and notes the process's memory and time on the way."""
+    """Passes rows through and records the memory and time of the process."""
 
     def __init__(self, scored: Iterable[Any]) -> None:
         self._scored = scored
@@ -99,7 +99,7 @@ class Curve:
 
 
 def _resident() -> float:
-    """The memory that this process has in use now, MB."""
+    """The current memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 2**20
 

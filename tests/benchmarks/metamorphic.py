@@ -1,10 +1,10 @@
-"""How the offline judge answers to changes whose effect is known: one relation a line, with the share that breaks it.
+"""The offline judge's response to changes with a known effect: one relation per line, with the share that breaks it.
 
     python tests/benchmarks/metamorphic.py                     # the documentation's table and figures, on examples/data
     python tests/benchmarks/metamorphic.py ROWS.jsonl COUNT    # on other rows
 
-Each relation changes a row and says of some metrics that they must fall, must not rise, or must stay equal. The share
-is that of the rows whose change breaks the relation, of those that could be changed.
+Each relation changes a row and requires some metrics to fall, not to rise, or to stay equal. The share is that of the
+rows that break the relation, among those that could be changed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PASSAGES = ("Basalt columns form when lava cools slowly.", "The ferry timetable 
 
 
 def edited(edit: Callable[[str, int], str | None]) -> Change:
-    """Each sentence of the answer edited where that can be done."""
+    """Edits each sentence of the answer if possible."""
 
     def change(row: Row, _: Row) -> Row | None:
         found = [edit(each, 0) for each in sentences(row["answer"])]
@@ -62,7 +62,7 @@ def edited(edit: Callable[[str, int], str | None]) -> Change:
 
 
 def salad(row: Row, _: Row) -> Row:
-    """The words of the answer in another order."""
+    """The words of the answer in a different order."""
     words = row["answer"].split()
     random.Random(0).shuffle(words)
     return {**row, "answer": " ".join(words)}
@@ -73,7 +73,7 @@ def shuffled(row: Row, _: Row) -> Row | None:
 
 
 def without_the_best(row: Row, _: Row) -> Row | None:
-    """Without the passage that shares most words with the answer."""
+    """Without the passage that shares the most words with the answer."""
     words = set(row["answer"].casefold().split())
     ranked = sorted(row["contexts"], key=lambda text: len(words & set(text.casefold().split())))
     return {**row, "contexts": ranked[:-1]} if len(ranked) > 1 else None
@@ -141,7 +141,7 @@ RELATIONS: dict[str, tuple[Change, Mapping[str, str]]] = {
 
 
 def holds(must: str, before: float, after: float) -> bool:
-    """Whether the value did what it must: "falls" and "rises" also hold if it had no room to."""
+    """Whether the value changed as required: "falls" and "rises" also hold if it could not change."""
     change = after - before
     return {
         "equal": abs(change) <= SLACK,
@@ -158,7 +158,7 @@ def measured(rows: Sequence[Row]) -> list[dict[str, float | None]]:
 
 
 def shares(rows: Sequence[Row]) -> dict[str, dict[str, list[int]]]:
-    """For each relation and key: how many rows break it, and of how many."""
+    """For each relation and key: the number of rows that break it, and the number of rows."""
     before = measured(rows)
     found: dict[str, dict[str, list[int]]] = {}
     for name, (change, effects) in RELATIONS.items():
@@ -174,7 +174,7 @@ def shares(rows: Sequence[Row]) -> dict[str, dict[str, list[int]]]:
 
 
 def table(found: Mapping[str, Mapping[str, Sequence[int]]]) -> str:
-    """A line for each relation, in Markdown: what each metric must do, and in what share of the rows it does not."""
+    """One Markdown line per relation: the required change of each metric, and the share of rows that break it."""
     lines = ["| change | must fall or rise | must not rise | must stay |", "|---|---|---|---|"]
     for name, counts in found.items():
         effects = RELATIONS[name][1]
@@ -187,7 +187,7 @@ def table(found: Mapping[str, Mapping[str, Sequence[int]]]) -> str:
 
 
 def read(files: Sequence[Path], count: int | None = None) -> list[Row]:
-    """The rows of the files that have all fields, the first ``count`` of them."""
+    """The rows of the files that have all fields, at most ``count``."""
     lines = (json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines())
     wanted = ("question", "answer", "reference", "contexts")
     whole = ({name: row[name] for name in wanted} for row in lines if all(row.get(name) for name in wanted))

@@ -1,10 +1,10 @@
 """``mlflow.models.evaluate`` and ``mlflow.genai.evaluate`` with our metrics and with others.
 
-``python tests/benchmarks/mlflow_evaluate.py``. The same work: ROUGE in all four types. MLflow's own ROUGE asks the
-package ``evaluate`` for a script that it downloads; here the script's few lines stand in for the download, and what
-they call is the same ``rouge_score``. Then the least work that MLflow knows, its exact match and a token overlap made
-with its ``make_metric``, beside two and six of ours, which also write tables and a page into the run. At last
-``mlflow.genai.evaluate`` with six scorers of the preset ``lexical``, and with six that compute nothing.
+``python tests/benchmarks/mlflow_evaluate.py``. The same work: ROUGE in all four types. MLflow's own ROUGE loads a
+script that the package ``evaluate`` downloads; here the script's few lines replace the download and call the same
+``rouge_score``. Then MLflow's cheapest metrics, its exact match and a token overlap created with its ``make_metric``,
+compared with two and six of ours, which also write tables and a page to the run. Finally ``mlflow.genai.evaluate``
+with six scorers of the preset ``lexical``, and with six that compute nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def own_rouge(size: int) -> Callable[[], Any]:
 
 
 class _RougeScript:
-    """What ``evaluate.load("rouge")`` gives."""
+    """The result of ``evaluate.load("rouge")``."""
 
     def compute(self, predictions: Any, references: Any, rouge_types: list[str], use_aggregator: bool) -> Any:
         from rouge_score.rouge_scorer import RougeScorer

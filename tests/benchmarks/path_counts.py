@@ -1,7 +1,8 @@
-"""How much of the package must be read to follow one piece of work: files and functions passed, and the package's size.
+"""The code to read to follow one piece of work: the files and functions on its path, and the package's size.
 
-Run: ``python tests/benchmarks/path_counts.py [--list]``. Each path is followed in a fresh process, through all threads;
-what is called counts (decorators at import too), what is only imported does not. ``--list`` names the files.
+Run: ``python tests/benchmarks/path_counts.py [--list]``. Each path is followed in a new process, through all threads.
+Called functions count (including decorators at import), functions that are only imported do not. ``--list`` names the
+files.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def modules() -> Iterator[tuple[Path, ast.Module]]:
 
 
 def private_functions() -> tuple[int, int]:
-    """How many functions and methods have a private name, and how many of these are named only once elsewhere."""
+    """The number of functions and methods with a private name, and of those that are named only once elsewhere."""
     defined: Counter[tuple[Path, str]] = Counter()
     used: Counter[tuple[Path, str]] = Counter()
     for path, tree in modules():
@@ -155,7 +156,7 @@ def private_functions() -> tuple[int, int]:
 
 
 def probes_of_judges() -> list[str]:
-    """Calls of ``getattr`` with a default, or of ``hasattr``, on something that is named for a judge."""
+    """Calls of ``getattr`` with a default, or of ``hasattr``, on names that contain judge."""
     found: list[str] = []
     for path, tree in modules():
         for node in ast.walk(tree):
@@ -169,18 +170,18 @@ def probes_of_judges() -> list[str]:
 
 
 def circles(*, type_checking: bool) -> list[list[str]]:
-    """Groups of modules that import each other, directly or through others (packages' own ``__init__`` included)."""
+    """Groups of modules that import each other, directly or indirectly (including packages' ``__init__``)."""
     import grimp
 
     graph = grimp.build_graph("mlflow_ragmetrics", exclude_type_checking_imports=not type_checking, cache_dir=None)
-    names = {name for name in graph.modules if name != "mlflow_ragmetrics"}  # it hands out names lazily
+    names = {name for name in graph.modules if name != "mlflow_ragmetrics"}  # it resolves names lazily
     below = {name: {name, *graph.find_downstream_modules(name)} & names for name in names}
     groups = {frozenset(other for other in below[name] if name in below[other]) for name in names}
     return sorted(sorted(group) for group in groups if len(group) > 1)
 
 
 def follow(name: str) -> None:
-    """Print a line per function that the path passes: its file and its name."""
+    """Prints one line per function on the path: its file and its name."""
     functions = PATHS[name]()
     for code in functions:
         print(f"PASSED {Path(code.co_filename).relative_to(PACKAGE).as_posix()} {code.co_name}")

@@ -1,7 +1,7 @@
-"""Run all benchmarks and put their figures into docs/data/benchmarks.json: ``python tests/benchmarks/publish.py``.
+"""Run all benchmarks and write their figures to docs/data/benchmarks.json: ``python tests/benchmarks/publish.py``.
 
-The page docs/benchmarks shows that file and nothing else. Run it on a machine that does nothing beside. Where a part
-fails, or numbers differ, nothing is written; a contestant that could not be run is shown as such.
+The page docs/benchmarks shows that file and nothing else. Run it on an otherwise idle machine. If a part fails, or
+numbers differ, nothing is written; a contestant that could not be run is shown as such.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FAILED = re.compile(r"^\s+failed\s+(?P<who>.+?): (?P<why>.*)$")
 
 
 def rows_of(lines: Iterable[str]) -> list[dict[str, str]]:
-    """The figures in what ``run.py`` prints, one for each contestant."""
+    """The figures printed by ``run.py``, one per contestant."""
     rows: list[dict[str, str]] = []
     title = ""
     for line in lines:
@@ -43,7 +43,7 @@ def rows_of(lines: Iterable[str]) -> list[dict[str, str]]:
             rows.append(
                 {"work": title, **row, "peak memory": f"{measured['megabytes']} MB", "numbers": measured["said"] or ""}
             )
-            title = ""  # stands in the first row of its work
+            title = ""  # in the first row of its task
         elif failed:
             rows.append({"work": title, "program": failed["who"], "numbers": "could not be run"})
             title = ""
@@ -53,7 +53,7 @@ def rows_of(lines: Iterable[str]) -> list[dict[str, str]]:
 
 
 def table(lines: list[str], day: date) -> dict[str, Any]:
-    """The entry ``speed`` of the committed figures; ``ValueError`` for what must not be published."""
+    """The entry ``speed`` of the committed figures; ``ValueError`` for figures that must not be published."""
     if any("OTHER NUMBERS" in line for line in lines):
         raise ValueError("a contestant has other numbers than ours; nothing is written")
     rows = rows_of(lines)

@@ -1,11 +1,11 @@
-"""Whether any regular expression of the package grows faster than its text: every pattern on repeated short pieces.
+"""Whether the time of any regular expression of the package grows faster than its text, on repeated short pieces.
 
     python tests/benchmarks/regex_growth.py [--all]
 
 Every compiled pattern and every pattern given to a function of ``re`` is searched in texts of 10, 20 and 40 kB made
 of repeated pieces: the pattern's own literals and members of its character classes, alone and in pairs, and marks that
 broken model output repeats. CPU time is the best of three; growth is the factor for a doubling, 2 for a linear pattern
-and 4 for a quadratic one. The table holds each pattern's slowest text, and without ``--all`` only patterns that take a
+and 4 for a quadratic one. The table has each pattern's slowest text; without ``--all``, only patterns that take a
 millisecond or more.
 """
 
@@ -33,7 +33,7 @@ METHODS = ("search", "match", "fullmatch", "sub", "subn", "split", "findall", "f
 
 
 class Used(NamedTuple):
-    """A pattern, where it stands, and the method of ``re`` that runs it."""
+    """A pattern, its location, and the method of ``re`` that runs it."""
 
     place: str
     pattern: re.Pattern[str]
@@ -41,7 +41,7 @@ class Used(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """A pattern's slowest text: the piece that it repeats, and the CPU seconds for each size."""
+    """A pattern's slowest text: the repeated piece, and the CPU seconds for each size."""
 
     used: Used
     piece: str
@@ -49,12 +49,12 @@ class Growth(NamedTuple):
 
     @property
     def doubling(self) -> float:
-        """By which factor the time grows where the text doubles, over the last doubling."""
+        """The factor by which the time grows if the text doubles, over the last doubling."""
         return self.seconds[-1] / max(self.seconds[-2], 1e-9)
 
 
 def patterns() -> list[Used]:
-    """Every pattern of the package, each once, with the methods that its module calls, or any for a public name."""
+    """Every pattern of the package once, with the methods that its module calls, or any if its name is public."""
     everywhere = "".join(path.read_text(encoding="utf-8") for path in Path(mlflow_ragmetrics.__path__[0]).rglob("*.py"))
     found: dict[tuple[str, int, str], Used] = {}
     for info in pkgutil.walk_packages(mlflow_ragmetrics.__path__, "mlflow_ragmetrics."):
@@ -102,7 +102,7 @@ def _inline(source: str) -> Iterator[tuple[int, re.Pattern[str], str]]:
 
 
 def pieces(pattern: re.Pattern[str]) -> list[str]:
-    """What a hostile text for ``pattern`` may repeat: its literals, members of its classes, and pairs of both."""
+    """Pieces that a hostile text for ``pattern`` may repeat: literals, class members, and pairs of both."""
     from re import _parser  # type: ignore[attr-defined]
 
     singles: dict[str, None] = {}
@@ -163,7 +163,7 @@ def grow(used: Used) -> Growth:
 
 
 def seconds(used: Used, piece: str, size: int, repeats: int) -> float:
-    """CPU seconds to run the pattern over a text of ``size`` characters, once as it is and once with another end."""
+    """CPU seconds to run the pattern over a text of ``size`` characters, unchanged and with a different end."""
     text = piece * (size // len(piece))
     runs: list[Callable[[], object]] = [lambda: _run(used, text), lambda: _run(used, text + "\0x")]
     return max(min(_timed(run) for _ in range(repeats)) for run in runs)
@@ -184,7 +184,7 @@ def _timed(run: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print the table, the fastest growing pattern first."""
+    """Prints the table, the fastest growing pattern first."""
     parser = argparse.ArgumentParser(description="How the time of every pattern grows with its text.")
     parser.add_argument("--all", action="store_true", help="also patterns that take less than a millisecond")
     options = parser.parse_args()

@@ -1,7 +1,7 @@
-"""A chat model whose replies come from files: what it is asked goes into a folder, for anybody to answer.
+"""A chat model whose replies come from files: its prompts are written to a folder, for anybody to answer.
 
 A model that cannot be reached from this process, or a person, reads ``<digest>.prompt.txt`` and writes
-``<digest>.reply.txt`` beside it. The digest is that of the messages, so equal prompts are answered once.
+``<digest>.reply.txt`` next to it. The digest is that of the messages, so equal prompts are answered once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["NotAnsweredYet", "RelayModel"]
 
 
 class NotAnsweredYet(Exception):
-    """The prompt lies in the folder and has no reply."""
+    """The prompt is in the folder and has no reply."""
 
 
 class RelayModel(BaseChatModel):

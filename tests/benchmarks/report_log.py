@@ -1,4 +1,4 @@
-"""``report.log`` of 200 rows with six scores: tables, page, metrics and params into a store on SQLite."""
+"""``report.log`` of 200 rows with six scores: tables, page, metrics and params into an SQLite store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _logged(size: int, **options: bool) -> Callable[[], Any]:
     suite = rm.Suite.preset("lexical")
     suite.evaluate(records(2, WORDS), progress=False).log(**options)
     rows = records(size, WORDS)
-    reports = [suite.evaluate(rows, progress=False) for _ in range(9)]  # each with its tables still to be made
+    reports = [suite.evaluate(rows, progress=False) for _ in range(9)]  # each before its tables are created
 
     def run() -> str:
         began = time.perf_counter()

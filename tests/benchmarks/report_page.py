@@ -1,8 +1,8 @@
-"""The time that writing a report's page takes, its size, and by how much the process grows beyond its peak before.
+"""The time to write a report's page, its size, and the growth of the process above its previous peak.
 
 Run: ``python tests/benchmarks/report_page.py [ROWS] [FILE]``. Two reports of ROWS (default 20,000) with the passages
-and answers of the example data, six claims a row: in the first each of the 120 rows is repeated, in the second no two
-rows have a passage or an answer in common, as both are drawn sentence by sentence. ``FILE`` keeps the second's page.
+and answers of the example data, six claims per row. The first report repeats each of the 120 rows. In the second, no
+two rows share a passage or an answer, because both are drawn sentence by sentence; ``FILE`` is its page.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def main(count: int, kept: str | None) -> None:
         report = rm.Report(list(make(count)))
         samples = [each.sample for each in report.rows]
         chars = sum(len(each.answer or "") + sum(map(len, each.texts or ())) for each in samples)
-        _ = report.banner  # the figures, which logging a report has by then
+        _ = report.banner  # the figures, which exist before a report is logged
         before, began, spent = peak_mb(), time.perf_counter(), time.process_time()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(kept if kept and name == "distinct" else Path(folder, "page.html"))

@@ -126,7 +126,7 @@ def _scorer(scorer: Any, size: int) -> Callable[[], Any]:
 
 
 def checksum(values: Any) -> float:
-    """The same for the same numbers in the same order, to 9 digits."""
+    """Equal for the same numbers in the same order, to 9 digits."""
     return round(sum(value * (1 + place % 97) for place, value in enumerate(values)), 6)
 
 

@@ -1,11 +1,11 @@
 """All figures in one table: ``python tests/benchmarks/run.py [--short] [part …]``.
 
-The parts are the modules named below, each also a command of its own. Contestants take turns, each in a process and an
-environment of its own, which is made on first use (ragas and deepeval take minutes and 700 MB in the folder for
-temporary files). The first column says how many times as long as ours it took; seconds are CPU seconds of one round,
-the median of several, so that what else the machine does counts little. All of it takes about a quarter of an hour; a
-part that fails or takes twenty minutes is named, and the next one begins. ``--short`` does little work, with
-what is installed here: it shows that all of it runs.
+The parts are the modules named below; each is also a command. Contestants take turns, each in its own process and
+environment, which is created on first use (ragas and deepeval take minutes and 700 MB in the folder for temporary
+files). The first column is the time relative to ours. Seconds are CPU seconds of one round, the median of several, so
+that other work on the machine has little effect. Everything takes about a quarter of an hour; a part that fails or
+takes twenty minutes is reported, and the next one starts. ``--short`` does little work, with the installed packages, to
+show that everything runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run(part: str, flags: list[str]) -> bool:
         return False
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)  # the contestants too
+            os.killpg(process.pid, signal.SIGKILL)  # including the contestants
             process.wait()
 
 

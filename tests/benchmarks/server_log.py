@@ -1,7 +1,7 @@
 """``report.log`` and ``mlflow.genai.evaluate`` over HTTP, in turn: an ``mlflow server`` with PostgreSQL behind it.
 
 Run it from the repository: ``python -m tests.benchmarks.server_log [rows] [rounds]`` (default: 1,000 and 1).
-Both leave a trace a row with six scores and a reference. Wall time a row, and the CPU time of client, server and
+Both write a trace per row with six scores and a reference. Wall time per row, and the CPU time of client, server and
 database; the rate limit of ``mlflow.genai.evaluate`` is off, and its scorers compute nothing.
 """
 
@@ -24,7 +24,7 @@ _WORDS = 60
 
 
 def client(contestant: str, address: str, size: int) -> None:
-    """One contestant's process: for each line of the input, does the work, then counts what the server has of it."""
+    """One contestant's process: does the work for each line of input, then counts the results on the server."""
     sys.path.insert(0, str(Path(__file__).parent))
     import mlflow
     from texts import records
@@ -78,11 +78,11 @@ def _genai(rows: list[dict[str, Any]]) -> Callable[[], str]:
 
 
 def _cpu_seconds(process: int) -> float:
-    """Of a process and of all that it began."""
+    """The CPU seconds of a process and its descendants."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    except OSError:  # it has ended, and its parent has its time
+    except OSError:  # it has ended, and its time counts for its parent
         return 0.0
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + sum(map(_cpu_seconds, map(int, children)))
 

@@ -1,11 +1,11 @@
-"""Lexical scores of many rows on Spark: plan, seconds, rows a second, and memory from the start to the end of a run.
+"""Lexical scores of many rows on Spark: plan, seconds, rows per second, and memory from the start to the end of a run.
 
 ``python tests/benchmarks/spark_rows.py [--rows 100000 1000000] [--master 'local[1]' 'local[2]'] [--words 60]``
 
-Rows are made on the cluster and written as Parquet before the clock starts; the timed run reads them, scores them with
-the preset ``lexical`` and writes rows, reasons and items as Parquet. Each run has a Java of its own. Memory is what is
-resident (RSS), sampled twice a second and shown as the largest of each tenth of the run; CPU seconds say what a run
-costs where other work shares the machine. Needs the extra ``spark``, Java and ``/proc``.
+Rows are created on the cluster and written as Parquet before the clock starts; the timed run reads them, scores them
+with the preset ``lexical`` and writes rows, reasons and items as Parquet. Each run has its own Java process. Memory is
+resident memory (RSS), sampled twice per second and shown as the maximum of each tenth of the run; CPU seconds show the
+cost of a run if other work shares the machine. Needs the extra ``spark``, Java and ``/proc``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 def rows_of(spark: SparkSession, rows: int, words: int) -> DataFrame:
-    """Rows with texts whose words are as frequent as in natural language (Zipf), drawn by hashes of row and place."""
+    """Rows with words as frequent as in natural language (Zipf), drawn by hashes of row and position."""
     from pyspark.sql import functions as f
 
     row = f.col("id")
@@ -54,7 +54,7 @@ def rows_of(spark: SparkSession, rows: int, words: int) -> DataFrame:
 
 
 class Watch:
-    """Samples the processes below this one: megabytes of the largest Python worker, of all workers, of Java."""
+    """Samples the descendants of this process: megabytes of the largest Python worker, of all workers, of Java."""
 
     def __init__(self) -> None:
         self.samples: list[tuple[float, float, float]] = []
@@ -65,12 +65,12 @@ class Watch:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the watch."""
+        """Stops sampling."""
         self._stop.set()
         self._thread.join()
 
     def cpu(self, kind: str) -> float:
-        """CPU seconds of the processes of a kind."""
+        """CPU seconds of the processes of one kind."""
         return sum(self.seconds[kind].values())
 
     def _watch(self) -> None:
@@ -84,7 +84,7 @@ class Watch:
 
 
 def processes_below(ancestor: int) -> Iterator[tuple[str, int, float, float]]:
-    """Kind (java, worker), id, resident megabytes and CPU seconds of each process that ``ancestor`` began."""
+    """Kind (java, worker), id, resident megabytes and CPU seconds of each descendant of ``ancestor``."""
     parents: dict[int, tuple[int, list[str]]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -107,7 +107,7 @@ def processes_below(ancestor: int) -> Iterator[tuple[str, int, float, float]]:
 
 
 def session(master: str) -> SparkSession:
-    """A session of its own Java, which reads a file a partition."""
+    """A session with its own Java process, which reads one file per partition."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -125,7 +125,7 @@ def session(master: str) -> SparkSession:
 
 
 def run(master: str, folder: Path, rows: int, words: int) -> None:
-    """Make the rows where they are not there yet, score them, and print what it took."""
+    """Creates the rows if they are missing, scores them, and prints time and memory."""
     from mlflow_ragmetrics.spark import score_spark, summarize_spark
 
     spark = session(master)
@@ -160,25 +160,25 @@ def run(master: str, folder: Path, rows: int, words: int) -> None:
 
 
 def load() -> float:
-    """The work that waited for a processor in the last minute, as a share of the processors."""
+    """The average number of processes waiting for a CPU in the last minute, per CPU."""
     return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
 def show_memory(name: str, samples: Sequence[float]) -> None:
-    """The largest sample of each tenth, and the peak."""
+    """Prints the largest sample of each tenth, and the peak."""
     step = max(1, -(-len(samples) // 10))
     tenths = [max(samples[start : start + step]) for start in range(0, len(samples), step)]
     print(f"  {name}, MB: {' '.join(f'{each:.0f}' for each in tenths)}   peak {max(samples, default=0.0):.0f}")
 
 
 def own_peak() -> float:
-    """The most megabytes that this process ever had."""
+    """The peak memory of this process in MB."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def plan_of(scored: Any) -> list[str]:
-    """The names of the physical plan's steps, from the last to the first."""
+    """The names of the steps of the physical plan, from last to first."""
     lines = scored._jdf.queryExecution().executedPlan().toString().splitlines()
     return [line.strip(" +-:*()0123456789").split("(")[0].split("[")[0].split(" ")[0] for line in lines if line.strip()]
 

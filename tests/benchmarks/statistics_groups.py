@@ -1,9 +1,9 @@
-"""Coverage of the intervals over grouped rows, by simulation, and of a sample of conversations drawn again.
+"""Coverage of the intervals over grouped rows, by simulation, and for resampled conversations.
 
 ``python tests/benchmarks/statistics_groups.py [--repetitions 4000] [--groups 5 10 20 40 80] [--data mtrag.dev.jsonl]``.
-Each cell: % of that many simulated runs whose 95 % interval holds the true mean / whose lower / upper limit at 95 %
-(that of the 90 % interval, a gate's statement) does. With 4,000 the Monte-Carlo interval of a true 95 % is 94.3 to
-95.7 %. Group sizes lie between 2 and 16, evenly on the logarithmic scale, drawn anew for every 250 runs.
+Each cell: % of the simulated runs whose 95 % interval contains the true mean / whose lower / upper limit at 95 % (that
+of the 90 % interval, as for a gate) is on the right side of it. With 4,000 the Monte-Carlo interval of a true 95 % is
+94.3 to 95.7 %. Group sizes are between 2 and 16, uniform on the logarithmic scale, and drawn again for every 250 runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Draw = Callable[[np.random.Generator, float, float, np.ndarray], tuple[np.ndarra
 
 
 def scores(generator: np.random.Generator, mean: float, icc: float, groups: np.ndarray, binary: bool) -> np.ndarray:
-    """Rows × runs; the correlation of two rows of a group is ``icc`` (of their normal scores, where continuous)."""
+    """Rows × runs; ``icc`` is the correlation of two rows of a group (of their normal scores, if continuous)."""
     number = int(groups.max()) + 1
     if binary:
         strength = (1 - icc) / icc if icc else 1e9
@@ -45,7 +45,7 @@ def means(binary: bool) -> Draw:
 
 
 def differences(binary: bool) -> Draw:
-    """B gives A's score in half of the rows, in the others its own, of a mean that is 0.05 higher."""
+    """B has A's score in half of the rows, and its own in the others, with a mean higher by 0.05."""
 
     def draw(generator: np.random.Generator, mean: float, icc: float, groups: np.ndarray) -> tuple[np.ndarray, float]:
         before, after = (scores(generator, each, icc, groups, binary) for each in (mean, mean + 0.05))
@@ -95,7 +95,7 @@ def table(title: str, draw: Draw, paired: bool, groups: int, repetitions: int) -
 
 
 def false_alarms(groups: int, repetitions: int) -> None:
-    """Paired tests of differences between systems of the same mean, at 5 %."""
+    """Paired tests of differences between systems with equal means, at 5 %."""
     print(f"\n% false alarms at 5 %, {groups} groups")
     for binary, icc in product((True, False), (0.0, 0.5)):
         generator = np.random.default_rng([groups, binary, int(10 * icc)])
@@ -108,7 +108,7 @@ def false_alarms(groups: int, repetitions: int) -> None:
 
 
 def conversations(path: Path, repetitions: int) -> None:
-    """Conversations drawn with replacement, as many as there are, from those of the file, which are the truth."""
+    """Conversations drawn with replacement from those of the file, which define the truth."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     names, codes = np.unique([row["group"] for row in rows], return_inverse=True)
     figures = {name: [row["published"][name] for row in rows] for name in rows[0]["published"]}

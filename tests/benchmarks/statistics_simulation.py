@@ -1,8 +1,8 @@
-"""Coverage of a mean's interval, false verdicts of comparisons, and the power that is promised, by simulation.
+"""Coverage of a mean's interval, false verdicts of comparisons, and the promised power, by simulation.
 
 ``python tests/benchmarks/statistics_simulation.py [coverage | verdicts | power] [--repetitions 10000]``. The bootstrap
 and the permutation test are computed for all runs at once; ``tests/statistics/test_simulation.py`` shows that they
-equal the package's. Its closed forms are taken by their private names, to skip the bootstrap. With 10,000 repetitions
+equal the package's. Its closed forms are called by their private names, to skip the bootstrap. With 10,000 repetitions
 the Monte-Carlo interval of a true 5 % is 4.6 to 5.4 %.
 """
 
@@ -33,7 +33,7 @@ def claims(share: float) -> Draw:
 
 
 def mixed(share: float, at: float, rest: Draw = lambda g, shape: g.random(shape)) -> Draw:
-    """``share`` of the values are ``at``."""
+    """A ``share`` of the values is ``at``."""
     return lambda g, shape: np.where(g.random(shape) < share, at, rest(g, shape))
 
 
@@ -91,7 +91,7 @@ SKEWED: Mapping[str, Draw] = {
 
 
 def bca(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The BCa interval of each column's mean, at the level that is widened for small samples."""
+    """The BCa interval of each column's mean, at the level widened for small samples."""
     rows, runs = values.shape
     counts = np.random.default_rng(0).multinomial(rows, np.full(rows, 1 / rows), DRAWS).astype(np.float32)
     mean = values.mean(axis=0)
@@ -106,7 +106,7 @@ def bca(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def intervals(values: np.ndarray, *, of_differences: bool = False) -> np.ndarray:
-    """The limits of each column: the closed form where the package takes one, else the bootstrap's."""
+    """The limits of each column: the closed form if the package uses one, else the bootstrap's."""
     found = np.array(bca(values)).T
     for place, column in enumerate(values.T):
         sample = clusters_of(column)
@@ -143,7 +143,7 @@ def coverage(repetitions: int) -> None:
 
 
 def false_verdicts(repetitions: int) -> None:
-    """How often a verdict is wrong: better or worse of two equal ones, and unchanged of a difference beyond 0.05."""
+    """The share of wrong verdicts: better or worse for equal systems, and unchanged for differences above 0.05."""
     print("\n% improved or regressed without a difference / % unchanged with one of 0.0501; n is the number of rows")
     sizes = (*SIZES, 500)
     print(f"{'differences':<32}" + "".join(f"{f'n = {rows}':>16}" for rows in sizes))
@@ -159,7 +159,7 @@ def false_verdicts(repetitions: int) -> None:
 
 
 def changed(values: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
-    """Which columns have the verdict improved or regressed."""
+    """The columns with the verdict improved or regressed."""
     units = len(values) if groups is None else len(np.unique(groups))
     unseen = unseen_share(units)
     return np.array(
@@ -172,7 +172,7 @@ def changed(values: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
 
 
 def unchanged(values: np.ndarray) -> np.ndarray:
-    """Which columns have the verdict unchanged."""
+    """The columns with the verdict unchanged."""
     rows, unseen = len(values), unseen_share(len(values))
     if unseen > 0.05:
         return np.zeros(values.shape[1], dtype=bool)

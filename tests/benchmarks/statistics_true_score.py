@@ -1,8 +1,8 @@
 """The true score from few labels: coverage and width by simulation.
 
-``python tests/benchmarks/statistics_true_score.py [--repetitions 4000]``. ``width`` is how
-many times as wide the intervals are as the correlation ρ of judge and labels allows: √(1 − ρ²(1 − n/N)) of those of
-labels alone.
+``python tests/benchmarks/statistics_true_score.py [--repetitions 4000]``. ``width`` is the
+width of the intervals relative to that allowed by the correlation ρ of judge and labels: √(1 − ρ²(1 − n/N)) times the
+width for labels alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def verdict_and_share(generator: np.random.Generator, mean: float) -> Pair:
 
 
 def grades(generator: np.random.Generator, mean: float) -> Pair:
-    """Of 1 to 4, as people's; four at the rate of ``mean``."""
+    """Grades from 1 to 4, like people's; four at the rate of ``mean``."""
     truth = generator.choice([1.0, 2.0, 3.0, 4.0], ROWS, p=[*(np.array([0.2, 0.3, 0.5]) * (1 - mean)), mean])
     return truth, np.clip((truth - 1) / 3 * 0.6 + 0.4 * generator.random(ROWS), 0, 1)
 

@@ -1,4 +1,4 @@
-"""The table: a block a figure, a line a contestant, its ratio to ours first."""
+"""The table: one block per figure, one line per contestant, with its ratio to ours first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Figure", "main", "show"]
 
 @dataclass(frozen=True)
 class Figure:
-    """What was done, and the results, ours first; ``target`` is what is asked of ours."""
+    """The work and the results, ours first; ``target`` is the target for ours."""
 
     what: str
     results: Sequence[Result]
@@ -21,7 +21,7 @@ class Figure:
 
 
 def show(figures: Sequence[Figure]) -> None:
-    """Times as long as ours, CPU seconds, peak memory, who, and whether the numbers are ours."""
+    """Prints time relative to ours, CPU seconds, peak memory, contestant, and whether the numbers equal ours."""
     for figure in figures:
         print(f"\n{figure.what}{f'   (target: {figure.target})' if figure.target else ''}")
         for result in figure.results:
@@ -47,7 +47,7 @@ def _said(result: Result, ours: Result) -> str:
 
 
 def main(works: Mapping[str, Work], figures: Callable[[bool], Sequence[Figure]]) -> None:
-    """A benchmark's command line: a contestant's side, or its part of the table (``--short``: little work)."""
+    """The command line of a benchmark: a contestant's side, or its part of the table (``--short``: little work)."""
     if "--work" in sys.argv:
         serve(works)
     else:

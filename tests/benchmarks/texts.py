@@ -1,4 +1,4 @@
-"""Texts of any length with the word frequencies of natural language (Zipf), sentence by sentence on lines."""
+"""Texts of any length with the word frequencies of natural language (Zipf), one sentence per line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROUNDS = 5
 
 
 def text_pairs(count: int, words: int, seed: int = 0) -> Iterator[tuple[str, str]]:
-    """Pairs of independent texts of so many words."""
+    """Pairs of independent texts with this number of words."""
     generator = random.Random(seed)
     letters = "abcdefghijklmnopqrstuvwxyz"
     vocabulary = ["".join(generator.choices(letters, k=generator.randint(2, 10))) for _ in range(_VOCABULARY)]
@@ -23,7 +23,7 @@ def text_pairs(count: int, words: int, seed: int = 0) -> Iterator[tuple[str, str
 
 
 def batches(count: int, words: int) -> Iterator[list[tuple[str, str]]]:
-    """Lists of pairs, one a round: what a contestant remembers of its last round is of no use to it."""
+    """Lists of pairs, one per round, so that a contestant cannot reuse results of its last round."""
     return cycle([list(text_pairs(count, words, seed)) for seed in range(_ROUNDS)])
 
 

@@ -1,8 +1,8 @@
-"""Is each trace scored once by ``ragmetrics watch``, whatever ends its passes: 2,000 traces in SQLite, and kills.
+"""Whether ``ragmetrics watch`` scores each trace once if its passes are killed: 2,000 traces in SQLite.
 
 ``python tests/benchmarks/watch_restarts.py [--traces 2000] [--folder DIR]``. A pass is ended by SIGKILL while it
-writes, one by SIGTERM, one more by SIGKILL; traces arrive meanwhile. At the end each trace must have one feedback
-for each metric, and the run must have counted each trace once. A metric of its own notes every scoring in a file.
+writes, one by SIGTERM, one more by SIGKILL; traces keep arriving. At the end each trace must have one feedback for
+each metric, and the run must have counted each trace once. A custom metric records every scoring in a file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ COMMAND = "import sys; from mlflow_ragmetrics.cli import main; main(sys.argv[1:]
 
 
 def main() -> None:
-    """Do it, print what was found, and fail where a trace was not scored once."""
+    """Runs it, prints the results, and fails if a trace was not scored exactly once."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", type=int, default=2000)
     parser.add_argument("--folder", default=None)
@@ -108,12 +108,12 @@ def print_table(folder: Path, traces: int) -> None:
 
 
 def feedback(folder: Path) -> int:
-    """How many feedbacks the store has."""
+    """The number of feedbacks in the store."""
     return int(query(folder, "SELECT COUNT(*) FROM assessments")[0][0])
 
 
 def per_trace(folder: Path) -> dict[str, Counter[str]]:
-    """Of each trace how many feedbacks of each name."""
+    """The number of feedbacks of each name, for each trace."""
     found = {trace: Counter[str]() for (trace,) in query(folder, "SELECT request_id FROM trace_info")}
     for trace, name in query(folder, "SELECT trace_id, name FROM assessments"):
         found[trace][name] += 1
@@ -126,7 +126,7 @@ def latest(folder: Path, name: str) -> float:
 
 
 def query(folder: Path, text: str, *values: str) -> list[tuple]:
-    """The rows of a query, while others write."""
+    """The rows of a query while others write."""
     with sqlite3.connect(f"file:{folder / 'mlflow.db'}?mode=ro", uri=True, timeout=60) as connection:
         return connection.execute(text, values).fetchall()
 

@@ -90,7 +90,7 @@ def test_the_latest_two_runs_are_compared_and_logged(ragmetrics: Run, mlflow_sto
     assert f"Logged to MLflow run {own.info.run_id}" in result.output
     assert own.data.params["b"] == newer
     assert ragmetrics("compare", "one", "two", "--no-log").output.count("Logged") == 0
-    again = ragmetrics("compare", "latest", "two", "of", "experiment", "bot")  # the comparison is no run of rows
+    again = ragmetrics("compare", "latest", "two", "of", "experiment", "bot")  # a comparison is not a run with rows
     assert "two (B) against one (A)" in again.output
 
 

@@ -48,7 +48,7 @@ def test_a_store_that_a_kill_left_half_made_is_explained(ragmetrics, tmp_path):
 
 
 def test_a_postgresql_without_its_driver_says_which_to_name(ragmetrics, monkeypatch):
-    for driver in ("psycopg", "psycopg2"):  # SQLAlchemy 2.1 takes the one, SQLAlchemy 2.0 the other
+    for driver in ("psycopg", "psycopg2"):  # the default driver of SQLAlchemy 2.1, and that of 2.0
         monkeypatch.setitem(sys.modules, driver, None)
     result = ragmetrics("compare", "a", "b", "--tracking-uri", "postgresql://me@127.0.0.1:1/mlflow")
     assert result.exit_code == 2

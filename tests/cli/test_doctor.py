@@ -19,7 +19,7 @@ def test_a_sound_installation_has_no_fault(ragmetrics, mlflow_store):
 
 def test_what_an_ended_process_left_in_the_outbox_is_said_and_left_there(ragmetrics, mlflow_store, monkeypatch):
     outbox = open_outbox()
-    monkeypatch.setattr(module, "this_process", lambda: "node 7")  # another machine's, seen a moment ago
+    monkeypatch.setattr(module, "this_process", lambda: "node 7")  # a process on another machine, seen a moment ago
     number = outbox.join(Home(mlflow_store, mlflow_store, "", "suite"), "service", None)
     for _ in range(3):
         outbox.accept(number)

@@ -86,7 +86,7 @@ main()
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_what_was_scored_is_written(number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # beside which the store has its artifacts
+    monkeypatch.chdir(tmp_path)  # the store's artifacts are here too
     process = start_slow(tmp_path, "--output", "out.jsonl", "--experiment", "mine")
     process.send_signal(number)
     shown, said = process.communicate(timeout=120)
@@ -181,7 +181,7 @@ def test_a_cancelled_task_hands_over_what_was_done() -> None:
         return caught.value
 
     raised = asyncio.run(cancelled())
-    # on Python 3.10 a task raises a new error, whose context is the one that ended it
+    # on Python 3.10 a task raises a new error, with the original one as its context
     report = (raised if sys.version_info >= (3, 11) else raised.__context__).report
     assert 0 < len(report) < 1000
     assert report.incomplete == f"interrupted when {len(report)} of 1000 rows were scored"
@@ -212,7 +212,7 @@ def test_a_run_left_by_a_kill_is_listed_then_marked_without_its_traces(ragmetric
     assert "half written" not in ragmetrics("doctor").stdout
 
 
-@pytest.mark.parametrize(("limit", "code"), [(0.5, 0), (0.9, 1)])
+@pytest.mark.parametrize(("limit", "code"), [pytest.param(0.5, 0, marks=pytest.mark.slow), (0.9, 1)])
 def test_a_reader_that_leaves_does_not_change_the_exit_code(tmp_path: Path, limit: float, code: int) -> None:
     data = tmp_path / "rows.jsonl"
     data.write_text('{"answer": "a b", "reference": "a c"}\n' + '{"answer": "a b", "reference": "a b"}\n')

@@ -132,7 +132,7 @@ def test_rules_that_take_no_call(a: str | None, b: str | None, outcome: str) -> 
     assert counts == {"wins": 0, "losses": 0, "ties": 0, outcome: 1}
     assert {each.question for each in judge.asked} == {"question 1"}
     assert found.preference["n_by_rule"] == 1
-    assert found.preference["flip_rate"] == 1.0  # of the row that was asked
+    assert found.preference["flip_rate"] == 1.0  # in the row sent to the judge
     assert "1 decided by rule" in found.to_text(400)
 
 
@@ -234,7 +234,7 @@ def test_of_several_judges_the_majority_decides() -> None:
     assert "Agreement of the judges on preferred" in found.to_text(400)
     two = rm.compare(a, b, preference=judges[1:]).preference
     assert two is not None
-    assert two["ties"] == 3  # one of two is no majority
+    assert two["ties"] == 3  # one of two is not a majority
 
 
 def test_the_most_decisive_rows_come_first() -> None:
@@ -380,7 +380,7 @@ def test_it_is_logged_onto_the_traces_of_b() -> None:
         given = [{**row, "answer": answer} for row, answer in zip(rows, answers, strict=True)]
         runs.append(rm.evaluate(given, ["rouge"]).log(run_name=name))
     found = rm.compare(*runs, preference=Chooses(right))
-    for _ in range(2):  # the second time replaces what the first wrote
+    for _ in range(2):  # the second call replaces the result of the first
         own_run = found.log()
     assert mlflow.get_run(own_run).data.metrics["preference/wins"] == 1
     assessments = {}

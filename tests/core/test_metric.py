@@ -253,3 +253,20 @@ def test_a_row_scores_alone_as_among_others_and_against_several_references_as_ag
         each = [rm.score(metric, {**row, "reference": one}, on_missing="skip").value for one in row["reference"] or ()]
         if row["reference"] and None not in each:
             assert found.value == best(each)
+
+
+def test_a_batch_that_fails_leaves_each_sample_to_the_function() -> None:
+    def together(answers: list[str]) -> list[rm.Score | None]:
+        if "wrong" in answers:
+            raise ValueError("one of these")
+        return [rm.Score(value=0.25) for _ in answers]
+
+    @rm.metric(batch=together)
+    def alone(answer: str) -> float:
+        if answer == "wrong":
+            raise ValueError("this one")
+        return 0.5
+
+    rows = rm.Suite([alone]).evaluate([{"answer": answer} for answer in ("right", "wrong")], progress=False).rows
+    right, wrong = (row.scores["alone"] for row in rows)
+    assert (right.value, wrong.value, wrong.error) == (0.5, None, "ValueError: this one")

@@ -56,7 +56,7 @@ SHAPES = [
     ('curl -X POST --user "admin:correct horse" http://host', "horse"),
     (r"{\"command\": \"curl -su me:pw1pw1 host\"}", "pw1pw1"),
     ("curl -x proxy --proxy-user me:secretpw http://host", "secretpw"),
-    # addresses of webhooks, which are secrets as a whole
+    # webhook addresses, which are secret as a whole
     (f"https://hooks.slack.com/services/T0000/B0000/{_TAIL}", _TAIL),
     (f"https://discord.com/api/webhooks/123456789012345678/{_TAIL}-{_TAIL}", _TAIL),
     (f"https://discordapp.com/api/v10/webhooks/123456789012345678/{_TAIL}", _TAIL),

@@ -65,7 +65,7 @@ def test_every_link_leads_to_a_page_and_a_place(site: Path, pages: dict[Path, _P
     wrong, seen = [], 0
     for path, page in pages.items():
         if path.parent.name == "gallery" and path.stem in PAGES:
-            continue  # what the pages of reports link to are their own rows
+            continue  # pages of reports link to their own rows
         for link in page.links:
             address, place = urldefrag(link)
             if re.match(r"[a-z]+:", address):

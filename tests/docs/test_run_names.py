@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 def unexplained(title: str, found: list[str]) -> list[str]:
     """Names that match no line of the section."""
-    names = [name for name in NAMES[title] if name != "<key>"]  # a key alone is a figure of live runs only
+    names = [name for name in NAMES[title] if name != "<key>"]  # a key alone is a figure only in live runs
     patterns = [re.sub(r"<\w+>", r"[^/]+", re.escape(name)) for name in names]
     return [name for name in found if not any(re.fullmatch(pattern, name) for pattern in patterns)]
 

@@ -30,7 +30,7 @@ async def _cancelled(patience: float) -> Any:
     async def work() -> None:
         try:
             await run_beside(_work, patience=patience)
-        except asyncio.CancelledError as error:  # who awaits the task gets another one from Python 3.10
+        except asyncio.CancelledError as error:  # on Python 3.10 the awaiting task gets another one
             found.append(getattr(error, "report", None))
             raise
 
@@ -77,7 +77,7 @@ def test_work_that_outlives_its_event_loop_is_no_error() -> None:
 
 def test_a_result_that_comes_late_is_waited_for() -> None:
     done: Future[int] = Future()
-    timer = threading.Timer(1.2, done.set_result, [3])  # longer than one look
+    timer = threading.Timer(1.2, done.set_result, [3])  # longer than one polling interval
     timer.start()
     assert result_of(done) == 3
 
@@ -85,7 +85,7 @@ def test_a_result_that_comes_late_is_waited_for() -> None:
 def test_a_result_is_waited_for_as_long_as_somebody_awaits_it() -> None:
     done: Future[int] = Future()
     done.set_result(3)
-    check_awaited()  # nobody said that nobody waits
+    check_awaited()  # the waiting task was not cancelled
     assert result_of(done) == 3
 
     async def cancelled() -> None:

@@ -58,3 +58,18 @@ def test_a_metric_that_is_to_be_skipped_is_skipped_also_where_others_raise() -> 
     assert rm.score("correctness", {**record, "reference": "B."}, judge=failing, on_missing="skip").status == "error"
     own = rm.correctness(on_missing="skip")
     assert rm.score(own, {**record, "reference": "B."}, judge=failing).status == "error"
+
+
+def test_what_a_rule_gave_has_a_vote_only_if_no_judge_measured():
+    ruled, measured = Score(value=1.0, details={"rule": "no_claims"}), Score(value=0.5)
+    merged = merge_judges({"a": ruled, "b": measured, "c": measured}, "mean", 0.1, several=True)
+    assert (merged.value, merged.model_scores) == (0.5, {"b": 0.5, "c": 0.5})
+    merged = merge_judges({"a": ruled, "b": ruled}, "mean", 0.1, several=True)
+    assert (merged.value, merged.model_scores) == (1.0, {"a": 1.0, "b": 1.0})
+
+
+@pytest.mark.parametrize(("other", "within"), [(0.6, True), (0.4, True), (0.61, False), (0.39, False)])
+def test_a_panel_says_whether_its_judges_are_within_the_tolerance(other, within):
+    merged = merge_judges({"a": Score(value=0.5), "b": Score(value=other)}, "mean", 0.1, several=True)
+    assert merged.details["within_tolerance"] is within
+    assert (merged.details["n_judges"], merged.details["judges_asked"]) == (2, 2)

@@ -179,7 +179,7 @@ def test_what_was_given_up_keeps_its_slot_until_it_ends() -> None:
     while (slot := slots.take(0.1)) is None and time.monotonic() < deadline:
         pass
     assert slot is not None
-    assert slots.take(0.01) is None  # one slot, given back once
+    assert slots.take(0.01) is None  # one slot, released once
 
 
 def test_a_worker_waits_for_a_slot_that_others_hold_unless_its_job_is_idle() -> None:

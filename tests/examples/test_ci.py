@@ -45,7 +45,7 @@ def commands() -> dict[str, str]:
 
 def test_pull_requests_get_no_rights_to_write() -> None:
     assert GITHUB["permissions"] == {"contents": "read"}
-    assert "pull_request_target" not in GITHUB[True]  # YAML reads `on` so
+    assert "pull_request_target" not in GITHUB[True]  # YAML parses `on` as true
 
 
 @pytest.mark.slow

@@ -38,9 +38,9 @@ def inputs(short: int, long: int) -> Callable[[Any], Any]:
 
 @contextmanager
 def in_time(seconds: float = SECONDS) -> Iterator[None]:
-    """What runs inside takes at most so many seconds of computing, whatever else the machine does.
+    """The block takes at most this many seconds of CPU time.
 
-    Garbage is not collected meanwhile: after thousands of inputs, that takes as long as the test's own heap is large.
+    Garbage collection is off, because after thousands of inputs its time grows with the heap of the test.
     """
     gc.disable()
     began = time.thread_time()

@@ -1,9 +1,9 @@
-"""Evaluations that are logged, and live scoring, ended at random moments: what is left, and what comes of it after.
+"""Logged evaluations and live scoring, ended at random moments: checks what is left, and the next start.
 
 ``python tests/faults/random_kills.py [count] [seed] [evaluate | live]``. Half of the processes run ``ragmetrics
-evaluate`` with an output and a run, half score a chain live (or all do the one); each is ended by SIGKILL or SIGTERM at
-a random moment, the live ones in turn before and after their first answer. Then the same is done again, and store,
-files and counts are checked. Processes are forked from one that has imported everything.
+evaluate`` with an output and a run, half score a chain live (or all do one of these). Each is ended by SIGKILL or
+SIGTERM at a random moment, the live ones alternately before and after their first answer. Then the same is done again,
+and store, files and counts are checked. Processes are forked from one that has imported everything.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def check_evaluated(folder: Path, code: int, number: signal.Signals, seen: Count
     for run in store.runs:
         says, traces = store.tags[run]["ragmetrics.status"], store.traces.get(run, 0)
         assert says != "writing"
-        # a run that a signal ended keeps its traces and says so; of one that was killed they are removed
+        # a run ended by SIGTERM keeps its traces and is marked; those of a killed run are removed
         allowed = {len(ROWS)} if run in complete else {*range(len(ROWS) + 1)} if says == "failed: interrupted" else {0}
         assert traces in allowed, (says, traces)
     assert store.doubled == []
@@ -200,7 +200,7 @@ def check_live(folder: Path, code: int, number: signal.Signals, seen: Counter[st
     listed = store.questions(run)
     assert len(listed) == len(set(listed)), "a row is there twice"
     points = [step for each, key, step in store.points if (each, key) == (run, "lexical_relevance")]
-    # the process may have been ended after its handler had accepted an answer, and before it was noted here
+    # the process may have ended after its handler accepted an answer, but before it was noted here
     assert len(set(listed) - answered) <= 1, "rows that nobody answered"
     assert len(listed) <= len(points) <= len(answered) + 1, "an answer has two points, or a row has none"
     lost, said = len(answered - set(listed)), int(store.lost.get(run, 0))

@@ -138,7 +138,7 @@ def check_no_wrong_figure(found: Found) -> None:
     assert found.run.info.status != "FINISHED"
     assert not found.status.startswith("complete")
     assert found.lost in (None, 0, NEVER, NEVER + WAITING)
-    if found.run.info.status == "FAILED":  # it was written to its end
+    if found.run.info.status == "FAILED":  # it was written completely
         mean = sum(found.answers) / len(found.answers) / 1000
         assert found.run.data.metrics["own_number/mean"] == pytest.approx(mean)
 
@@ -224,7 +224,7 @@ def test_a_wal_that_is_cut_off_doubles_nothing(
     assert set(found.answers.values()) == {1}
     assert found.answers.keys() >= set(range(LISTED))
     assert found.run.info.status != "FINISHED"
-    assert (found.lost or 0) <= LISTED + WAITING + NEVER - len(found.answers)  # what the older state had counted
+    assert (found.lost or 0) <= LISTED + WAITING + NEVER - len(found.answers)  # the counts of the older state
     assert len(found.answers) > LISTED or "the number of missing answers is unknown" in found.status
 
 

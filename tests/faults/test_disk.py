@@ -89,7 +89,7 @@ def test_a_disk_that_gets_full_under_the_cache(disk: Disk) -> None:
     assert len(said) == 1
     assert "is full" in said[0]
     _, said, judge = scored(place / "cache.db")
-    assert 0 < judge.asked < len(ROWS)  # what was stored before the disk was full is found again
+    assert 0 < judge.asked < len(ROWS)  # answers stored before the disk was full are found again
 
 
 @pytest.mark.parametrize("spoil", [fill, make_read_only])
@@ -166,7 +166,7 @@ def test_the_command_says_it_in_one_sentence(
     assert result.exit_code == 2
     assert isinstance(result.exception, SystemExit), result.exception
     assert "No space" in result.output or "Read-only" in result.output or "cannot use the MLflow store" in result.output
-    assert "rouge" in result.output or what == "--tracking-uri"  # the figures are shown nevertheless
+    assert "rouge" in result.output or what == "--tracking-uri"  # the figures are still shown
     assert not list(place.glob("*.partial"))
 
 

@@ -207,10 +207,10 @@ def test_an_interruption_amid_a_statement() -> None:
             try:
                 report.log()
             except KeyboardInterrupt:
-                found = said_of_new_runs(seen)  # while the interruption has its frames, as at the end of the command
+                found = said_of_new_runs(seen)  # the interruption still holds its frames, as at the command's end
                 assert found in ([], [("FAILED", "failed: interrupted")]), nth
                 outcomes["said" if found else "before the run"] += 1
-            else:  # in another thread, or where MLflow does without
+            else:  # in another thread, or where MLflow continues without it
                 assert said_of_new_runs(seen) == [("FINISHED", "complete")], nth
                 outcomes["done"] += 1
             assert mlflow.active_run() is None, nth
@@ -256,7 +256,7 @@ def test_an_interruption_at_any_line_of_a_runs_beginning_and_end() -> None:
         with pytest.raises(KeyboardInterrupt):
             log()
         found = said_of_new_runs(seen)
-        # what comes after the end of the run finds it complete
+        # errors after the end of the run leave it complete
         assert found in ([], [("FAILED", "failed: interrupted")], [("FINISHED", "complete")]), nth
         assert mlflow.active_run() is None, nth
         outcomes[found[0][1] if found else "before the run"] += 1

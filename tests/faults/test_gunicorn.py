@@ -64,7 +64,7 @@ class Service:
                 connection.request("POST", "/ask", body, {"Content-Type": "application/json", "Connection": "close"})
                 assert connection.getresponse().status == 200
                 return
-            except ConnectionError:  # the worker that was to take it is ending
+            except ConnectionError:  # the worker for it is ending
                 time.sleep(0.1)
             finally:
                 connection.close()

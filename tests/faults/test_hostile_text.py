@@ -132,7 +132,7 @@ def test_feedback_of_mlflow_genai() -> None:
     data = [
         {"inputs": {"question": text}, "outputs": text, "expectations": {"expected_response": text}}
         for text in HOSTILE[4:14]
-        if not _UNSTORABLE.search(text)  # MLflow itself does not take these in its own data
+        if not _UNSTORABLE.search(text)  # MLflow does not accept these in its own data
     ]
     result = mlflow.genai.evaluate(data=data, scorers=rm.scorers(rm.Suite(["rouge", "coherence", "correctness"])))
     assert result.metrics["rag_correctness/mean"] >= 0

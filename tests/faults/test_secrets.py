@@ -59,7 +59,7 @@ def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, capfd: An
     out = capfd.readouterr()
     assert SECRET not in "".join([*kept.texts, caplog.text, out.out, out.err])
     written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "given.json"]
-    assert written  # the store at least
+    assert written  # at least the store
     assert not [path for path in written if SECRET.encode() in path.read_bytes()]
 
 
@@ -90,7 +90,7 @@ def test_a_server_that_echoes_its_headers(status: int, said: Said, monkeypatch: 
                 said.add(traceback.format_exc())
                 report = error.report  # type: ignore[attr-defined]
             told(report, said)
-            once = judge if isinstance(judge, rm.ChatJudge) else rm.ChatJudge(judge, attempts=1)  # not for a minute
+            once = judge if isinstance(judge, rm.ChatJudge) else rm.ChatJudge(judge, attempts=1)  # not a minute's wait
             said.failing(lambda judge=once: rm.score("faithfulness", ROWS[0], judge=judge))
 
 
@@ -104,7 +104,7 @@ def _judges(server: Script, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_a_suite_file(tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_JUDGE", SECRET)  # a name that does not say that it is one
+    monkeypatch.setenv("MY_JUDGE", SECRET)  # a name that does not suggest a secret
     path = tmp_path / "suite.yaml"
     with misbehaving_server(*[echoes(500)] * 20) as server:
         path.write_text(

@@ -1,6 +1,6 @@
-"""Two services that are killed and start again: no answer is in a run of another service, or of another start.
+"""Two services that are killed and restarted: no answer is in a run of another service, or of another start.
 
-``python tests/faults/two_services.py [number]``: that many of the 18 cases {same, other experiment} × {same, other
+``python tests/faults/two_services.py [number]``: runs this many of the 18 cases {same, other experiment} × {same, other
 folder, relative URI} × {store up, locked, down}, by default all. In each, both services score five answers, have two
 more that are never scored, and are killed. Both start again when the store works, and once more.
 """

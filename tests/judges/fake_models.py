@@ -57,7 +57,7 @@ class FakeChatModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-FakeChatModel.__module__ = "langchain_fake"  # as if it were LangChain's own: what a test keeps in it decides no reply
+FakeChatModel.__module__ = "langchain_fake"  # like LangChain's own: attributes set by tests affect no reply
 _lock = threading.Lock()
 
 

@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.script.open += 1
             self.script.most_open = max(self.script.most_open, self.script.open)
         try:
-            with self._in_flight():  # until the reply begins: who has it may ask again before this thread goes on
+            with self._in_flight():  # until the reply begins: its receiver may ask again before this thread continues
                 fault = self.script.next_fault(request)
                 left = self._left_within(fault.delay)
             if left:

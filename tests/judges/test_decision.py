@@ -305,7 +305,7 @@ def test_answers_are_cached_under_the_model_that_gave_them(tmp_path: Any) -> Non
     with decision_server(model="luna-2026") as server:
         assert [calls("luna-2026"), calls("luna-2026")] == [1, 0]
         assert calls("luna-2026", question="Another?") == 1
-        assert [calls("luna"), calls("luna")] == [1, 1]  # an alias, which may mean another model tomorrow
+        assert [calls("luna"), calls("luna")] == [1, 1]  # an alias, which may refer to another model tomorrow
         server.model = "luna-2027"
         assert calls("luna") == 1
 

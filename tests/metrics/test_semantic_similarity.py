@@ -126,3 +126,11 @@ def test_long_texts_are_averaged_over_their_pieces() -> None:
     record = {"answer": "a" * 2000 + " " + "b" * 2000, "reference": "a"}
     score = rm.score("semantic_similarity", record, embeddings=Halves())
     assert score.value == pytest.approx(2**-0.5)
+
+
+def test_the_reason_says_the_figure_or_that_a_side_is_blank() -> None:
+    said = rm.score("semantic_similarity", RECORD, embeddings=Table("m", (3, 4), (4, 3))).reason
+    blank = rm.score("semantic_similarity", {**RECORD, "answer": ""}, embeddings=Table("m", (1, 0), (1, 0))).reason
+    assert "0.960" in said
+    assert said != blank
+    assert "0." not in blank

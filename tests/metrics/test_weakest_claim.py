@@ -45,10 +45,10 @@ def test_beside_faithfulness_it_costs_nothing() -> None:
 
 
 QUOTES = [{"passage": "p1", "text": "It holds."}]
-GOLDEN = [  # supports and verdicts of a chat judge's reply, in order; the score; the claim that is its reason
+GOLDEN = [  # supports and verdicts in a chat judge's reply, in order; the score; the claim named as its reason
     ([(100, "SUPPORTED"), (90, "SUPPORTED")], 0.9, 2),
     ([(75, "SUPPORTED"), (40, "NEUTRAL"), (100, "SUPPORTED")], 0.4, 2),
-    ([(0, "NEUTRAL"), (0, "CONTRADICTED")], 0.0, 1),  # of equals the first
+    ([(0, "NEUTRAL"), (0, "CONTRADICTED")], 0.0, 1),  # the first of several equal ones
     ([(60, "SUPPORTED"), (5, "CONTRADICTED"), (20, "NEUTRAL")], 0.05, 2),
     ([(100, "SUPPORTED")], 1.0, 1),
     ([(50, "SUPPORTED"), (49, "NEUTRAL")], 0.49, 2),

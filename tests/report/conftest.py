@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE = 20  # seconds until a page must show what is waited for
+PATIENCE = 20  # seconds until a page must show the expected content
 
 
 class Browser:

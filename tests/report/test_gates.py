@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 
 import mlflow
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mlflow.models import EvaluationResult, MetricThreshold
 from mlflow.models.evaluation.validation import ModelValidationFailedException
 
@@ -16,6 +18,7 @@ from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report.gates import Check, check_figures, to_json
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.tracking.describe import thresholds_of
 from tests.comparison.reports import noisy, report_of
 
 SCORES = [
@@ -131,9 +134,9 @@ def test_unknown_names_are_refused(limits: dict[str, float], said: str) -> None:
 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan")])
 def test_a_share_outside_its_range_is_refused(rate: float) -> None:
-    for given in (rate, {"faithfulness": rate}):
+    for share in (rate, {"faithfulness": rate}):
         with pytest.raises(InvalidOptionError, match="min_scored"):
-            check_figures(REPORT.metrics, min_scored=given)
+            check_figures(REPORT.metrics, min_scored=share)
     with pytest.raises(InvalidOptionError, match="'faith' is not a metric here"):
         check_figures(REPORT.metrics, min_scored={"faith": 0.5})
 
@@ -213,3 +216,59 @@ def test_a_mean_of_which_nothing_was_measured_reaches_no_gate() -> None:
     assert (check.passed, "0 of 2 rows were measured, so there is no figure" in check.reason) == (False, True)
     (alone,) = check_figures(figures, None, {"m": 0.0})
     assert alone.passed
+
+
+ROWS = st.integers(0, 3)
+
+
+@given(ROWS, ROWS, ROWS, ROWS, st.sampled_from([0.0, 0.5, 0.75, 1.0]), st.sampled_from([0.4, 0.5, 0.6]), st.booleans())
+def test_a_gate_is_reached_if_its_figure_and_its_rows_are(
+    measured: int, ruled: int, skipped: int, failed: int, share: float, limit: float, is_most: bool
+) -> None:
+    counts = {"n_measured": measured, "n_scored": measured + ruled, "n_skipped": skipped, "n_error": failed}
+    figures = {f"m/{name}": float(count) for name, count in counts.items()} | ({"m/mean": 0.5} if measured else {})
+    limits = {"fail_over" if is_most else "fail_under": {"m": limit}}
+    (check,) = check_figures(figures, min_scored=share, better={"m": not is_most}, **limits)  # type: ignore[arg-type]
+    total = measured + ruled + skipped + failed
+    is_reached = limit >= 0.5 if is_most else limit <= 0.5
+    assert check.passed is (measured > 0 and is_reached and measured >= share * total)
+    if measured:
+        sign = ("≤" if is_reached else ">") if is_most else ("≥" if is_reached else "<")
+        assert check.reason.startswith(f"m/mean = 0.5000 {sign} {limit:g}")
+        assert ("less than the required" in check.reason) is (measured < share * total)
+        assert (", but " in check.reason) is (is_reached and measured < share * total)
+    (alone,) = check_figures(figures, min_scored=share, keys=["m"])
+    assert alone.passed is (total > 0 and measured >= share * total)
+
+
+def test_gates_of_repeats_are_on_all_of_them() -> None:
+    counts = {"m/n_measured": 4.0, "m/n_scored": 4.0, "m/mean": 0.9, "m/few_groups": 1.0}
+    repeated = {**counts, "m/repeat_n_measured": 3.0, "m/repeat_mean": 0.5, "m/repeat_ci_low": 0.4}
+    mean, low = check_figures(repeated, {"m": 0.5, "m/ci_low": 0.41}, 0.75)
+    assert (mean.name, mean.passed) == ("m/repeat_mean", True)
+    assert mean.reason == "m/repeat_mean = 0.5000 (few groups) ≥ 0.5; 3 of 4 rows were measured"
+    assert (low.name, low.passed) == ("m/repeat_ci_low", False)
+
+
+@pytest.mark.parametrize(("better", "side"), [(True, "fail_under"), (False, "fail_over"), (None, None)])
+def test_a_limit_is_on_the_side_that_is_worse(better: bool | None, side: str | None) -> None:
+    figures = {"m/n_measured": 1.0, "m/n_scored": 1.0, "m/mean": 0.5, "m/pass_rate": 1.0}
+    for option in ("fail_under", "fail_over"):
+        limits = {option: {"m": 0.5}, "better": {"m": better}}
+        if side in (None, option):
+            assert check_figures(figures, **limits)[0].passed  # type: ignore[arg-type]
+        else:
+            with pytest.raises(InvalidOptionError, match="is better; use"):
+                check_figures(figures, **limits)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOptionError, match="higher is better"):
+        check_figures(figures, fail_over={"m/pass_rate": 0.5}, better={"m": better})
+
+
+def test_thresholds_become_limits_on_the_side_that_is_worse() -> None:
+    scores = {
+        "a": Score(0.5, threshold=0.4),
+        "b": Score(0.5, threshold=0.3, higher_is_better=False),
+        "c": Score(0.5, threshold=0.3, higher_is_better=None),
+        "d": Score(0.5),
+    }
+    assert thresholds_of([Row(Sample(id="1"), scores)]) == [("a/mean", 0.4, False), ("b/mean", 0.3, True)]

@@ -45,7 +45,7 @@ def test_groups_widen_the_interval_and_say_by_how_much() -> None:
     alone, together = Report(rows).metrics, grouped(rows).metrics
     width = together["m/ci_high"] - together["m/ci_low"]
     assert width > 1.8 * (alone["m/ci_high"] - alone["m/ci_low"])
-    assert together["m/design_effect"] == pytest.approx(5, abs=0.6)  # five turns that are nearly one
+    assert together["m/design_effect"] == pytest.approx(5, abs=0.6)  # five nearly identical turns
     assert together["m/n_groups"] == 60
     assert "m/few_groups" not in together
     assert not {"m/design_effect", "m/n_groups"} & alone.keys()
@@ -120,7 +120,7 @@ def test_groups_come_from_the_suite_its_file_or_the_call(tmp_path: Path) -> None
         SUITE.evaluate(data, groups="chat", columns={"question": "chat"}, progress=False),
     ):
         assert report.metrics["coherence/n_groups"] == 4
-    assert report.description["groups"] == "question"  # the field that the column was read into
+    assert report.description["groups"] == "question"  # the field that the column was read as
 
 
 def test_groups_that_no_row_has_are_refused_before_scoring_and_warned_of_after() -> None:

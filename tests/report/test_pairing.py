@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.report.pairing import pair
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.report.pairing import (
+    check_references,
+    failed_rows,
+    has_contexts,
+    is_refused_rightly,
+    measured,
+    metric_spans,
+    pair,
+)
 from mlflow_ragmetrics.rows.results import Results, results_of
 from tests.comparison.reports import report_of
 
@@ -94,3 +102,78 @@ def test_scores_on_any_scale_are_kept_and_what_no_scale_reaches_is_missing() -> 
     before, _ = pair(a, a).select(a.table["score"], a.table["score"])
     assert before[:2].tolist() == [1.0, 100.0]
     assert np.isnan(before[2])
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (None, False),
+        (float("nan"), False),
+        ("", False),
+        (" ", False),
+        ([], False),
+        ("[]", False),
+        (["", " "], False),
+        ("Text.", True),
+        (["", "Text."], True),
+        ('["Text."]', True),
+    ],
+)
+def test_contexts_are_there_with_one_text_that_is_not_blank(cell: object, expected: bool) -> None:
+    assert has_contexts(cell) is expected
+
+
+def test_rows_without_an_answer_with_a_failed_score_or_without_the_others_contexts_failed() -> None:
+    columns = {
+        "id": list("123456"),
+        "answer": ["Red.", None, "I don't know.", "I don't know.", "Error code: 429 - Rate limit reached", "Red."],
+        "reference": ["Red.", "Red.", "Red.", "Unknown.", "Unknown.", None],
+        "m_status": ["ok", "skipped", "ok", "ok", "ok", "error"],
+    }
+    a = Results("a", pd.DataFrame({**columns, "m": 0.5, "contexts": [["Red."]] * 6}), pd.DataFrame())
+    b = replace(a, table=a.table.assign(m_status="ok", answer="Red.", contexts=[["Red."]] * 5 + [[]]))
+    failed, other = pair(a, b).failed(a, b)
+    assert failed.tolist() == [False, True, True, False, True, True]
+    assert other.tolist() == [False] * 5 + [True]
+
+
+def test_a_refusal_is_right_only_if_a_reference_refuses_and_is_no_error() -> None:
+    assert is_refused_rightly("I don't know.", ["Red.", "Unknown."])
+    assert not is_refused_rightly("I don't know.", ["Red."])
+    assert not is_refused_rightly("I don't know.", [])
+    assert not is_refused_rightly("Internal Server Error", ["Unknown."])
+    assert not is_refused_rightly("", ["Unknown."])
+
+
+def test_a_span_is_the_metrics_range_or_what_was_seen() -> None:
+    none, wide = np.array([np.nan]), np.array([1.0, np.nan, 5.0])
+    spans = metric_spans({"rouge1_f1": (none, none), "semantic_similarity": (none, none), "own": (wide, wide - 1)})
+    assert spans == {"rouge1_f1": 1.0, "semantic_similarity": 2.0, "own": 5.0}
+    assert metric_spans({"rouge1_f1": (wide, none)}) == {"rouge1_f1": 4.0}
+
+
+def test_scores_that_a_rule_gave_are_not_measured() -> None:
+    table = pd.DataFrame({"m": [0.1, 0.2, 0.3], "m_measured": ["True", "false", True]})
+    assert measured(Results("a", table, pd.DataFrame()), "m").dropna().tolist() == [0.1, 0.3]
+    assert measured(Results("a", table[["m"]], pd.DataFrame()), "m").tolist() == [0.1, 0.2, 0.3]
+
+
+@pytest.mark.parametrize(("key", "refused"), [("rouge1_f1", True), ("own", True), ("coherence", False)])
+def test_other_references_are_refused_for_metrics_that_read_them(key: str, refused: bool) -> None:
+    a = results(id=["1", "2", "3"], question=["p", "q", "r"], reference=["x", "y", None])
+    b = results(id=["1", "2", "3"], question=["p", "q", "r"], reference=["x", "z", "w"])
+    pairing = pair(a, b)
+    assert check_references(a, a, pair(a, a), [key], False) == []
+    (warning,) = check_references(a, b, pairing, [key], True)
+    assert "1 row of run and run have different references (2)" in warning
+    if refused:
+        with pytest.raises(InvalidOptionError, match=f"which {key} read"):
+            check_references(a, b, pairing, [key], False)
+    else:
+        assert check_references(a, b, pairing, [key], False) == [warning]
+
+
+def test_a_score_that_failed_in_one_metric_is_a_failed_row() -> None:
+    table = pd.DataFrame({"answer": ["a", "b", "c"], "m": 0.5, "n": 0.5, "m_status": ["ok", "error", None]})
+    found = Results("a", table.assign(n_status=["ok", "ok", "ok"]), pd.DataFrame())
+    assert failed_rows(found).tolist() == [False, True, False]

@@ -116,7 +116,7 @@ def test_headings_sort_by_keyboard_and_say_so(page: Open, plain: rm.Report) -> N
     assert shown.run("return document.querySelector('#head th.number').getAttribute('aria-sort')") == "descending"
     assert shown.shown()[0] == "row-59"
     shown.one("#head th.id button").click()
-    assert shown.shown()[:11][-1] == "row-10"  # as people count
+    assert shown.shown()[:11][-1] == "row-10"  # counted from 1
 
 
 def test_search_finds_ids_questions_and_answers_of_every_block(

@@ -108,7 +108,7 @@ def test_rows_without_a_session_belong_to_none_and_a_name_may_be_given() -> None
 
 
 def test_without_sessions_nothing_is_said() -> None:
-    alone = Report([row(name, 1, Score(1.0)) for name in "ab"])  # each its own: no conversation
+    alone = Report([row(name, 1, Score(1.0)) for name in "ab"])  # all different: no conversation
     assert not any("session" in name for name in alone.metrics)
     with pytest.raises(InvalidOptionError, match="name the column of the conversation"):
         alone.sessions("faithfulness")

@@ -87,4 +87,4 @@ def test_gates_look_at_it() -> None:
     corrected.check(**{"m/true_low": 0.4})
     with pytest.raises(GateError, match="m/true_mean"):
         corrected.check(**{"m/true_mean": 0.68})
-    report.check(m=0.68)  # what the judge would let pass
+    report.check(m=0.68)  # rows that the judge would pass

@@ -27,7 +27,7 @@ from mlflow_ragmetrics.rows import read_samples
 
 Rows = list[dict[str, Any]]
 
-# "\0" ends a text for some readers of CSV, and lone surrogates are no text
+# "\0" ends a text for some CSV readers, and lone surrogates are not text
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12)
 TELLING = st.sampled_from(
     ["nan", "NaN", "None", "N/A", "null", "<NA>", "Anna.", "[1] says so", "{x}", "1925", " d1", "Да"]
@@ -117,10 +117,10 @@ def _arrow(rows: Rows, folder: Path) -> Path:
 
 def _pandas_csv(rows: Rows, folder: Path) -> Path:
     path = folder / "frame.csv"
-    # before Python 3.13 "\r" is not quoted where lines end with "\n" only, and then no reader finds the rows again
+    # before Python 3.13 "\r" is not quoted if lines end with "\n", and then no reader recovers the rows
     has_returns = any("\r" in value for row in rows for value in row.values() if isinstance(value, str))
     ends = "\r\n" if has_returns else "\n"
-    pd.DataFrame(rows).to_csv(path, index=False, lineterminator=ends)  # lists and mappings in Python's form
+    pd.DataFrame(rows).to_csv(path, index=False, lineterminator=ends)  # lists and mappings in Python syntax
     return path
 
 
@@ -185,7 +185,7 @@ def test_mappings_in_numpy_s_print_are_read(tmp_path: Path) -> None:
 @settings(max_examples=5)
 @given(question=WORDS, answer=WORDS, contexts=st.lists(WORDS, min_size=1, max_size=3), reference=WORDS)
 def test_a_trace_is_the_sample_of_its_row(question: str, answer: str, contexts: list[str], reference: str) -> None:
-    random.seed(uuid4().int)  # hypothesis repeats what MLflow makes the ids of traces from
+    random.seed(uuid4().int)  # hypothesis repeats the random numbers for MLflow's trace ids
     with mlflow.start_span("chain", span_type=SpanType.CHAIN) as root:
         root.set_inputs({"question": question})
         with mlflow.start_span("search", span_type=SpanType.RETRIEVER) as search:

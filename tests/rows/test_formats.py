@@ -1,4 +1,4 @@
-"""Each format in the shape in which its tool writes it, read without an option: a table of format × what is read.
+"""Each format as its tool writes it, read without options: a table of formats and the fields read.
 
 ``python tests/rows/test_formats.py`` writes the table into docs/start/formats.md.
 """

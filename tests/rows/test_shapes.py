@@ -110,7 +110,7 @@ def test_a_table_of_deepeval() -> None:
     assert (first.question, first.answer, first.reference, first.texts) == ("q1", "a1", "r1", ("found",))
     assert first.metadata == {"context": ["ideal"]}
     assert not first.invalid
-    assert second.contexts is None  # and not the ideal context
+    assert second.contexts is None  # not the ideal context
     assert to_sample({"context": ["c"]}).texts == ("c",)
     assert to_sample({"context": ["c"], "retrieval_context": ["d"]}, {"contexts": "context"}).texts == ("c",)
     nested = to_sample({"outputs": {"answer": "a", "context": ["ideal"], "retrieval_context": ["found"]}})

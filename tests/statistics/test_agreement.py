@@ -4,9 +4,13 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+from scipy.stats import norm, pearsonr, spearmanr, t
 from sklearn import metrics
 
-from mlflow_ragmetrics.statistics.agreement import Estimate, agreement, auroc, correlation
+from mlflow_ragmetrics.statistics.agreement import Estimate, agreement, auroc, correlation, krippendorff_alpha
 
 GENERATOR = np.random.default_rng(6)
 BAD = GENERATOR.random(200) < 0.3
@@ -148,7 +152,7 @@ def test_few_perfect_verdicts_prove_no_perfect_agreement(rows: int, bad: int) ->
     truth = np.arange(rows) < bad
     perfect = agreement(truth, truth).kappa
     assert perfect is not None
-    share = 1 - 0.025 ** (1 / rows)  # of rows that may disagree unseen
+    share = 1 - 0.025 ** (1 / rows)  # share of rows that may disagree unseen
     chance = (bad / rows) ** 2 + (1 - bad / rows) ** 2
     assert (perfect.value, perfect.high) == (1.0, 1.0)
     assert perfect.low == pytest.approx(1 - share / (1 - chance))
@@ -179,3 +183,90 @@ def test_equal_scores_order_nothing_and_groups_that_are_alike_leave_doubt() -> N
     assert alike.kappa is not None
     assert alike.kappa.low is not None
     assert alike.kappa.low < alike.kappa.value - 0.1
+
+
+def small_sample() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores with ties, labels that they order imperfectly, and groups of one to four rows."""
+    scores = np.array([0.1, 0.2, 0.2, 0.3, 0.4, 0.4, 0.5, 0.6, 0.6, 0.7, 0.8, 0.9])
+    bad = np.array([1, 1, 0, 1, 0, 1, 1, 0, 0, 1, 0, 0], dtype=bool)
+    return scores, bad, np.array([0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4])
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_aurocs_interval_is_delongs_and_obuchowskis_by_pairs(grouped: bool) -> None:
+    scores, bad, groups = small_sample()
+    wins = (scores[bad][:, None] < scores[~bad]) + 0.5 * (scores[bad][:, None] == scores[~bad])
+    area, of_bad, of_good = wins.mean(), wins.mean(axis=1), wins.mean(axis=0)
+    if grouped:
+        sums = [
+            (of_bad - area)[groups[bad] == each].sum() / bad.sum()
+            + (of_good - area)[groups[~bad] == each].sum() / (~bad).sum()
+            for each in range(5)
+        ]
+        error, deviate = np.sqrt(5 / 4 * np.square(sums).sum()), t.ppf(0.975, 4)
+    else:
+        error = np.sqrt(of_bad.var(ddof=1) / bad.sum() + of_good.var(ddof=1) / (~bad).sum())
+        deviate = norm.ppf(0.975)
+    half = deviate * error / area / (1 - area)
+    expected = Estimate(area, expit(logit(area) - half), expit(logit(area) + half))
+    found = auroc(scores, bad, groups=groups if grouped else None)
+    assert found is not None
+    assert (found.value, found.low, found.high) == pytest.approx((expected.value, expected.low, expected.high))
+
+
+@pytest.mark.parametrize("figure", ["kappa", "pearson", "spearman"])
+def test_intervals_over_groups_are_the_jackknife_on_fishers_scale(figure: str) -> None:
+    scores, bad, groups = small_sample()
+    grades, flagged = np.roll(scores, 1), scores < 0.45
+
+    def value(rows: np.ndarray) -> float:
+        if figure == "kappa":
+            return float(metrics.cohen_kappa_score(bad[rows], flagged[rows]))
+        return float((pearsonr if figure == "pearson" else spearmanr)(scores[rows], grades[rows])[0])
+
+    whole = value(np.full(12, True))
+    without = np.array([value(groups != each) for each in range(5)])
+    error = np.sqrt(4 / 5 * np.square(without - without.mean()).sum()) / (1 - whole**2)
+    half = t.ppf(0.975, 4) * error
+    if figure == "kappa":
+        found = agreement(flagged, bad, groups=groups).kappa
+    else:
+        found = correlation(scores, grades, figure, groups=groups)
+    assert found is not None
+    expected = (whole, np.tanh(np.arctanh(whole) - half), np.tanh(np.arctanh(whole) + half))
+    assert (found.value, found.low, found.high) == pytest.approx(expected)
+
+
+@given(st.lists(st.lists(st.one_of(st.none(), st.integers(0, 3)), min_size=3, max_size=3), min_size=1, max_size=8))
+def test_krippendorffs_alpha_is_that_of_all_pairs(rows: list[list[int | None]]) -> None:
+    """1 − observed / expected disagreement: mean squared differences within rows, weighted by 1/(judges − 1)."""
+    shared = [[each for each in row if each is not None] for row in rows]
+    shared = [row for row in shared if len(row) > 1]
+    every = [each for row in shared for each in row]
+    found = krippendorff_alpha(np.array([[np.nan if x is None else x for x in row] for row in rows], dtype=float))
+    if len(set(every)) < 2:
+        assert found is None
+        return
+    within = sum(sum((x - y) ** 2 for x in row for y in row) / (len(row) - 1) for row in shared) / len(every)
+    expected = sum((x - y) ** 2 for x in every for y in every) / len(every) / (len(every) - 1)
+    assert found == pytest.approx(1 - within / expected)
+
+
+def test_a_few_rows_or_a_perfect_line_have_no_interval_of_a_correlation() -> None:
+    values = np.array([1.0, 2.0, 3.0, 5.0, 4.0])
+    two, four, five = (correlation(values[:n], values[:n][::-1] ** 2, "pearson") for n in (2, 4, 5))
+    assert two is None
+    assert four is not None
+    assert five is not None
+    assert (four.low, five.low is None) == (None, False)
+    assert correlation(values, 2 * values, "pearson") == Estimate(pytest.approx(1.0))  # type: ignore[arg-type]
+
+
+def test_one_row_of_a_class_has_an_area_without_an_interval() -> None:
+    scores = np.array([0.2, 0.1, 0.3, 0.4])
+    assert auroc(scores, np.array([True, False, False, False])) == Estimate(pytest.approx(2 / 3))  # type: ignore[arg-type]
+    found = auroc(scores, np.array([True, False, False, True]))
+    assert found is not None
+    assert found.low is not None
+    one_group_of_bad = auroc(scores, np.array([True, False, True, False]), groups=["a", "b", "a", "c"])
+    assert one_group_of_bad == Estimate(0.5)

@@ -8,6 +8,7 @@ from scipy.stats import bootstrap, norm, t
 
 from mlflow_ragmetrics.statistics.intervals import (
     MANY_ROWS,
+    agresti_min_interval,
     bootstrap_interval,
     bootstrap_intervals,
     paired_intervals,
@@ -122,3 +123,39 @@ def test_nineteen_of_twenty_intervals_hold_the_truth(rows: int) -> None:
     differences = np.random.default_rng(rows).beta(5, 2, (rows, 600)) - np.random.default_rng(1).beta(5, 3, (rows, 600))
     held = [low <= 5 / 7 - 5 / 8 <= high for low, high in filter(None, paired_intervals(differences, resamples=2000))]
     assert 0.92 <= np.mean(held) <= 0.98
+
+
+def of_few(changes: np.ndarray, low: float, high: float) -> tuple[float, float]:
+    """Agresti and Min's interval with rows added halfway between the largest change and each end."""
+    largest = np.abs(changes).max()
+    ends = (low - min(largest, -low)) / 2, (high + min(largest, high)) / 2
+    deviate = t.ppf(0.975, changes.size - 1)
+    return agresti_min_interval(float(changes.mean()), float((changes**2).mean()), changes.size, ends, deviate)
+
+
+@pytest.mark.parametrize(("changed", "few"), [(14, True), (15, False)])
+def test_differences_of_which_fewer_than_fifteen_changed_have_agresti_and_mins(changed: int, few: bool) -> None:
+    differences = np.zeros(60)
+    differences[:changed] = np.linspace(-0.2, 0.4, changed)
+    for span in (1.0, 0.3, 4.0):
+        found = paired_intervals(differences[:, None], spans=[span])[0]
+        reach = max(span, 0.4)
+        assert (found == pytest.approx(of_few(differences, -reach, reach), abs=1e-9)) is few
+
+
+@pytest.mark.parametrize("kinds", [(-1.0, 1.0, 0.0), (0.0, 1.0, 0.0), (-1.0, 1.0, 1.0), (-1.0, 0.0, 0.0)])
+def test_differences_of_passes_have_agresti_and_mins_however_many_changed(kinds: tuple[float, float, float]) -> None:
+    differences = np.repeat(kinds, [17, 18, 25])
+    assert paired_intervals(differences[:, None])[0] == pytest.approx(of_few(differences, -1, 1))
+
+
+@pytest.mark.parametrize(("rows", "changed", "few"), [(60, 14, True), (60, 15, False), (20, 5, True), (20, 6, False)])
+@pytest.mark.parametrize("usual", [1.0, 0.25])
+def test_scores_that_nearly_all_are_equal_have_agresti_and_mins_around_the_usual_one(
+    rows: int, changed: int, few: bool, usual: float
+) -> None:
+    scores = np.full(rows, usual)
+    scores[:changed] = np.linspace(0.3, 0.6, changed)
+    low, high = of_few(scores - usual, -usual, 1 - usual)
+    found = bootstrap_interval(scores.tolist(), resamples=500)
+    assert (found == pytest.approx((low + usual, high + usual), abs=1e-9)) is few

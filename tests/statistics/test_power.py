@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import ttest_1samp
+from scipy.stats import norm, t, ttest_1samp
 
 from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
 from mlflow_ragmetrics.statistics.sample_size import (
@@ -114,3 +114,38 @@ def test_nineteen_of_twenty_intervals_hold_the_truth(shift: float) -> None:
         low, high = crossed_interval(scores) or (0.0, 0.0)
         held.append(low <= 0.5 <= high)
     assert 0.92 <= np.mean(held) <= 0.985
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 5])
+def test_the_variance_of_repeats_is_that_of_a_table_of_two_ways(repeats: int) -> None:
+    """Of the mean squares: σ² of repeats = (MS of repeats − MS of the rest) / rows; Satterthwaite's degrees."""
+    generator = np.random.default_rng(repeats)
+    scores = drawn(generator, 12, repeats, 0.2, 0.1) + np.linspace(0, 0.2, repeats)
+    of_rows, of_repeats, middle = scores.mean(axis=1), scores.mean(axis=0), scores.mean()
+    rest = [scores[i, j] - of_rows[i] - of_repeats[j] + middle for i in range(12) for j in range(repeats)]
+    of_rest = np.square(rest).sum() / 11 / (repeats - 1)
+    added = (12 * np.square(of_repeats - middle).sum() / (repeats - 1) - of_rest) / 12 / repeats
+    assert added > 0
+    low, high = bootstrap_interval(of_rows) or (0.0, 0.0)
+    own = ((high - low) / 2 / t.ppf(0.975, 11)) ** 2
+    degrees = (own + added) ** 2 / (own**2 / 11 + added**2 / (repeats - 1))
+    factor = np.sqrt((own + added) / own) * t.ppf(0.975, degrees) / t.ppf(0.975, 11)
+    assert crossed_interval(scores) == pytest.approx(
+        (middle + (low - middle) * factor, middle + (high - middle) * factor)
+    )
+
+
+@pytest.mark.parametrize(("rows", "span"), [(40, 1.0), (40, 9.0), (6, 0.1)])
+def test_the_smallest_difference_is_guenthers_or_what_rows_can_miss(rows: int, span: float) -> None:
+    z, own = norm.ppf(0.995), norm.ppf(0.9) * 0.3
+    seen = (z * 0.3 + own) / (rows - z**2 / 2) ** 0.5
+    unseen = (1 - 0.025 ** (1 / rows)) * span + own / rows**0.5
+    assert smallest_difference(0.3, rows, alpha=0.01, power=0.9, span=span) == pytest.approx(max(seen, unseen))
+
+
+def test_several_tests_share_the_level() -> None:
+    (alone,), (shared,) = power_of(np.eye(20)[:, :1]), power_of(np.eye(20)[:, :1], tests=5, spans=[2.0])
+    assert alone is not None
+    assert shared is not None
+    assert (alone.alpha, alone.span, shared.alpha, shared.span) == (0.05, 1.0, 0.01, 2.0)
+    assert shared.smallest == smallest_difference(shared.deviation, 20, alpha=0.01, span=2.0)

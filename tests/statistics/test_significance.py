@@ -120,7 +120,7 @@ def test_effect_size_is_the_t_statistic_over_the_root_of_the_rows() -> None:
 def test_groups_turn_as_one() -> None:
     differences = np.array([[0.2], [0.1], [0.3], [0.4], [-0.1], [np.nan]])
     groups = ["a", "a", "b", "c", "c", "d"]
-    # Sums 0.3, 0.3, 0.3 and nothing: of the patterns of three signs two reach 0.9.
+    # Sums 0.3, 0.3, 0.3 and 0: two of the patterns of three signs reach 0.9.
     assert paired_tests(differences, groups=groups) == pytest.approx([2 / 8])
     assert paired_tests(np.full((6, 1), np.nan), groups=groups) == [1.0]
 
@@ -187,3 +187,9 @@ def test_without_two_groups_a_side_or_any_difference_there_is_no_p_value() -> No
     equal, apart, alone = [0.5] * 4, [0.5, 0.5, 0.1, 0.1], [0.1, 0.2, 0.9, np.nan]
     assert welch_tests(np.array([equal, apart, alone]).T, inside) == [None, 0.0, None]
     assert welch_tests(np.array([[0.1, 0.2, 0.8, 0.9]]).T, inside, ["a", "a", "b", "c"]) == [None]
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e20])
+def test_the_scale_of_the_differences_changes_no_p_value(scale: float) -> None:
+    differences = np.random.default_rng(3).exponential(0.2, (12, 2)) - 0.1
+    assert paired_tests(differences * scale) == pytest.approx(paired_tests(differences))

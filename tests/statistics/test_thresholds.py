@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlflow_ragmetrics.statistics.intervals import paired_intervals
 from mlflow_ragmetrics.statistics.thresholds import ThresholdGain, best_threshold, threshold_gain
 
 
@@ -83,3 +84,36 @@ def test_groups_stay_together_and_count_as_one() -> None:
     assert many is not None
     assert copied is not None
     assert copied.high - copied.low == pytest.approx(many.high - many.low, rel=0.25)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=2, max_size=12),
+    st.sampled_from([-0.05, 0.1, 0.4, 0.55, 0.9]),
+)
+def test_of_equally_good_thresholds_the_nearest_to_the_default_counts(
+    rows: list[tuple[int, bool]], default: float
+) -> None:
+    values, bad = np.array([v / 10 for v, _ in rows]), np.array([b for _, b in rows])
+    if bad.all() or not bad.any():
+        return
+    chosen = best_threshold(values, bad, default)
+    best = balanced(values, bad, chosen)
+    if balanced(values, bad, default) >= best - 1e-9:
+        assert chosen == default
+    low, high = sorted((default, chosen))
+    between = {each for each in values if low <= each < high}
+    for cut in {each for each in np.arange(-1, 10) / 10 + 0.05 if low < each < high}:
+        passed = {each for each in values if min(cut, default) <= each < max(cut, default)}
+        assert passed == between or balanced(values, bad, cut) < best - 1e-9
+
+
+def test_classes_apart_are_told_apart_in_every_fold() -> None:
+    """Ten rows of each class, the least that is taken: all are right in the folds, and five with the default."""
+    values, bad = np.array([0.1] * 10 + [0.7] * 5 + [0.9] * 5), np.arange(20) < 10
+    gain = threshold_gain(values, bad, default=0.8)
+    assert gain is not None
+    assert (gain.held_out, gain.default, gain.gain) == pytest.approx((1.0, 0.75, 0.25))
+    assert gain.chosen == 0.4
+    expected = paired_intervals(np.array([0.0] * 10 + [1.0] * 5 + [0.0] * 5)[:, None])[0]
+    assert (gain.low, gain.high) == pytest.approx(expected)
+    assert threshold_gain(values[1:], bad[1:], default=0.8) is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import linregress, ttest_1samp
+from scipy.stats import linregress, t, ttest_1samp
 
 from mlflow_ragmetrics.statistics.intervals import agresti_min_interval, wilson_limits
 from mlflow_ragmetrics.statistics.prediction_powered import true_difference, true_mean
@@ -198,3 +198,45 @@ def test_equal_labels_prove_no_mean_to_the_last_digit() -> None:
     found = true_mean(labels, np.linspace(0, 1, 100))
     share = 1 - 0.025 ** (1 / 10)
     assert (found.value, found.low, found.high) == pytest.approx((0.75, 0.75 * (1 - share), 0.75 + share * 0.25))
+
+
+@pytest.mark.parametrize("names", [list(range(14)), [0, 0, 0, 1, 1, 2, 3, 4, 5, 5, 6, 6, 7, 8]])
+def test_the_variance_is_the_jackknife_of_the_regression_estimator(names: list[int]) -> None:
+    generator, groups = np.random.default_rng(5), np.array(names)
+    labels = np.where(np.arange(14) % 7 < 4, generator.normal(0.5, 0.2, 14), np.nan)
+    scores = np.nan_to_num(labels) + generator.normal(0, 0.3, 14)
+    known = ~np.isnan(labels)
+
+    def value(kept: np.ndarray) -> float:
+        line = linregress(scores[kept & known], labels[kept & known])
+        return float(line.intercept + line.slope * scores[kept].mean())
+
+    every = np.unique(groups)
+    sizes = np.array([(groups[known] == each).sum() for each in every])
+    changes = np.array([value(groups != each) for each in every]) - value(groups >= 0)
+    share = np.where(sizes > 0, 1 - 1 / (sizes > 0).sum(), 1 - 1 / every.size)
+    error = np.sqrt((share * changes**2).sum())
+    half = t.ppf(0.975, sizes.sum() ** 2 / (sizes**2).sum() - 2) * error
+    found = true_mean(labels, scores, groups=None if every.size == 14 else groups)
+    assert (found.value, found.error) == pytest.approx((value(groups >= 0), error))
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
+    sums = np.array([(labels[known] - labels[known].mean())[groups[known] == each].sum() for each in every])
+    number = (sizes > 0).sum()
+    alone = (sums**2).sum() / sizes.sum() ** 2 * number / (number - 1)
+    assert found.variance_left == pytest.approx(error**2 / alone)
+
+
+def test_equal_labels_beyond_the_scale_widen_it() -> None:
+    share = 1 - 0.025 ** (1 / 10)
+    found = true_mean([3.0] * 10, [0.5] * 10)
+    assert (found.low, found.high) == pytest.approx((3 - 3 * share, 3.0))
+    found = true_mean([-1.0] * 10, [0.5] * 10)
+    assert (found.low, found.high) == pytest.approx((-1.0, -1 + 2 * share))
+
+
+def test_labels_in_two_groups_have_one_degree_of_freedom() -> None:
+    labels, scores = scored(12, 6)
+    found = true_mean(labels, scores, groups=np.arange(12) // 3)
+    assert found.tuning != 0
+    half = t.ppf(0.975, 1) * found.error
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))

@@ -40,3 +40,19 @@ def test_no_example_is_in_a_language_without_rules() -> None:
     rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     assert len(rows) == 120
     assert [row["answer"] for row in rows if is_unknown_language(row["answer"])] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("und", False),
+        ("und nicht", True),
+        ("und nicht the", True),
+        ("und nicht the of", False),
+        ("塔", True),
+        ("und" + " " * 1990 + "nicht", True),
+        ("und" + " " * 1996 + "nicht", False),
+    ],
+)
+def test_two_foreign_words_that_outnumber_the_others_tell_a_language(text: str, expected: bool) -> None:
+    assert is_unknown_language(text) is expected

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.text.non_answers import is_indistinct
+from mlflow_ragmetrics.text.non_answers import (
+    States,
+    declines,
+    gives_no_answer,
+    is_error_text,
+    is_indistinct,
+    states_of,
+)
 from mlflow_ragmetrics.text.sentences import has_content
 
 NON_ANSWERS = """
@@ -75,3 +82,43 @@ def test_long_texts_take_linear_time(text: str) -> None:
     start = time.perf_counter()
     is_indistinct(text)
     assert time.perf_counter() - start < 15
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), [(6, 20, True), (7, 0, False), (0, 21, False)])
+def test_a_sentence_only_declines_if_it_says_little_more(before: int, after: int, expected: bool) -> None:
+    assert declines("ja " * before + "weiß ich nicht" + " da" * after) is expected
+    assert declines("哎呀" * before + "我不知道" + "好的" * after) is expected
+
+
+def test_a_sentence_that_declines_is_short() -> None:
+    text = "Das weiß ich nicht"
+    assert declines(text.ljust(200, "!"))
+    assert not declines(text.ljust(201, "!"))
+
+
+def test_a_failure_is_told_in_sixty_words() -> None:
+    assert is_error_text("Internal Server Error:" + " word" * 57)
+    assert not is_error_text("Internal Server Error:" + " word" * 58)
+
+
+@pytest.mark.parametrize(
+    ("text", "extra", "off", "ruled"),
+    [("Paris.", ("paris",), "clear", "indistinct"), ("Unknown.", (), "clear", "indistinct")],
+)
+def test_the_option_says_what_is_indistinct(text: str, extra: tuple[str, ...], off: str, ruled: str) -> None:
+    assert states_of(text, None, "off") == States(off, "missing")  # type: ignore[arg-type]
+    assert states_of("Red.", text, extra) == States("clear", ruled)  # type: ignore[arg-type]
+    assert states_of(text, "Red.", lambda each: each == text) == States("indistinct", "clear")
+    assert states_of(None, "Unknown.") == States("missing", "indistinct")
+    assert States("clear", "missing").details("judged", {"n": 1}, m=2) == {
+        "n": 1,
+        "m": 2,
+        "answer_state": "clear",
+        "reference_state": "missing",
+        "rule": "judged",
+    }
+
+
+@pytest.mark.parametrize(("answer", "expected"), [(None, False), ("", True), ("No idea.", True), ("Red.", False)])
+def test_a_missing_answer_is_no_non_answer(answer: str | None, expected: bool) -> None:
+    assert gives_no_answer(answer) is expected

@@ -27,12 +27,12 @@ def made(writer: str, *, age: int = 0, **tags: str) -> str:
 
 def test_a_process_that_is_gone_left_its_run() -> None:
     gone = made(f"{platform.node()} 999999999 1")
-    again = made(f"{platform.node()} {this_process().split()[1]} 1")  # the number is another process's now
+    again = made(f"{platform.node()} {this_process().split()[1]} 1")  # the number now belongs to another process
     odd = made(f"{platform.node()} none")
     old = made("elsewhere 1 1", age=2 * DAY)
     made("elsewhere 1 1")
     made(this_process())
-    made(f"{platform.node()} 1 {this_process(1).rpartition(' ')[2]}")  # another user's, or ours
+    made(f"{platform.node()} 1 {this_process(1).rpartition(' ')[2]}")  # a process of another user, or ours
     live = made(f"{platform.node()} 999999999 1", **{STATUS_TAG: "", "ragmetrics.live": "x"})
     assert {run.info.run_id for run in abandoned_runs(["0"])} == {gone, again, odd, old}
     assert {run.info.run_id for run in abandoned_runs(["0"], live=True)} == {gone, again, odd, old, live}

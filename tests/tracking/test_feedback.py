@@ -71,7 +71,7 @@ def test_a_feedback_that_is_written_again_is_there_once_and_one_that_is_gone_is_
     with mlflow.start_span("answer") as span:
         span.set_outputs("yes")
     mlflow.flush_trace_async_logging()
-    for _ in range(2):  # as after a reply that was lost
+    for _ in range(2):  # as after a lost reply
         write_assessment(span.trace_id, feedback_of("m", Score(0.5)), "once")
     (feedback,) = mlflow.get_trace(span.trace_id).info.assessments
     assert feedback.value == 0.5

@@ -102,7 +102,7 @@ def test_an_answer_is_counted_within_a_moment(outbox: Outbox) -> None:
     """Otherwise a process killed while a judge works would lose an answer without a trace."""
     number = outbox.join(HOME, "run", None)
     outbox.accept(number)
-    time.sleep(0.5)  # the bar is a moment, on a busy machine
+    time.sleep(0.5)  # the limit, on a busy machine
     assert Outbox(outbox.path)._rows("SELECT accepted FROM processes") == [(1,)]
 
 

@@ -144,6 +144,6 @@ def test_a_store_of_files_takes_all_but_what_it_has_no_place_for(
     mlflow.flush_trace_async_logging()
     rows = pd.DataFrame({"id": ["a"], "trace_id": [span.trace_id]})
     waiting = queue_for_review(run_id, "rouge1_f1", rows)
-    assert (waiting.rows, waiting.name, waiting.queue_id) == (1, None, None)  # it has no questions for people
+    assert (waiting.rows, waiting.name, waiting.queue_id) == (1, None, None)  # it has no label schemas
     assert good_grade(run_id, "rouge1_f1") is None
     assert good_grade(None, "rouge1_f1") is None

@@ -81,7 +81,7 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
     columns = scored.columns
     keys = [name for name in columns if {f"{name}{suffix}" for suffix in _NEEDED} <= {*columns}]
     if not keys:
-        raise InvalidOptionError("the frame has no scores; give what score_spark returned", param="scored")
+        raise InvalidOptionError("the frame has no scores; pass the result of score_spark", param="scored")
     if groups is not None and groups not in columns:
         message = f"groups: the frame has no column {groups!r}; its columns are {', '.join(columns)}"
         raise InvalidOptionError(message, param="groups")

@@ -1,4 +1,4 @@
-"""Programs as people build them, each with what counts as its question, the contexts that its model saw, its answer.
+"""Programs as people build them, each with its question, the contexts that its model saw, and its answer.
 
 ``python tests/adapters/langchain/programs.py`` runs those with a ``shape`` and writes ``docs/guides/langchain.md``.
 """
@@ -158,9 +158,9 @@ def invoked(chain: Any, inputs: Any = QUESTION) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True)
 class Program:
-    """``run`` calls the program with a config, ``seen`` are the contexts (``None``: openly unknown), ``answer`` is
-    ``None`` where there is none to score. ``retrieved`` are ids, ``in_any_order`` where searches run side by side.
-    ``shape`` is its line in the documentation.
+    """``run`` calls the program with a config. ``seen``: the contexts (``None``: reported as unknown). ``answer``:
+    ``None`` if there is none to score. ``retrieved``: ids, ``in_any_order`` if searches run in parallel. ``shape``: its
+    line in the documentation.
     """
 
     build: Callable[[], Callable[[Any], Any]]

@@ -63,7 +63,7 @@ def asked(middleware: Any, reply: Any, awaited: bool = False, before: Sequence[A
 def test_what_becomes_of_an_answer(on_failure: Any, reply: Any, answer: str, passed: bool, awaited: bool) -> None:
     middleware = rm.RagMetricsMiddleware(FAITHFUL, on_failure=on_failure, instead="I do not know.")
     messages = asked(middleware, reply, awaited)
-    kinds = [message.type for message in messages]  # told that it failed, the model asks its tool once more
+    kinds = [message.type for message in messages]  # after the failure, the model calls its tool again
     assert kinds == ["human", *["ai", "tool"] * (1 + (on_failure == "retry")), "ai"]
     assert messages[-1].content == answer
     assert messages[-1].response_metadata["ragmetrics"]["faithfulness"]["passed"] is passed

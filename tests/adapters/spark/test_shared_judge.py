@@ -66,7 +66,7 @@ def test_calls_are_counted_over_both_workers_and_over_both_actions(questions: An
 
 
 def test_what_it_costs_stays_below_the_limit_of_the_whole(questions: Any) -> None:
-    limit = 0.06  # dollars; what a call may cost at most is set aside until its reply came, and is ten times its cost
+    limit = 0.06  # dollars; a call reserves its highest cost, ten times the actual one, until its reply arrives
     with misbehaving_server() as server:
         rows = judged(questions, server, concurrency=2, max_cost=limit, max_tokens=100, prices=A_CALL)
     assert 4 <= statuses(rows).count("ok") == len(server.requests) < ROWS
@@ -79,7 +79,7 @@ def test_requests_a_minute_are_those_of_both_workers_together(questions: Any) ->
         judged(questions.limit(12), server, requests_per_minute=10, concurrency=4)
     assert len(server.times) == 12
     for first in server.times:
-        # a worker's first request is longer on its way than the others
+        # a worker's first request takes longer than the others
         assert sum(first <= each < first + 55 for each in server.times) <= 10
 
 

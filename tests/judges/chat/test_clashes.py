@@ -59,7 +59,7 @@ def scores(*replies: str, answer: str = TEXT, **options: Any) -> dict[str, Score
 
 
 INVENTED = {"claim": "Swimming costs ten euros.", "sentences": [2]}
-AT_ODDS = {  # replies, kept when asked again: the value of faithfulness, or None where every score is an error
+AT_ODDS = {  # replies, repeated when asked again: the value of faithfulness, or None if every score is an error
     "CONTRADICTED with support 95": (one_odd(verdict="CONTRADICTED"), 0.8),
     "NEUTRAL with support 95": (one_odd(verdict="NEUTRAL"), 0.8),
     "SUPPORTED with support 5": (one_odd(support=5), 0.8),
@@ -291,7 +291,7 @@ def weak(seed: int) -> Any:
                 each["verdict"] = "CONTRADICTED"
             if "quotes" in each and chance.random() < 0.1:
                 each["quotes"] = [{"passage": "p1", "text": "words that nobody wrote"}]
-            if "support" in each and chance.random() < 0.5:  # half of the claims are not backed
+            if "support" in each and chance.random() < 0.5:  # half of the claims are not supported
                 flipped = chance.random() < 0.1
                 each.update(support=10, verdict="SUPPORTED" if flipped else "NEUTRAL")
         return json.dumps(reply)

@@ -94,7 +94,7 @@ def test_the_short_reply_is_read_with_its_question() -> None:
     assert "question]\nIs it red?" in first
     assert "history]\nuser: Look at the barn." in first
     assert "question]\nIs it red?" in second
-    assert "Look at the barn." not in second  # what was talked about is no evidence
+    assert "Look at the barn." not in second  # the topic of a text is not evidence
 
 
 HISTORY = [{"role": "user", "content": "Look at the barn."}, {"role": "assistant", "content": "I do."}]

@@ -122,7 +122,7 @@ def test_a_model_that_refuses_long_replies_is_asked_for_short_ones() -> None:
     for question in (Verify(CLAIMS, CHUNKS[:5]), Verify(CLAIMS[::-1], CHUNKS[:5])):
         (found,) = judge.answer([question])
         assert [finding.verdict for finding in found] == ["SUPPORTED"] * 100
-    assert len(model.refused) <= 2  # with structure and without, and never again
+    assert len(model.refused) <= 2  # with structured output, then without, and never again
 
 
 def test_one_verdict_that_never_fits_is_an_error_and_no_score() -> None:
@@ -251,7 +251,7 @@ def test_a_plan_takes_the_calls_that_pieces_take() -> None:
     question = Verify(CLAIMS, CHUNKS[:5])
     planned = PlanJudge(ChatJudge(Writer()))
     planned.answer([question, Grade("answer_relevance", "a", "q")])
-    assert planned.plan.calls == 4  # a part of the claims beside the grade, then the other three
+    assert planned.plan.calls == 4  # a part of the claims with the grade, then the other three
 
 
 def test_replies_that_are_cut_at_the_same_time_teach_no_more_than_one() -> None:

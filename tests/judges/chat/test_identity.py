@@ -71,7 +71,7 @@ NOT_SENT = {
     "validate_base_url", "config", "async_client_kwargs", "default_metadata",
     "client", "async_client", "root_client", "root_async_client", "bedrock_client",
 }  # fmt: skip
-# these act through the client that a model makes for itself: changed by making another model below
+# these affect the client that a model creates, so the test below creates another model
 BY_THE_CLIENT = {
     "base_url", "openai_api_base", "azure_endpoint", "anthropic_api_url", "endpoint", "groq_api_base", "endpoint_url",
     "openai_organization",

@@ -117,7 +117,7 @@ def test_there_is_a_verdict_on_every_passage() -> None:
     question = RelatedChunks("It is tall.", ("It is tall.", "It rains."))
     model = scripted(related(("p1", True)), related(("p1", "true"), ("p2", False)))
     assert ChatJudge(model).answer([question]) == [(Related(1),)]
-    old = json.dumps({"related": [{"passage": "p2", "quote": "rains", "reason": ""}]})  # of a prompt of one's own
+    old = json.dumps({"related": [{"passage": "p2", "quote": "rains", "reason": ""}]})  # from a custom prompt
     assert ChatJudge(scripted(old)).answer([question]) == [(Related(2, "rains"),)]
 
 

@@ -1,6 +1,6 @@
-"""The offline judge on worked examples that others published, with the scores that they expect.
+"""The offline judge on published worked examples, with their expected scores.
 
-Seven are the examples of a Java library of response metrics (SemanticSimilarity aside): four of factual correctness,
+Seven are the examples of a Java library of response metrics (except SemanticSimilarity): four of factual correctness,
 three of answer correctness. The eighth is the case study of a white paper on evaluating RAG answers.
 """
 
