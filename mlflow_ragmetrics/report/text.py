@@ -160,8 +160,8 @@ def _worst_rows(report: Report, count: int) -> list[Block]:
     if not worst:
         return []
     reasons = {id(row): each.reason for row, each in zip(report.rows, report.diagnoses, strict=False)}
-    number = f"{len(worst)} " if len(worst) > 1 else ""
-    blocks: list[Block] = [Heading(f"The {number}{ranking.word} by {ranking.by}")]
+    worst_rows = f"{len(worst)} worst rows" if len(worst) > 1 else "worst row"
+    blocks: list[Block] = [Heading(f"The {worst_rows} by {ranking.by}")]
     for row in worst:
         _, key = ranking.place(row) or (0.0, "")
         value = f"{row.scores[key].value:.3f}" if key in row.scores else ""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.core.score import DOUBTS, Sample
@@ -62,6 +63,30 @@ def mlflow_name(name: str) -> str:
     It is ``name``, or ``rag_<name>`` for a metric that MLflow displays differently.
     """
     return f"rag_{name}" if name.partition("/")[0] in _SHOWN_OTHERWISE else name
+
+
+def criteria_tag(limits: Iterable[tuple[str, float, bool]]) -> dict[str, str]:
+    """The run tag in which MLflow (3.18) stores ``quality_criteria``.
+
+    ``limits``: names of figures, their limits, and whether these are maxima.
+    """
+    rules = [
+        {"metricKey": mlflow_name(name), "comparator": "LTE" if is_most else "GTE", "threshold": limit}
+        for name, limit, is_most in limits
+    ]
+    content = {"schemaVersion": 1, "revision": str(uuid4()), "rules": rules}
+    return {"mlflow.genaiEvaluate.qualityCriteria": json.dumps(content)} if rules else {}
+
+
+def thresholds_of(rows: Iterable[Row]) -> list[tuple[str, float, bool]]:
+    """The thresholds of the rows' scores as limits of the means, for ``criteria_tag``."""
+    found = {
+        key: (f"{key}/mean", score.threshold, score.higher_is_better is False)
+        for row in rows
+        for key, score in row.scores.items()
+        if score.threshold is not None and score.higher_is_better is not None
+    }
+    return list(found.values())
 
 
 def figures_of(report: Measured) -> dict[str, float]:
