@@ -96,6 +96,7 @@ def log_report(
     """
     import mlflow
     from mlflow.entities import LoggedModelInput
+    from mlflow.utils.uri import is_local_uri
 
     model = model_id or mlflow.get_active_model_id()
     name = dataset if isinstance(dataset, str) else "" if report.source is None else Path(report.source).stem
@@ -114,7 +115,8 @@ def log_report(
         pages: dict[str, Content] = {} if page is None else {PAGE: lambda path: page(path, run_link(info))}
         writer.files({**pages, **(files or {}), **_own_files(report, about_rows, parts)})
         about: dict[str, Any] = {"model_id": model, "run_id": target}
-        for each in datasets if _takes_datasets_of_metrics() else ():
+        is_file_store = is_local_uri(mlflow.get_tracking_uri())  # type: ignore[no-untyped-call]
+        for each in () if is_file_store else datasets:  # in a file store, a metric's dataset overwrites its step
             about |= {"dataset_name": each.dataset.name, "dataset_digest": each.dataset.digest}
         figures = {name: value for name, value in run_metrics_of(report).items() if name not in omit}
         writer.figures(figures, step=step, **about)
@@ -126,14 +128,6 @@ def log_report(
         said = {_NOTE_TAG: redact(note)} if note and is_ours else {}
         writer.tags({**said, **(tags or {}), STATUS_TAG: status_of(report.incomplete, report.partial)})
     return target
-
-
-def _takes_datasets_of_metrics() -> bool:
-    """Whether metrics can have a dataset: a file store overwrites the step, and a space in the name breaks the run."""
-    import mlflow
-    from mlflow.utils.uri import is_local_uri
-
-    return not is_local_uri(mlflow.get_tracking_uri())  # type: ignore[no-untyped-call]
 
 
 def _version(model: str | None) -> str:

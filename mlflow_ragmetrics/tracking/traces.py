@@ -7,6 +7,7 @@ long.
 from __future__ import annotations
 
 import base64
+import sys
 import time
 import uuid
 import warnings
@@ -118,15 +119,15 @@ def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosis
 
 
 def log_assertions(sample: Sample, outcomes: Mapping[str, tuple[bool, str]]) -> None:
-    """Add a trace of ``sample`` to the run of the ``@mlflow.test`` that is running, if any.
+    """Add a trace of ``sample`` to the run of the ``@mlflow.test`` that is running, if any; needs its pytest plugin.
 
     Each of the ``outcomes`` becomes a feedback: its name is the assertion, its value whether it passed, and its
     rationale the reason. If the store fails, a warning is issued, so that the test's own result is kept.
     """
     import mlflow
     from mlflow.entities import AssessmentSource, Feedback
-    from mlflow.pytest import session
 
+    session = sys.modules["mlflow.pytest.session"]
     name, case = session.current_test()
     run_id = None if name is None else session.ensure_run()
     if run_id is None:

@@ -216,17 +216,13 @@ def new_params(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[st
     If the run has another value for a name, the param is named ``ragmetrics.<name>``.
     """
     fresh: dict[str, str] = {}
-    left_out: list[str] = []
     for name, value in wanted.items():
         free = next((key for key in (name, f"ragmetrics.{name}") if present.get(key, value) == value), None)
         if free is None:
-            left_out.append(name)
+            message = f"the run already has another value for the param {name}, and MLflow cannot change params"
+            warnings.warn(message, stacklevel=2)
         elif free not in present:
             fresh[free] = value
-    if left_out:
-        names = ", ".join(left_out)
-        message = f"the run already has other values for the params {names}, and MLflow cannot change params"
-        warnings.warn(message, stacklevel=2)
     return fresh
 
 
