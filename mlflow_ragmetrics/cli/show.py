@@ -88,8 +88,8 @@ def command(
     causes = [diagnoses[each.sample.id][0] for each in chosen] if diagnoses else []
     all_rows = counted(len(rows), "row")
     count = f"{len(chosen)} of {all_rows}" if conditions or diagnosis else all_rows
-    number, verb = (f"{limit} ", "are") if limit > 1 else ("", "is")
-    cut = f", the {number}{ranking.word} by {ranking.by} {verb} shown (--limit)" if len(chosen) > limit else ""
+    worst, verb = (f"{limit} worst rows", "are") if limit > 1 else ("worst row", "is")
+    cut = f", the {worst} by {ranking.by} {verb} shown (--limit)" if len(chosen) > limit else ""
     lines = [str(causes_line(count_causes(causes)))] if causes else []
     lines.append(f"{count}{cut}. One of them: ragmetrics show {run} ID")
     print_blocks([_table(chosen[:limit], ranking, causes), *(Line(line, "faint") for line in lines)])

@@ -174,3 +174,37 @@ def test_ids_are_those_of_the_passages_however_many_were_retrieved() -> None:
     texts = {**record, "contexts": ["Trees grow.", "The house is red."]}  # the ids next to them belong to them
     assert rm.score("citation_precision", texts).items[0].evidence[0].chunk == 2
     assert rm.score("citation_precision", {**texts, "retrieved_doc_ids": ["b"]}).details["unknown"] == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited"),
+    [
+        ("It is red [120].", [120]),
+        ("It is red [121].", [0]),
+        ("It is red [0].", [0]),
+        ("It is red [1200].", []),
+        ("It is red [119-121].", [119, 120, 0]),
+        ("It is red [3-2].", []),
+    ],
+)
+def test_a_number_of_up_to_three_digits_is_a_citation(answer: str, cited: list[int]) -> None:
+    passages = [f"Passage {number}." for number in range(1, 121)]
+    _, citations = cited_statements(answer, passages, None, None)
+    assert [each.passage for each in citations] == cited
+
+
+@pytest.mark.parametrize(
+    ("given", "cited"),
+    [(["120"], 120), (["121"], 0), (["1200"], 0), ([{"source_id": 0}, {"source_id": 119}], 120), (["0"], 1)],
+)
+def test_a_structured_number_is_that_of_a_passage(given: Any, cited: int) -> None:
+    passages = [f"Passage {number}." for number in range(1, 121)]
+    _, citations = cited_statements("It is red.", passages, None, {"citations": given})
+    assert citations[-1].passage == cited
+
+
+@pytest.mark.parametrize(("quote", "cited"), [("The hous", 1), ("The hou", 0), ("It is nowhere.", 0)])
+def test_a_quote_of_eight_characters_names_its_passage(quote: str, cited: int) -> None:
+    entry = {"source_id": "elsewhere", "quote": quote}
+    _, citations = cited_statements("It is red.", PASSAGES, None, {"citations": [entry]})
+    assert [each.passage for each in citations] == [cited]

@@ -6,8 +6,10 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Verify
-from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.metrics.claims import Verified, verified_claims
+from mlflow_ragmetrics.core.score import Evidence
+from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
+from mlflow_ragmetrics.metrics.claims import Correspondence, Verified, held_by, read_findings, to_do, verified_claims
+from mlflow_ragmetrics.text.messages import render
 
 
 def test_questions() -> None:
@@ -74,3 +76,67 @@ def test_reasons_of_supported_texts_say_nothing_more_and_long_lists_are_cut() ->
     assert rm.score("faithfulness", RECORD, judge=supported).reason.endswith("not in the passages).")
     many = rm.ScriptedJudge(facts=[{"text": f"Claim {number}.", "ok": False} for number in range(7)])
     assert rm.score("faithfulness", RECORD, judge=many).reason.endswith("“Claim 3.” “Claim 4.” and 2 more")
+
+
+@pytest.mark.parametrize(("claims", "at_odds", "fails"), [(8, 2, False), (8, 3, True), (4, 1, False), (3, 1, True)])
+def test_more_than_a_quarter_of_findings_at_odds_are_an_error(claims: int, at_odds: int, fails: bool) -> None:
+    findings = [Finding("NEUTRAL", at_odds=place < at_odds) for place in range(claims)]
+    texts = [f"{place}." for place in range(claims)]
+    if fails:
+        with pytest.raises(JudgeReplyError, match=f"contradict themselves on {at_odds} of {claims} claims"):
+            read_findings(texts, findings, 1)
+    else:
+        _, ((code, text),) = read_findings(texts, findings, 1)
+        assert (code, f"{at_odds} of {claims}" in render(text, "en")) == ("reply_at_odds", True)
+
+
+def test_missing_unknown_and_forged_findings_are_neutral_or_warnings_and_extra_ones_nothing() -> None:
+    given = [Finding(" supported. "), Finding("maybe"), Finding("CONTRADICTED", unquoted=True)]
+    items, warnings = read_findings(["a", "b", "c", "d", "e"], given, 1)
+    assert [item.verdict for item in items] == ["SUPPORTED", "NEUTRAL", "CONTRADICTED", "NEUTRAL", "NEUTRAL"]
+    said = {code: render(text, "en") for code, text in warnings}
+    assert list(said) == ["verdict_missing", "verdict_unknown", "quote_not_found"]
+    assert "2" in said["verdict_missing"]
+    assert "'maybe'" in said["verdict_unknown"]
+    assert "1" in said["quote_not_found"]
+    assert [item.verdict for item in read_findings(["a"], given, 1)[0]] == ["SUPPORTED"]
+    assert read_findings(["a"], given, 1)[1] == ()
+
+
+@pytest.mark.parametrize(("support", "shown"), [(0.0, 0.0), (1.0, 1.0), (-0.01, None), (1.01, None), (None, None)])
+def test_a_support_off_its_scale_is_none(support: float | None, shown: float | None) -> None:
+    (item,), _ = read_findings(["a"], [Finding("SUPPORTED", support=support)], 1)
+    assert item.support == shown
+
+
+def test_evidence_is_from_a_passage_that_is_there_or_from_the_other_text() -> None:
+    quotes = ((0, "x"), (1, "a"), (2, "b"), (3, "y"))
+    (item,), _ = read_findings(["a"], [Finding("SUPPORTED", quotes=quotes)], 2)
+    assert [(each.chunk, each.quote) for each in item.evidence] == [(1, "a"), (2, "b")]
+    (item,), _ = read_findings(["a"], [Finding("SUPPORTED", quotes=quotes)], 2, "reference")
+    assert [(each.chunk, each.quote) for each in item.evidence] == [(None, quote) for _, quote in quotes]
+    assert item.against == "reference"
+    assert held_by([Evidence(2, None, ""), Evidence(None, None, ""), Evidence(1, None, ""), Evidence(2, None, "")]) == [
+        1,
+        2,
+    ]
+
+
+def test_the_counts_of_both_texts_and_their_means() -> None:
+    found = Correspondence(
+        Verified(("a", "b", "c"), (Finding("SUPPORTED"), Finding("NEUTRAL"), Finding("NEUTRAL"))),
+        Verified(("d", "e"), (Finding("SUPPORTED"), Finding("CONTRADICTED"))),
+    )
+    assert (found.precision, found.recall, found.f1) == pytest.approx((1 / 3, 1 / 2, 2 / 5))
+    assert found.details["answer_neutral"] == 2
+    assert found.details["reference_contradicted"] == 1
+    assert found.answer.of("NEUTRAL", "CONTRADICTED") == ["b", "c"]
+    assert (Correspondence().precision, Correspondence().recall, Correspondence().f1) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("claims", "more"), [(5, False), (6, True)])
+def test_advice_names_five_claims(claims: int, more: bool) -> None:
+    said = render(to_do("not_retrieved", [f"{place}." for place in range(claims)]) or "", "en")
+    assert said.count("“") == 5
+    assert ("1 more" in said) is more
+    assert to_do("not_retrieved", []) is None

@@ -36,7 +36,7 @@ _BRACKET_OR_TEXT = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"?', re.DOTALL)  # an u
 _LOOSE = str.maketrans("", "", " \t\r\n\"'`\\,")
 _READERS: tuple[Callable[[str], Any], ...] = (
     json.JSONDecoder(strict=False).decode,
-    partial(json_repair.loads, skip_json_loads=True, strict=True),  # strict: never merges several values
+    partial(json_repair.loads, strict=True),  # strict: never merges several values
 )
 _REFUSAL = re.compile(
     r"^\W*(?:i['’]?m (?:very |really )?sorry|sorry|i (?:can(?:no|['’])t|am unable|am not able|won['’]t|must decline)"
