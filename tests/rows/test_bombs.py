@@ -175,7 +175,7 @@ def test_the_limits_are_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         json.dump([{"question": long}], file)
     for name, option in [("a.jsonl", "LINE"), ("a.csv", "CELL"), ("a.json.gz", "EXPANDED")]:
         with pytest.raises(
-            InvalidDataError, match=f"is longer than 1 MB; set RAGMETRICS_MAX_{option}_MB in the environ"
+            InvalidDataError, match=f"is longer than 1 MB; set RAGMETRICS_MAX_{option}_MB to raise the limit"
         ):
             list(read_file(tmp_path / name))
     for variable in ("LINE", "CELL", "EXPANDED"):
