@@ -13,7 +13,7 @@ from mlflow_ragmetrics.core.question import Outcome, Question, Steps, ask
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import LARGEST, Chunk, Sample, Score
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, JudgeError
-from mlflow_ragmetrics.rows.labels import as_number
+from mlflow_ragmetrics.rows.values import as_number
 from mlflow_ragmetrics.tracking.traces import trace_of
 
 if TYPE_CHECKING:

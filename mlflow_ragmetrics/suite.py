@@ -369,7 +369,7 @@ class Suite:
             began = time.perf_counter()
             kept = _Kept(keep, each)
             interruption: _Interruption | None = None
-            reserve = bytearray(_RESERVE)  # takes no memory until it is written to
+            reserve = bytes(_RESERVE)  # address space only: unlike a bytearray, its zeros take no memory
             with charged_to(Expenses()) as expenses, progress_of(progress, len(samples)) as bar:
                 engine = self._engine(selection, stored=stored)
                 try:

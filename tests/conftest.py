@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-import queue
 import re
 import shutil
 import sqlite3
+import ssl
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.quick_mlflow import quicken_mlflow
 
 collect_ignore = ["adapters/langchain/mcp_server.py", "mutation.py"]  # programs of their own
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")  # slowness of a busy machine is not a fault of the package
+ssl.create_default_context = lru_cache(ssl.create_default_context)  # each client would read all certificates again
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # MLflow's own plugin, which uses the network
 
 if find_spec("pyspark") is not None and find_spec("grpc") is None:
@@ -57,24 +59,13 @@ def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
 def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new store with its tables; creating them takes seconds, copying them no time."""
     from mlflow import MlflowClient
-    from mlflow.store.db import utils
-    from mlflow.tracing.export import async_export_queue
 
-    # each store that is opened would read all of MLflow's migrations again
-    utils._get_latest_schema_revision = lru_cache(utils._get_latest_schema_revision)
-    async_export_queue.Queue = _EagerQueue  # type: ignore[misc]
+    quicken_mlflow()
     path = tmp_path_factory.mktemp("template") / "mlflow.db"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(path.parent)
         MlflowClient(f"sqlite:///{path}").search_experiments()
     return path
-
-
-class _EagerQueue(queue.Queue[Any]):
-    """MLflow's queue of traces. Each flush waits until its reader's ``get`` times out, by default after a second."""
-
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        return super().get(block, timeout and min(timeout, 0.02))
 
 
 @lru_cache

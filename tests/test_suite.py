@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -355,3 +356,20 @@ def test_a_panel_stays_one_when_the_suite_is_replaced() -> None:
     suite = rm.Suite(["correctness"], judge=rm.Panel(judges, aggregate="median")).replace(name_prefix="v2_")
     assert suite.evaluate([RECORD]).rows[0].scores["v2_correctness"].value == 0.5
     assert suite.replace(aggregate="max").evaluate([RECORD]).metrics["v2_correctness/mean"] == 1.0
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from /proc")
+def test_what_is_kept_for_the_end_of_memory_takes_none_before() -> None:
+    sizes = []
+
+    @rm.metric
+    def resident(answer: str) -> float:
+        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+        sizes.append(pages * os.sysconf("SC_PAGE_SIZE"))
+        return 1.0
+
+    suite = rm.Suite([resident])
+    suite.evaluate([{"answer": "warm"}])
+    rm.score(resident, {"answer": "without a report"})
+    suite.evaluate([{"answer": "with one"}])
+    assert sizes[-1] - sizes[-2] < 16 * 2**20

@@ -37,12 +37,12 @@ def part(name: str) -> str:
 
 
 def _commands() -> str:
-    context = click.Context(main, info_name="ragmetrics")
+    context = click.Context(main, info_name="ragmetrics", **main.context_settings)
     parts = [*_help(main.help or "")]
     for name in main.list_commands(context):
         command = main.get_command(context, name)
         assert command is not None
-        own = click.Context(command, info_name=f"ragmetrics {name}", parent=None)
+        own = click.Context(command, info_name=f"ragmetrics {name}", parent=context)
         usage = " ".join(command.collect_usage_pieces(own))
         parts += [f"## ragmetrics {name}", f"```text\nragmetrics {name} {usage}\n```", *_help(command.help or "")]
         records = [each.get_help_record(own) for each in command.get_params(own)]

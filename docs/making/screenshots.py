@@ -87,7 +87,8 @@ class Browser:
 @contextmanager
 def browser() -> Iterator[Browser]:
     options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1300,900"):
+    quiet = ("--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update")
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-sync", "--hide-scrollbars", *quiet):
         options.add_argument(argument)
     options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
@@ -155,10 +156,12 @@ def picture_of_the_report(shown: Browser, folder: Path) -> None:
 
 
 def picture_of_the_runs(shown: Browser, experiment: str) -> None:
-    shown.open(f"{experiment}/runs?compareRunsMode=CHART", 1240, 1130, "gpt-4")
+    shown.open(f"{experiment}/runs?compareRunsMode=CHART", 1240, 1000, "gpt-4")
     shown.click("//*[@data-component-id='mlflow_header.toggle_sidebar_button']")
-    shown.write("//input[@placeholder='Search metric charts']", "^(faithfulness|rag_score)/(mean|ci_)")
-    shown.wait("//*[contains(text(), 'rag_score/ci_high')]")
+    shown.write("//input[@placeholder='Search metric charts']", "^(faithfulness|rag_score)/mean")
+    shown.wait("//*[contains(text(), 'rag_score/mean')]")
+    shown.wait("(//*[contains(@class, 'js-plotly-plot')])[2]")
+    shown.wait("//*[@role='grid']//*[contains(text(), 'gpt-4')]")
     shown.picture("mlflow_runs.png")
 
 

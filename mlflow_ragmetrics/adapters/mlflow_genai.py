@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +15,6 @@ import mlflow
 from mlflow.entities import Feedback, Trace
 from mlflow.genai.scorers import Scorer
 from mlflow.genai.scorers import scorer as function_scorer
-from mlflow.genai.scorers.base import SerializedScorer
 from mlflow.tracing.constant import TraceMetadataKey
 from pydantic import BaseModel, PrivateAttr
 
@@ -196,14 +194,8 @@ class RagScorer(_SuiteScorer):
 
         function: Scorer = function_scorer(score, name=self.name)
         given = ", ".join(f"{name}={name}" for name in ("inputs", "outputs", "expectations", "trace"))
-        function._cached_dump = asdict(
-            SerializedScorer(
-                name=self.name,
-                call_source=f"import mlflow_ragmetrics as rm\nreturn {chosen}({given})",
-                call_signature=str(inspect.signature(score)),
-                original_func_name="score",
-            )
-        )
+        source = f"import mlflow_ragmetrics as rm\nreturn {chosen}({given})"
+        function._cached_dump = {**function.model_dump(), "call_source": source}
         return function
 
     def register(self, **_: Any) -> Scorer:
@@ -320,8 +312,8 @@ class _SharedRows:
         return {**dict.fromkeys(self._expected, _criterion(None, None)), **self.criteria}
 
     def report(self, result: Any) -> Report:
-        ids = _trace_ids(result)
-        rows = [entry.row for entry in map(self._entries.get, ids) if entry is not None and entry.row is not None]
+        found = map(self._entries.get, result.result_df["trace_id"])
+        rows = [entry.row for entry in found if entry is not None and entry.row is not None]
         if not rows:
             raise InvalidDataError(f"run {result.run_id} has no rows scored by this scorer")
         samples = read_samples([row.sample for row in rows])
@@ -427,11 +419,3 @@ def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str
     if documents is not None and sample.contexts is None and "contexts" not in sample.invalid:
         return to_sample({**record, "contexts": documents}, columns)
     return sample
-
-
-def _trace_ids(result: Any) -> list[str]:
-    frame = getattr(result, "result_df", None)
-    if frame is not None:
-        return [str(each) for each in frame["trace_id"]]
-    traces = mlflow.search_traces(run_id=result.run_id, return_type="list", include_spans=False)
-    return [trace.info.trace_id for trace in traces]

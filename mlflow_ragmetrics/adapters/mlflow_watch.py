@@ -81,16 +81,11 @@ class _Sums:
         self.failed_calls += state_of(info) == "ERROR"
         for key, score in scores.items():
             sums = self.keys.setdefault(key, [0.0, 0, 0, 0, 0])
-            metadata = score.metadata
-            if metadata["ragmetrics.status"] == "error":
-                sums[4] += 1
-            elif metadata["ragmetrics.status"] == "skipped":
-                sums[3] += 1
-            elif json.loads(metadata.get("ragmetrics.details", "{}")).get("unmeasured"):
-                sums[2] += 1
-            else:
-                sums[1] += 1
-                sums[0] += float(metadata.get("ragmetrics.value", score.feedback.value))
+            status, metadata = score.metadata["ragmetrics.status"], score.metadata
+            unmeasured = json.loads(metadata.get("ragmetrics.details", "{}")).get("unmeasured")
+            place = {"error": 4, "skipped": 3}.get(status, 2 if unmeasured else 1)
+            sums[place] += 1
+            sums[0] += float(metadata.get("ragmetrics.value", score.feedback.value)) if place == 1 else 0.0
 
     @property
     def figures(self) -> dict[str, float]:

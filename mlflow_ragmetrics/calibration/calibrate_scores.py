@@ -15,9 +15,10 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.pairing import numbers_of
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.rows.labels import Labels, as_number, labels_of
+from mlflow_ragmetrics.rows.labels import Labels, labels_of
 from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
+from mlflow_ragmetrics.rows.values import as_number
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
 from mlflow_ragmetrics.statistics.thresholds import threshold_gain
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 _EXTRA = re.compile(r"extra == ['\"](?P<name>[\w-]+)['\"]")
-_DEVELOPMENT = ("test", "lint", "dev", "docs")
+_DEVELOPMENT = ("test", "lint", "dev", "docs", "mutation")
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def check_pool(destination: Destination) -> Iterator[Check]:
     pool = sum(_number(name, default) for name, default in _POOL.items())
     name, default = _WORKERS
     workers = _number(name, default)
-    finding = f"{pool} connections, mlflow.genai.evaluate may use {workers} threads"
+    finding = f"{pool} connections, but mlflow.genai.evaluate may use {workers} threads"
     if workers < pool:
         yield Check("ok", "connection pool", finding)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from mlflow_ragmetrics.cli.output import (
     check_output,
     check_writable,
     console,
+    for_terminal,
     print_blocks,
     report_gates,
 )
@@ -41,12 +43,13 @@ from mlflow_ragmetrics.cli.shared_options import (
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
-from mlflow_ragmetrics.report.gates import check_figures, check_names, criteria_tag
+from mlflow_ragmetrics.report.gates import check_figures, check_names, criteria
 from mlflow_ragmetrics.report.junit import row_cases
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
 from mlflow_ragmetrics.rows.tables import has_diagnoses
 from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
+from mlflow_ragmetrics.tracking.describe import criteria_tag
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Sample
@@ -184,7 +187,9 @@ def command(
         return
     limits: dict[str, Any] = {"fail_under": fail_under, "fail_over": fail_over, "min_scored": min_scored}
     is_gated = any(limits.values()) or bool(junit)
-    checked_limits = check_names(made.keys, **limits, ranges=made.ranges, better=made.better)
+    tags = {}
+    if is_gated:
+        tags = criteria_tag(criteria(check_names(made.keys, **limits, ranges=made.ranges, better=made.better)))
     destination = destination_of(tracking_uri, experiment) if log else None
     with Output(output, made) as file:
         needs_all = log or junit or settings.by or settings.repeat > 1 or not file.grows
@@ -206,7 +211,6 @@ def command(
         click.echo(f"Wrote {output}")
     if destination is not None:
         slices = slices_file(report, settings.by) if texts and settings.by else {}
-        tags = criteria_tag(checked_limits)
         run_id = report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices, tags=tags)
         _show_run(run_id, destination)
     if file.refusal is not None:
@@ -395,7 +399,8 @@ def _show_run(run_id: str, destination: Destination) -> None:
     run = mlflow.get_run(run_id)
     screen = console()
     name = clean(run.info.run_name or "")
-    screen.print(f"MLflow run: {name} ({run_id}) in experiment {clean(destination.experiment)}", soft_wrap=True)
+    line = f"MLflow run: {name} ({run_id}) in experiment {clean(destination.experiment)}"
+    screen.print(for_terminal(line, sys.stdout), soft_wrap=True)
     where = destination.command()
     if destination.is_server:
         where += f"/#/experiments/{run.info.experiment_id}/runs/{run_id}"

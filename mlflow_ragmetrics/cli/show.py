@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -88,11 +89,14 @@ def command(
     causes = [diagnoses[each.sample.id][0] for each in chosen] if diagnoses else []
     all_rows = counted(len(rows), "row")
     count = f"{len(chosen)} of {all_rows}" if conditions or diagnosis else all_rows
-    number, verb = (f"{limit} ", "are") if limit > 1 else ("", "is")
-    cut = f", the {number}{ranking.word} by {ranking.by} {verb} shown (--limit)" if len(chosen) > limit else ""
+    worst, verb = (f"{limit} worst rows", "are") if limit > 1 else ("worst row", "is")
+    cut = f", the {worst} by {ranking.by} {verb} shown (--limit)" if len(chosen) > limit else ""
     lines = [str(causes_line(count_causes(causes)))] if causes else []
-    lines.append(f"{count}{cut}. One of them: ragmetrics show {run} ID")
-    print_blocks([_table(chosen[:limit], ranking, causes), *(Line(line, "faint") for line in lines)])
+    lines.append(f"{count}{cut}. One of them: ragmetrics show {shlex.quote(run)} ID")
+    table = _table(chosen[:limit], ranking, causes)
+    if table.droppable:
+        lines.append(f"{counted(len(ranking.keys), 'metric')}; a narrow terminal leaves out the last ones.")
+    print_blocks([table, *(Line(line, "faint") for line in lines)])
 
 
 def _found(rows: Sequence[Row], name: str, results: Results) -> Row:

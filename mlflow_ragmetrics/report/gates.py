@@ -9,11 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Union
-from uuid import uuid4
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Better, passes
-from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted
 
@@ -181,27 +179,12 @@ def _shares(min_scored: MinScored | None) -> dict[str, float]:
     return dict(min_scored) if isinstance(min_scored, Mapping) else {"": min_scored}
 
 
-def threshold_limits(rows: Iterable[Row]) -> list[_Limit]:
-    """The thresholds of the rows' scores as limits of the means."""
-    found = {key: score for row in rows for key, score in row.scores.items() if score.threshold is not None}
+def criteria(limits: Iterable[_Limit]) -> list[tuple[str, float, bool]]:
+    """The figures that a run has, their limits, and whether these are maxima."""
+    figures = ("", "mean", "pass_rate")
     return [
-        _Limit(f"{key}/mean", key, "mean", score.threshold, score.higher_is_better is False)
-        for key, score in found.items()
-        if score.higher_is_better is not None
+        (each.name, each.value, each.is_most) for each in limits if each.value is not None and each.figure in figures
     ]
-
-
-def criteria_tag(limits: Iterable[_Limit]) -> dict[str, str]:
-    """The run tag in which MLflow (3.18) stores ``quality_criteria``, for limits of figures that a run has."""
-    from mlflow_ragmetrics.tracking.describe import mlflow_name
-
-    rules = [
-        {"metricKey": mlflow_name(each.name), "comparator": "LTE" if each.is_most else "GTE", "threshold": each.value}
-        for each in limits
-        if each.value is not None and each.figure in ("", "mean", "pass_rate")
-    ]
-    content = {"schemaVersion": 1, "revision": str(uuid4()), "rules": rules}
-    return {"mlflow.genaiEvaluate.qualityCriteria": json.dumps(content)} if rules else {}
 
 
 def raise_failures(checks: Sequence[Check]) -> None:

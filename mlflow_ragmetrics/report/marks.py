@@ -150,7 +150,7 @@ class Ranking:
     @property
     def by(self) -> str:
         """The criterion in words."""
-        return self.key or (f"the {self.word} of the row's scores" if self.keys[1:] else "".join(self.keys))
+        return self.key or (f"{self.word} score" if self.keys[1:] else "".join(self.keys))
 
     @property
     def word(self) -> str:

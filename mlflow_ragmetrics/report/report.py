@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.document import cell, to_markdown
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.gates import MinScored, check_figures, criteria_tag, raise_failures, threshold_limits
+from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import (
     Diagnosis,
     cause_figures,
@@ -43,7 +43,7 @@ from mlflow_ragmetrics.rows.results import results_of
 from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.rows.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.text.messages import counted, render
-from mlflow_ragmetrics.tracking.describe import questions_digest
+from mlflow_ragmetrics.tracking.describe import criteria_tag, questions_digest, thresholds_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -335,7 +335,7 @@ class Report(Figures):
             questions_digest=questions_digest(self.rows),
             run_id=run_id,
             run_name=run_name,
-            tags={**criteria_tag(threshold_limits(self.rows)), **(tags or {})},
+            tags={**criteria_tag(thresholds_of(self.rows)), **(tags or {})},
             params=params,
             model_id=model_id,
             step=step,

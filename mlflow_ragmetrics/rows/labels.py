@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.results import Results, read_table
-from mlflow_ragmetrics.rows.values import is_missing
+from mlflow_ragmetrics.rows.values import Label, as_number, word_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,21 +64,8 @@ def _human(assessments: Iterable[Any]) -> Iterator[tuple[str, Any]]:
             yield str(record.get("assessment_name") or record.get("name")), feedback["value"]
 
 
-Label = Union[float, None]
 Labels = Union[str, Path, Mapping[str, Any], Sequence[Any], "pd.DataFrame", "pd.Series[Any]"]
 
-_WORDS = {
-    **dict.fromkeys(("true", "yes", "pass", "good", "supported", "correct", "entailed", "faithful", "related"), 1.0),
-    **dict.fromkeys(("fully supported", "grounded", "relevant", "да", "верно", "хорошо", "подтверждено"), 1.0),
-    **dict.fromkeys(("false", "no", "fail", "bad", "unsupported", "incorrect", "hallucinated", "not supported"), 0.0),
-    **dict.fromkeys(
-        ("contradicted", "neutral", "unfaithful", "unrelated", "wrong", "not faithful", "not correct"), 0.0
-    ),
-    **dict.fromkeys(("not grounded", "ungrounded", "irrelevant", "нет", "неверно", "плохо", "не подтверждено"), 0.0),
-    **dict.fromkeys(("partially supported", "partly supported", "partially faithful", "partially correct"), 0.5),
-    **dict.fromkeys(("partial", "partially", "partly", "mixed", "частично", "частично подтверждено"), 0.5),
-}
-_BLANKS = re.compile(r"[\s_\-]+")
 _MOST_SHOWN = 10
 
 
@@ -118,12 +103,12 @@ def labels_of(
 
 
 def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) -> list[Label]:
-    meanings = {_word(word): meaning for word, meaning in (words or {}).items()}
+    meanings = {word_of(word): meaning for word, meaning in (words or {}).items()}
     found: list[Label] = []
     unknown: Counter[str] = Counter()
     for value in values:
-        if isinstance(value, str) and _word(value) in meanings:
-            found.append(meanings[_word(value)])
+        if isinstance(value, str) and word_of(value) in meanings:
+            found.append(meanings[word_of(value)])
             continue
         try:
             found.append(as_number(value))
@@ -139,28 +124,6 @@ def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) ->
         count = unknown.total()
         warnings.warn(f"labels with unknown words left out ({count}): {named}; {way}", stacklevel=4)
     return found
-
-
-def _word(text: str) -> str:
-    return _BLANKS.sub(" ", text.strip().lower())
-
-
-def as_number(value: Any) -> Label:
-    """A label as a number; ``None`` if it is missing; ``InvalidDataError`` for an unknown word."""
-    if is_missing(value):
-        return None
-    if isinstance(value, str):
-        word = _word(value)
-        if not word:
-            return None
-        if word in _WORDS:
-            return _WORDS[word]
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        message = f"label {shown(value)} is neither a number nor a word such as true, yes, supported, unsupported"
-        raise InvalidDataError(message) from None
-    return number if math.isfinite(number) else None
 
 
 def _by_id(frame: Any, column: str) -> dict[str, Any]:

@@ -386,5 +386,5 @@ def reading_line(samples: Sequence[Sample]) -> Text | None:
         elif field in _ALWAYS_SAID:
             parts.append(f"{field}: none")
         if present and field == "contexts":
-            parts[-1] += f" ({fmean(len(sample.contexts or ()) for sample in present):.3g} a row)"
+            parts[-1] += f" ({fmean(len(sample.contexts or ()) for sample in present):.3g} per row)"
     return say("read.line", parts=", ".join(parts))

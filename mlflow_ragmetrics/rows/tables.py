@@ -115,7 +115,7 @@ def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dic
         sizes.append(len(items))
         for name in _ITEM_FIELDS:
             columns[name] += map(attrgetter(name), items)
-        columns["evidence"] += [list(map(_evidence, item.evidence)) or _NONE for item in items]
+        columns["evidence"] += [list(map(_evidence, item.evidence)) if item.evidence else _NONE for item in items]
         columns["unbacked"] += [_unbacked(item, sample) if item.evidence else _NONE for item in items]
     return sizes, {**columns, **{name: plain_texts(columns[name]) for name in ("text", "reason")}}
 

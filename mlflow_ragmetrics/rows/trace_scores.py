@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.rows.labels import as_number
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.row_groups import with_ids
 from mlflow_ragmetrics.rows.tables import BETTER
 from mlflow_ragmetrics.rows.trace_records import record_of_trace
+from mlflow_ragmetrics.rows.values import as_number
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Run, Trace
@@ -60,7 +60,7 @@ def _score(given: Assessment, metadata: Mapping[str, Any]) -> Score | None:
 
 
 def _score_of_others(given: Assessment) -> Score | None:
-    """The score of a scorer that is not from this package; ``None`` for answers of people and other words."""
+    """The score of another package's scorer; ``None`` for human feedback and for words other than yes or no."""
     if given.feedback is None or given.source.source_type == "HUMAN":
         return None
     reason, judge = given.rationale or "", given.source.source_id

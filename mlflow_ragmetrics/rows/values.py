@@ -1,21 +1,22 @@
-"""Converts values from files, frames and traces to text, lists and chunks."""
+"""Converts values from files, frames and traces to text, lists, chunks and labels."""
 
 from __future__ import annotations
 
 import ast
 import io
 import json
+import math
 import re
 import tokenize
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import Any, Union
 from uuid import UUID
 
-from mlflow_ragmetrics.core.options import kind_of
+from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.core.score import Chunk
-from mlflow_ragmetrics.errors import InvalidFieldError
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.text.sentences import words
 
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
@@ -265,3 +266,42 @@ def _id_in(element: Mapping[Any, Any], metadata: Mapping[Any, Any]) -> str | Non
             if type(value) is not bool and isinstance(value, (str, Real, UUID)) and (text := text_of(value, "id")):
                 return text
     return None
+
+
+Label = Union[float, None]
+
+_LABEL_WORDS = {
+    **dict.fromkeys(("true", "yes", "pass", "good", "supported", "correct", "entailed", "faithful", "related"), 1.0),
+    **dict.fromkeys(("fully supported", "grounded", "relevant", "да", "верно", "хорошо", "подтверждено"), 1.0),
+    **dict.fromkeys(("false", "no", "fail", "bad", "unsupported", "incorrect", "hallucinated", "not supported"), 0.0),
+    **dict.fromkeys(
+        ("contradicted", "neutral", "unfaithful", "unrelated", "wrong", "not faithful", "not correct"), 0.0
+    ),
+    **dict.fromkeys(("not grounded", "ungrounded", "irrelevant", "нет", "неверно", "плохо", "не подтверждено"), 0.0),
+    **dict.fromkeys(("partially supported", "partly supported", "partially faithful", "partially correct"), 0.5),
+    **dict.fromkeys(("partial", "partially", "partly", "mixed", "частично", "частично подтверждено"), 0.5),
+}
+_BLANKS = re.compile(r"[\s_\-]+")
+
+
+def word_of(text: str) -> str:
+    """A label's word in lower case, with single spaces."""
+    return _BLANKS.sub(" ", text.strip().lower())
+
+
+def as_number(value: Any) -> Label:
+    """A label as a number; ``None`` if it is missing; ``InvalidDataError`` for an unknown word."""
+    if is_missing(value):
+        return None
+    if isinstance(value, str):
+        word = word_of(value)
+        if not word:
+            return None
+        if word in _LABEL_WORDS:
+            return _LABEL_WORDS[word]
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        message = f"label {shown(value)} is neither a number nor a word such as true, yes, supported, unsupported"
+        raise InvalidDataError(message) from None
+    return number if math.isfinite(number) else None

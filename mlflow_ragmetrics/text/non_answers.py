@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Union
 
-from mlflow_ragmetrics.text.sentences import STOP_WORDS, has_content, normalize, statements, word_set
+from mlflow_ragmetrics.text.sentences import STOP_WORDS, each_statement, has_content, normalize, word_set
 from mlflow_ragmetrics.text.word_lists import pattern_of, phrases_of, words_of
 
 _LONGEST_TOPIC = 20
@@ -174,7 +174,7 @@ def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
     phrases = tuple(extra)
     if text is None or is_error_text(text):
         return True
-    return all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in statements(text))
+    return all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in each_statement(text))
 
 
 def gives_no_answer(answer: str | None) -> bool:

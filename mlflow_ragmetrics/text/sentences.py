@@ -70,26 +70,29 @@ class Sentence(NamedTuple):
     marker: str
 
 
-def read_sentences(text: str) -> list[Sentence]:
-    """The sentences of ``text``, without surrounding whitespace and list markers, in linear time.
+def read_sentences(text: str) -> Iterator[Sentence]:
+    """Yield the sentences of ``text``, without surrounding whitespace and list markers, in linear time.
 
     Abbreviations, initials, decimal points, URLs and ellipses within a sentence do not end it. List items, table rows
     and headings are separate pieces. A piece without a letter or digit is not a sentence.
     """
-    found: list[Sentence] = []
     for line, line_end in _lines(text):
         match = _MARKER.match(text, line, line_end)
         marker, start = (match[1], match.end()) if match and has_content(text[match.end() : line_end]) else ("", line)
-        ends = [stop.end() for stop in _STOP.finditer(text, start, line_end) if _ends_sentence(text, start, stop)]
-        for end in (*ends, line_end):
+        for end in _ends(text, start, line_end):
             piece = text[start:end]
             stripped = piece.strip()
             if has_content(stripped):
                 first = start + piece.index(stripped)
-                found.append(Sentence(first, first + len(stripped), marker))
+                yield Sentence(first, first + len(stripped), marker)
                 marker = ""
             start = end
-    return found
+
+
+def _ends(text: str, start: int, line_end: int) -> Iterator[int]:
+    """Yield the ends of the sentences of a line."""
+    yield from (stop.end() for stop in _STOP.finditer(text, start, line_end) if _ends_sentence(text, start, stop))
+    yield line_end
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
@@ -144,7 +147,12 @@ def statements(text: str) -> list[str]:
     >>> statements("Two ways:\\n- Call Dr. Fox.\\n- Write to us, or\\n  come by. Always.")
     ['Two ways:', '- Call Dr. Fox.', '- Write to us, or come by.', 'Always.']
     """
-    return [" ".join(f"{marker} {text[start:end]}".split()) for start, end, marker in read_sentences(text)]
+    return list(each_statement(text))
+
+
+def each_statement(text: str) -> Iterator[str]:
+    """Yield the ``statements`` of ``text`` one by one, reading no more of it than needed."""
+    return (" ".join(f"{marker} {text[start:end]}".split()) for start, end, marker in read_sentences(text))
 
 
 T = TypeVar("T")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Union
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.core.score import DOUBTS, Sample
@@ -20,8 +21,9 @@ from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.writer import reason_of
 
 if TYPE_CHECKING:
-    import pandas as pd
     from mlflow.entities import Dataset, DatasetInput
+
+    from mlflow_ragmetrics.report.report import Report
 
 
 class Measured(Protocol):
@@ -34,58 +36,6 @@ class Measured(Protocol):
     @property
     def usage(self) -> Mapping[str, float]:
         """Cost and usage."""
-
-
-class Diagnosed(Protocol):
-    """The part of the chain that failed on a row."""
-
-    @property
-    def cause(self) -> str:
-        """The part."""
-
-    @property
-    def reason(self) -> str:
-        """A sentence with the evidence."""
-
-
-class Loggable(Measured, Protocol):
-    """The public attributes of a report that are written to a run."""
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        """The samples with their scores."""
-
-    @property
-    def description(self) -> Mapping[str, Any]:
-        """Suite, judges, weights, …."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings, such as rows that were left out."""
-
-    @property
-    def source(self) -> Union[str, Path, None]:
-        """The file that the rows came from."""
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """One row per sample."""
-
-    @property
-    def items(self) -> pd.DataFrame:
-        """One row per claim, chunk, …."""
-
-    @property
-    def diagnoses(self) -> Sequence[Diagnosed]:
-        """The diagnosis of each row; empty without diagnoses."""
-
-    @property
-    def incomplete(self) -> Union[str, None]:
-        """Why the evaluation is incomplete, or ``None``."""
-
-    @property
-    def partial(self) -> Union[str, None]:
-        """The number of failed rows, if more than 5 %."""
 
 
 def package_version() -> str:
@@ -113,6 +63,30 @@ def mlflow_name(name: str) -> str:
     It is ``name``, or ``rag_<name>`` for a metric that MLflow displays differently.
     """
     return f"rag_{name}" if name.partition("/")[0] in _SHOWN_OTHERWISE else name
+
+
+def criteria_tag(limits: Iterable[tuple[str, float, bool]]) -> dict[str, str]:
+    """The run tag in which MLflow (3.18) stores ``quality_criteria``.
+
+    ``limits``: names of figures, their limits, and whether these are maxima.
+    """
+    rules = [
+        {"metricKey": mlflow_name(name), "comparator": "LTE" if is_most else "GTE", "threshold": limit}
+        for name, limit, is_most in limits
+    ]
+    content = {"schemaVersion": 1, "revision": str(uuid4()), "rules": rules}
+    return {"mlflow.genaiEvaluate.qualityCriteria": json.dumps(content)} if rules else {}
+
+
+def thresholds_of(rows: Iterable[Row]) -> list[tuple[str, float, bool]]:
+    """The thresholds of the rows' scores as limits of the means, for ``criteria_tag``."""
+    found = {
+        key: (f"{key}/mean", score.threshold, score.higher_is_better is False)
+        for row in rows
+        for key, score in row.scores.items()
+        if score.threshold is not None and score.higher_is_better is not None
+    }
+    return list(found.values())
 
 
 def figures_of(report: Measured) -> dict[str, float]:
@@ -147,7 +121,7 @@ def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     return figure in ("", "mean", "pass_rate") or (figure == "coverage" and value < 1)
 
 
-def description_of(report: Loggable, data_digest: str, questions_digest: str) -> dict[str, Any]:
+def description_of(report: Report, data_digest: str, questions_digest: str) -> dict[str, Any]:
     """The run's suite, judges, weights, versions and data, without machine paths."""
     import mlflow
 

@@ -144,7 +144,7 @@ class LiveWriter:
                             add_feedback(trace_id, key, score, writer.run_id, each.content["time_ms"])
                 except RagMetricsError as error:
                     if not isinstance(error, TraceAbsentError):
-                        writer.check()  # raises if the store does not answer: then everything waits
+                        writer.present_tags()  # raises if the store does not answer: then everything waits
                     is_absent = True
                 if is_absent and each.attempts + 1 < _FEEDBACK_ATTEMPTS:
                     self._outbox.note_refused(each.number)

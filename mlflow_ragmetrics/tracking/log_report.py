@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.describe import (
-    Loggable,
     dataset_input,
     description_of,
     figures_of,
@@ -41,13 +40,15 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from mlflow_ragmetrics.report.report import Report
+
 
 _NOTE_TAG = "mlflow.note.content"
 _OWN_NOTE = "| metric | mean |"
 
 
 def log_report(
-    report: Loggable,
+    report: Report,
     *,
     data_digest: str,
     questions_digest: str,
@@ -95,6 +96,7 @@ def log_report(
     """
     import mlflow
     from mlflow.entities import LoggedModelInput
+    from mlflow.utils.uri import is_local_uri
 
     model = model_id or mlflow.get_active_model_id()
     name = dataset if isinstance(dataset, str) else "" if report.source is None else Path(report.source).stem
@@ -113,7 +115,8 @@ def log_report(
         pages: dict[str, Content] = {} if page is None else {PAGE: lambda path: page(path, run_link(info))}
         writer.files({**pages, **(files or {}), **_own_files(report, about_rows, parts)})
         about: dict[str, Any] = {"model_id": model, "run_id": target}
-        for each in datasets if _takes_datasets_of_metrics() else ():
+        is_file_store = is_local_uri(mlflow.get_tracking_uri())  # type: ignore[no-untyped-call]
+        for each in () if is_file_store else datasets:  # in a file store, a metric's dataset overwrites its step
             about |= {"dataset_name": each.dataset.name, "dataset_digest": each.dataset.digest}
         figures = {name: value for name, value in run_metrics_of(report).items() if name not in omit}
         writer.figures(figures, step=step, **about)
@@ -125,14 +128,6 @@ def log_report(
         said = {_NOTE_TAG: redact(note)} if note and is_ours else {}
         writer.tags({**said, **(tags or {}), STATUS_TAG: status_of(report.incomplete, report.partial)})
     return target
-
-
-def _takes_datasets_of_metrics() -> bool:
-    """Whether metrics can have a dataset: a file store overwrites the step, and a space in the name breaks the run."""
-    import mlflow
-    from mlflow.utils.uri import is_local_uri
-
-    return not is_local_uri(mlflow.get_tracking_uri())  # type: ignore[no-untyped-call]
 
 
 def _version(model: str | None) -> str:
@@ -162,7 +157,7 @@ def _run_name(described: Mapping[str, Any], rows: int) -> str:
     return name
 
 
-def _own_files(report: Loggable, suite: Mapping[str, Any], parts: Mapping[str, int]) -> dict[str, Content]:
+def _own_files(report: Report, suite: Mapping[str, Any], parts: Mapping[str, int]) -> dict[str, Content]:
     about = {"suite": suite, "warnings": report.warnings, "usage": report.usage, "parts": parts}
     return {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about, indent=2))}
 

@@ -23,7 +23,7 @@ from mlflow_ragmetrics.errors import RagMetricsError
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow import MlflowClient
-    from mlflow.entities import DatasetInput, LoggedModelInput, Metric, RunTag
+    from mlflow.entities import DatasetInput, LoggedModelInput, Metric
 
 
 _logger = logging.getLogger(__name__)
@@ -41,8 +41,6 @@ STATUS_TAG = "ragmetrics.status"
 WRITER_TAG = "ragmetrics.writer"
 LONGEST_PARAM = 6000
 _TABLES_TAG = "mlflow.loggedArtifacts"
-_METRICS_PER_BATCH = 900
-_PARAMS_PER_BATCH = 100
 LONGEST_TAG = 5000
 
 
@@ -73,16 +71,15 @@ class RunWriter:
         repository = get_artifact_repository(uri)
         return Path(repository.artifact_dir).absolute() if isinstance(repository, LocalArtifactRepository) else None
 
-    def check(self) -> None:
-        """Read the run, to raise an error if the store does not answer."""
-        self._client.get_run(self.run_id)
-
     def tags(self, tags: Mapping[str, object]) -> None:
         """Set tags."""
-        self._client.log_batch(self.run_id, tags=_tags(tags), synchronous=True)
+        from mlflow.entities import RunTag
+
+        found = [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
+        self._client.log_batch(self.run_id, tags=found, synchronous=True)
 
     def present_tags(self) -> dict[str, str]:
-        """The run's tags in the store."""
+        """The run's tags; raises an error if the store does not answer."""
         return dict(self._client.get_run(self.run_id).data.tags)
 
     def params(self, params: Mapping[str, object]) -> None:
@@ -91,8 +88,7 @@ class RunWriter:
 
         present = self._client.get_run(self.run_id).data.params
         fresh = [Param(name, value) for name, value in new_params(params_of(params), present).items()]
-        for start in range(0, len(fresh), _PARAMS_PER_BATCH):
-            self._client.log_batch(self.run_id, params=fresh[start : start + _PARAMS_PER_BATCH], synchronous=True)
+        self._client.log_batch(self.run_id, params=fresh, synchronous=True)
 
     def suite(self, description: Mapping[str, Any]) -> None:
         """Write suite and judge as params, and the whole ``description`` as an artifact."""
@@ -114,9 +110,7 @@ class RunWriter:
 
     def metrics(self, metrics: Sequence[Metric]) -> None:
         """Write metric points; writing a point twice has no effect."""
-        for start in range(0, len(metrics), _METRICS_PER_BATCH):
-            batch = metrics[start : start + _METRICS_PER_BATCH]
-            self._client.log_batch(self.run_id, metrics=batch, synchronous=True)
+        self._client.log_batch(self.run_id, metrics=metrics, synchronous=True)
 
     def files(self, files: Mapping[str, Content], tables: Collection[str] = ()) -> None:
         """Write artifacts by name, replacing existing ones; MLflow shows those in ``tables`` as tables.
@@ -222,24 +216,14 @@ def new_params(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[st
     If the run has another value for a name, the param is named ``ragmetrics.<name>``.
     """
     fresh: dict[str, str] = {}
-    left_out: list[str] = []
     for name, value in wanted.items():
         free = next((key for key in (name, f"ragmetrics.{name}") if present.get(key, value) == value), None)
         if free is None:
-            left_out.append(name)
+            message = f"the run already has another value for the param {name}, and MLflow cannot change params"
+            warnings.warn(message, stacklevel=2)
         elif free not in present:
             fresh[free] = value
-    if left_out:
-        names = ", ".join(left_out)
-        message = f"the run already has other values for the params {names}, and MLflow cannot change params"
-        warnings.warn(message, stacklevel=2)
     return fresh
-
-
-def _tags(tags: Mapping[str, object]) -> list[RunTag]:
-    from mlflow.entities import RunTag
-
-    return [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
 
 
 _LONGEST_REASON = 500

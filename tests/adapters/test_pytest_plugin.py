@@ -209,7 +209,8 @@ def test_assertions_are_in_the_run_of_mlflows_own_tests(project: pytest.Pytester
             rm.assert_score("coherence >= 0.5", {"answer": "It is red."})
         """
     )
-    run(project, "-p", "mlflow.pytest.plugin").assert_outcomes(passed=2, failed=1)
+    done = project.runpytest_subprocess(*PLUGIN, "-p", "mlflow.pytest.plugin")  # MLflow's session is a module
+    done.assert_outcomes(passed=2, failed=1)
     (found,) = mlflow.search_runs(output_format="list", search_all_experiments=True)
     assert found.info.status == "FAILED"
     traces = mlflow.search_traces(locations=[found.info.experiment_id], run_id=found.info.run_id, return_type="list")

@@ -146,7 +146,7 @@ def figures(short: bool) -> Sequence[Figure]:
         contestants += [Contestant("ragas", "ragas", "ragas"), Contestant("deepeval", "deepeval", "deepeval")]
     found = compete(__file__, contestants, size, 1 if short else 2)
     each_row = ", ".join(f"{1000 * result.seconds / size:.1f}" for result in found)
-    return [Figure(f"{size} judged rows, a model that answers at once ({each_row} ms CPU a row)", found)]
+    return [Figure(f"{size} judged rows, a model that answers at once ({each_row} ms CPU per row)", found)]
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from mlflow_ragmetrics.statistics.intervals import _of_difference, _of_mean, clu
 from mlflow_ragmetrics.statistics.sample_size import rows_needed
 from mlflow_ragmetrics.statistics.significance import holm, skewed_t_test
 
+# ``_of_mean`` and ``_of_difference`` are private: the public functions also resample, which ``bca`` does here at once
+
 Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 SIZES = (30, 60, 200)
 DRAWS = 1000

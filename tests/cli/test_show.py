@@ -134,7 +134,7 @@ def test_the_worst_rows_come_first_as_everywhere(ragmetrics: Run, mlflow_store: 
         lines = ragmetrics("show", run).stdout.splitlines()[2:6]
         ranked = [row.sample.id for row in report.worst_rows(4)]
         assert [line.split()[0] for line in lines][: len(ranked)] == ranked
-        assert f"the {report.totals.ranking.word} by {report.totals.ranking.by} is shown" in " ".join(
+        assert f"the worst row by {report.totals.ranking.by} is shown" in " ".join(
             ragmetrics("show", run, "--limit", "1").stdout.split()
         )
     assert "by rule 1.000" in next(line for line in lines if line.startswith("none"))

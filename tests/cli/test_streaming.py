@@ -142,10 +142,14 @@ def test_an_interruption_keeps_the_rows_before_it(ragmetrics, written, monkeypat
 
 @pytest.mark.usefixtures("small")
 def test_a_full_disk_leaves_the_figures_and_a_sentence(ragmetrics, written, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
+    add = table_file.TableFile.add
 
-    monkeypatch.setattr(table_file.TableFile, "_flush", full)
+    def full(file: table_file.TableFile, row: Any, *diagnosis: Any) -> None:
+        add(file, row, *diagnosis)
+        if row.index >= 99:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(table_file.TableFile, "add", full)
     done = ragmetrics("evaluate", written(_rows()), "-m", "rouge", "--no-log", "--output", "out.jsonl")
     assert done.exit_code == 2
     assert "cannot write --output out.jsonl: No space left on device" in done.stderr

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,16 +109,18 @@ def test_a_service_loses_nothing_when_it_ends(tmp_path: Path) -> None:
     assert {"seen": 3, "written": 3, "unwritten": 0, "lost": 0}.items() <= ast.literal_eval(said.strip()).items()
 
 
-def _code() -> list[str]:
-    return ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
-
-
-def test_the_notebook_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_prints_what_it_shows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(EXAMPLES)
-    names: dict[str, object] = {}
-    for cell in _code():
-        exec(compile(cell, "main_flow.ipynb", "exec"), names)
-    assert names["comparison"].verdict["faithfulness"] == "improved"  # type: ignore[attr-defined]
+    names: dict[str, Any] = {}
+    shown = ""
+    for cell in NOTEBOOK["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), "main_flow.ipynb", "exec"), names)
+            printed = [output.get("text", []) for output in cell["outputs"]]
+            assert capsys.readouterr().out == "".join(line for lines in printed for line in lines)
+            shown += "".join(line for each in cell["outputs"] for line in each.get("data", {}).get("text/plain", []))
+    assert repr(names["old"]) in shown, "run: jupyter nbconvert --to notebook --inplace --execute main_flow.ipynb"
+    assert names["comparison"].verdict["faithfulness"] == "improved"
 
 
 def test_the_notebook_is_kept_with_its_outputs_and_small() -> None:

@@ -115,7 +115,7 @@ class Found:
 
 def started(caplog: pytest.LogCaptureFixture) -> tuple[Found, list[str]]:
     """Starts the service, asks one question, and ends it; returns the result and the log lines about the outbox."""
-    module._opened.cache_clear()
+    module._opened.cache_clear()  # as in a new process: no public name lets go of an open outbox
     caplog.clear()
     with caplog.at_level(logging.WARNING, "mlflow_ragmetrics"):
         handler = rm.RagMetricsCallback([own_number])

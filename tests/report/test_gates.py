@@ -15,9 +15,10 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
-from mlflow_ragmetrics.report.gates import Check, check_figures, threshold_limits, to_json
+from mlflow_ragmetrics.report.gates import Check, check_figures, to_json
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.tracking.describe import thresholds_of
 from tests.comparison.reports import noisy, report_of
 
 SCORES = [
@@ -270,5 +271,4 @@ def test_thresholds_become_limits_on_the_side_that_is_worse() -> None:
         "c": Score(0.5, threshold=0.3, higher_is_better=None),
         "d": Score(0.5),
     }
-    found = threshold_limits([Row(Sample(id="1"), scores)])
-    assert [(each.name, each.value, each.is_most) for each in found] == [("a/mean", 0.4, False), ("b/mean", 0.3, True)]
+    assert thresholds_of([Row(Sample(id="1"), scores)]) == [("a/mean", 0.4, False), ("b/mean", 0.3, True)]

@@ -17,7 +17,7 @@ def test_a_report_shows_its_figures_and_its_worst_rows() -> None:
     shown = report._repr_html_()
     assert f"{report.metrics['faithfulness/mean']:.3f}" in shown
     assert shown.index(">bad<") < shown.index(">good<")
-    assert "The 2 lowest by the lowest of the row&#x27;s scores" in shown
+    assert "The 2 worst rows by lowest score" in shown
     assert "Judge: lexical, offline." in shown
     assert "contradicted" in shown or "not in the passages" in shown
 
@@ -37,7 +37,7 @@ def test_nothing_scored_is_no_table_of_zeros() -> None:
     report = rm.Suite([rm.faithfulness], judge=rm.ScriptedJudge(error="down")).evaluate(ROWS)
     shown = report._repr_html_()
     assert ">2</span></td>" in shown
-    assert "lowest by" not in shown
+    assert "worst row" not in shown
 
 
 def test_a_metric_without_a_mean_has_none_in_the_table() -> None:

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.rows.labels import as_number, labels_of
+from mlflow_ragmetrics.rows.labels import labels_of
 from mlflow_ragmetrics.rows.results import results_of
+from mlflow_ragmetrics.rows.values import as_number
 
 from ..calibration.reports import labelled_report
 

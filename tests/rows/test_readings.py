@@ -15,7 +15,7 @@ from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import MissingFieldError
 
 SUPPORTED = {"input": "Who did it?", "output": "Anna did it.", "passages": ["Anna did it.", "Bea slept.", "It rained."]}
-READ = "Read: question ← input, answer ← output, reference: none, contexts ← passages (3 a row)"
+READ = "Read: question ← input, answer ← output, reference: none, contexts ← passages (3 per row)"
 
 
 def warned(rows: list[dict[str, Any]], metric: str, about: str) -> bool:

@@ -15,7 +15,6 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.tracking.live_writer import LiveWriter
 from mlflow_ragmetrics.tracking.writer import RunWriter
 
 QUESTIONS = [f"question {number}" for number in range(1, 31)]
@@ -167,14 +166,14 @@ def test_an_unreachable_server_neither_stops_nor_slows_the_chain(
 
 
 def test_one_dead_run_does_not_hold_up_another(suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, write = threading.Event(), LiveWriter.write
+    gate, write = threading.Event(), RunWriter.suite
 
-    def hang(self: LiveWriter, **options: bool) -> None:
-        if self._name == "dead":
+    def hang(self: RunWriter, *given: Any) -> None:
+        if self.run_id == "dead":
             gate.wait(20)
-        write(self, **options)
+        write(self, *given)
 
-    monkeypatch.setattr(LiveWriter, "write", hang)
+    monkeypatch.setattr(RunWriter, "suite", hang)
     dead = rm.RagMetricsCallback(suite, run_id="dead")
     with rm.RagMetricsCallback(suite) as alive:
         plain.invoke("why", {"callbacks": [dead, alive]})
@@ -192,7 +191,7 @@ def test_a_failure_that_nobody_expects_is_said_and_the_answer_waits(
 
     with mlflow.start_run(), rm.RagMetricsCallback(suite) as handler:
         with monkeypatch.context() as patch:
-            patch.setattr(LiveWriter, "_publish", failing)
+            patch.setattr(RunWriter, "files", failing)
             plain.invoke("one", {"callbacks": [handler]})
             assert not handler.flush(2)
         assert "a fault of our own; will be retried" in caplog.text
@@ -206,14 +205,14 @@ def test_a_run_that_hangs_does_not_hold_up_another(
 ) -> None:
     with mlflow.start_run() as stuck, mlflow.start_run(nested=True) as healthy:
         pass
-    goes_on, publish = threading.Event(), LiveWriter._publish
+    goes_on, write = threading.Event(), RunWriter.files
 
-    def hanging(live: LiveWriter, writer: RunWriter, **options: bool) -> None:
-        if live._name == stuck.info.run_id:
+    def hanging(self: RunWriter, *given: Any, **named: Any) -> None:
+        if self.run_id == stuck.info.run_id:
             assert goes_on.wait(60)
-        publish(live, writer, **options)
+        write(self, *given, **named)
 
-    monkeypatch.setattr(LiveWriter, "_publish", hanging)
+    monkeypatch.setattr(RunWriter, "files", hanging)
     with rm.RagMetricsCallback(suite) as handler:
         for number in range(4):
             for run in (stuck, healthy):
