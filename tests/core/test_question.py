@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.question import Claims, Nugget, Question, Rating, RelatedChunks, Verify, cache_key
 from mlflow_ragmetrics.errors import JudgeReplyError
@@ -63,3 +65,10 @@ def test_a_tone_is_0_a_half_or_1(value: object, tone: float | None) -> None:
             Rating(value).checked_tone("faithfulness")  # type: ignore[arg-type]
     else:
         assert Rating(value).checked_tone("faithfulness") == tone  # type: ignore[arg-type]
+
+
+@given(st.text(st.characters(codec=None), max_size=8), st.text(st.characters(codec=None), max_size=8))
+@example("\ud800", "\udfff")
+@example("é", "\\u00e9")
+def test_any_text_has_a_key_of_its_own(one: str, other: str) -> None:
+    assert (cache_key(Claims(one)) == cache_key(Claims(other))) is (one == other)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.core.score import Sample, passes, verdict_name
+from mlflow_ragmetrics.core.score import Sample, passes, score_of, verdict_name
+from mlflow_ragmetrics.errors import InvalidFieldError
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,9 @@ def test_where_lower_is_better_a_threshold_is_reached_from_above(value: float, r
 def test_contexts_are_assumed_for_a_known_cause(given: object, expected: str | None) -> None:
     assert Sample(metadata={"contexts_assumed": given}).contexts_assumed == expected
     assert Sample().contexts_assumed is None
+
+
+@pytest.mark.parametrize(("given", "named"), [([], "a list"), ((), "a tuple"), (object(), "an object"), ("x", "a str")])
+def test_what_is_no_number_is_named_with_its_article(given: object, named: str) -> None:
+    with pytest.raises(InvalidFieldError, match=f"must be a number, but is {named}$"):
+        score_of(given)
