@@ -71,3 +71,16 @@ def test_the_table_has_a_row_for_each_metric() -> None:
     (row,) = rm.power(report_of(noisy(30))).table.to_dict("records")
     assert row["metric"] == "faithfulness"
     assert row["rows"] == 30
+
+
+def test_the_shown_table_has_groups_and_rows_or_a_dash() -> None:
+    alone, grouped = (
+        rm.power(report_of(noisy(40))),
+        rm.power(report_of(noisy(40)), groups=[str(n // 4) for n in range(40)]),
+    )
+    for found, groups in ((alone, "–"), (grouped, "10")):
+        line = next(line for line in found.to_text().splitlines() if line.startswith("faithfulness "))
+        assert line.split()[1:3] == ["40", groups]
+        assert line.split()[-1] == str(found["faithfulness"].rows_needed)
+    same = next(line for line in rm.power(report_of([0.5] * 20)).to_text().splitlines() if "20" in line)
+    assert same.split()[-1] == "–"

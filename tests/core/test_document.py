@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.cells import cell_len
@@ -12,12 +14,14 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.document import (
     Folded,
     Heading,
+    Interval,
     Line,
     Styled,
     Table,
     cell,
     escaped,
     number,
+    page,
     signed,
     to_markdown,
     to_text,
@@ -180,3 +184,32 @@ def test_what_is_folded_and_closed_shows_its_title_alone_in_a_terminal() -> None
 def test_figures_and_dashes() -> None:
     assert (number(0.12345), number(0.5, 1), number(None)) == ("0.123", "0.5", "–")
     assert (signed(0.1), signed(-0.1), signed(None)) == ("+0.100", "-0.100", "–")
+
+
+@given(st.integers(20, 60), st.integers(0, 3), st.text("abcdef ", min_size=100, max_size=300))
+def test_all_lines_of_a_paragraph_but_the_first_are_indented_by_two(width: int, indent: int, text: str) -> None:
+    assume(text.strip())
+    first, *rest = to_text([Line(text.strip(), indent=indent)], width).splitlines()
+    assert len(first) - len(first.lstrip()) == 2 * indent
+    assert {len(line) - len(line.lstrip()) for line in rest} <= {2 * indent + 2}
+
+
+@pytest.mark.parametrize(("indent", "tag"), [(0, "<p>"), (1, '<p class="indented">'), (2, '<p class="indented">')])
+def test_a_page_marks_the_paragraphs_that_are_indented(indent: int, tag: str) -> None:
+    assert f"{tag}Red.</p>" in page("Title", [Line("Red.", indent=indent)])
+
+
+bounds = st.floats(-1, 1)
+
+
+@given(st.tuples(bounds, bounds, bounds), st.floats(0, 1), st.floats(0.1, 10))
+def test_an_interval_is_drawn_on_its_scale(values: tuple[float, float, float], tolerance: float, reach: float) -> None:
+    low, point, high = (value * reach for value in sorted(values))
+    drawn = page("Title", [Table({"change": [Interval("text", low, point, high, tolerance * reach, reach)]})])
+    svg = drawn[drawn.index("<svg") : drawn.index("</svg>")]
+    left, band = (float(each) for each in re.search(r'<rect x="(.*?)" y="2" width="(.*?)"', svg).groups())
+    start, end = (float(each) for each in re.search(r'<line x1="(.*?)" x2="(.*?)" y1="11"', svg).groups())
+    centre = float(re.search(r'<circle cx="(.*?)"', svg)[1])
+    within = pytest.approx([110 + 105 * value for value in sorted(values)], abs=0.06)
+    assert [start, centre, end] == within
+    assert [left, left + band] == pytest.approx([110 - 105 * tolerance, 110 + 105 * tolerance], abs=0.11)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.metric import Metric, metric
-from mlflow_ragmetrics.core.question import Claims, Grade, Question, Rating, Steps, ask
+from mlflow_ragmetrics.core.question import Claims, Grade, Question, Rating, Steps, ask, together
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import ScoringRules
@@ -241,3 +241,43 @@ def test_rows_behind_one_that_is_not_done_are_kept() -> None:
     assert ahead
     assert ahead == sorted(ahead)
     assert 0 not in ahead
+
+
+@metric
+def asks_again(answer: str) -> Steps[Score]:
+    """Asks for claims, then for the same claims together with a grade."""
+    before = yield from ask(Claims(answer))
+    rating, after = yield from together(ask(Grade("correctness", answer)), ask(Claims(answer)))
+    after_again, rating_again = yield from together(ask(Claims(answer)), ask(Grade("answer_relevance", answer)))
+    assert before == after == after_again
+    return Score((rating.value + rating_again.value) / 10)
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_a_question_beside_one_that_has_its_answer_is_asked(local: bool) -> None:
+    judge = Judge(local=local)
+    rows = rows_of([asks_again], judge, ["a.b", "c"])
+    assert [row["asks_again"].value for row in rows] == [0.6, 0.6]
+    assert len(judge.asked) == 6
+
+
+@metric
+def asks_at_once(answer: str) -> Steps[Score]:
+    """Asks for claims and two grades together."""
+    grades = [ask(Grade(name, answer)) for name in ("correctness", "answer_relevance")]
+    claims, *ratings = yield from together(ask(Claims(answer)), *grades)
+    return Score((len(claims) + sum(rating.value for rating in ratings)) / 10)
+
+
+class OneAtATime(Judge):
+    """Holds back all questions of a sample but the first."""
+
+    def calls(self, pending: Sequence[Question], in_flight: Sequence[Question]) -> list[tuple[Question, ...]]:
+        return [] if in_flight else [(pending[0],)]
+
+
+def test_questions_that_a_judge_holds_back_are_asked_later() -> None:
+    judge = OneAtATime()
+    rows = rows_of([asks_at_once, graded], judge, ["a.b", "c"])
+    assert [[score.value for score in row.values()] for row in rows] == [[0.8, 0.6], [0.7, 0.6]]
+    assert len(judge.asked) == len(set(judge.asked)) == 6

@@ -107,3 +107,17 @@ def test_the_lowest_counts_where_lower_is_better(better: bool | None, best: str)
 def test_the_first_of_several_best_is_named() -> None:
     score = rm.score("rouge", {"answer": "a b", "reference": ["x", "b a", "a b"]})
     assert score.details["matched_reference"] == "b a"
+
+
+@rm.metric
+def leaks(answer: str) -> float:
+    """Fails with what it was given."""
+    raise ValueError(f"password: {answer}")
+
+
+def test_what_a_metric_of_others_raises_is_kept_without_secrets() -> None:
+    (row,) = rm.Suite([leaks]).score_samples([Sample(answer="hunter2")])
+    score = row.scores["leaks"]
+    assert score.status == "error"
+    assert "password" in score.reason
+    assert "hunter2" not in f"{score.reason} {score.error} {score.warnings}"

@@ -80,6 +80,8 @@ def test_citations_are_found_in_all_styles(answer: str, cited: list[tuple[int, i
         ([{"source_id": 0, "quote": ""}, {"source_id": 2}], [(1, None), (3, None)]),
         ([{"source_id": 9, "quote": "The house is red"}], [(1, None)]),
         ([{"url": "https://example.org"}], [(0, None)]),
+        ([{"url": "https://example.org"}, {"url": "https://example.com"}], [(0, None), (0, None)]),
+        (["doc-7", "doc-7", "2", "doc-7"], [(2, None)]),
         ("no list", []),
     ],
 )
@@ -208,3 +210,32 @@ def test_a_quote_of_eight_characters_names_its_passage(quote: str, cited: int) -
     entry = {"source_id": "elsewhere", "quote": quote}
     _, citations = cited_statements("It is red.", PASSAGES, None, {"citations": [entry]})
     assert [each.passage for each in citations] == [cited]
+
+
+@pytest.mark.parametrize(("count", "found"), [(1999, 1999), (2000, 2000), (2001, 2000), (2010, 2000)])
+def test_the_first_two_thousand_marks_of_an_answer_are_citations(count: int, found: int) -> None:
+    lines, citations = cited_statements("Red [1].\n" * count, PASSAGES, None, None)
+    assert len(citations) == found
+    assert [citation.statement for citation in citations] == list(range(found))
+    assert sum("[1]" in line for line in lines) == count - found
+
+
+def test_without_citations_all_counts_are_zero() -> None:
+    details = score("citation_precision", "The house is red.").details
+    assert {name: details[name] for name in ("right", "wrong", "needless", "unknown", "total")} == dict.fromkeys(
+        ("right", "wrong", "needless", "unknown", "total"), 0
+    )
+
+
+@pytest.mark.parametrize(("number", "passage"), [(0, None), (1, 1), (2, 3), (3, None)])
+def test_a_quote_is_of_the_cited_passage_with_its_number(number: int, passage: int | None) -> None:
+    class Quotes(Judge):
+        name = "quotes"
+
+        def answer(self, questions: Sequence[Question[Any]]) -> list[Any]:
+            finding = Finding("SUPPORTED", "So.", 1.0, ((number, "Trees grow nearby."),))
+            return [(finding,) * len(each.claims) for each in questions if isinstance(each, Verify)]
+
+    record = {"answer": "Trees are red [1][3].", "contexts": PASSAGES}
+    found = rm.score("citation_recall", record, judge=Quotes())
+    assert [each.chunk for each in found.items[0].evidence if each.quote] == ([] if passage is None else [passage])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.errors import InvalidFieldError, MissingFieldError
+from mlflow_ragmetrics.core.question import Finding
+from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, MissingFieldError
 from tests.judges.fake_models import scripted
 
 ANSWER, DECLINE = "It is 330 metres high.", "I don't have that information."
@@ -142,3 +144,23 @@ def test_a_share_outside_its_scale_is_asked_for_again(value: str) -> None:
     model = scripted(good.replace("40", value), good)
     score = rm.score("context_sufficiency", {"question": "Who?", "contexts": ["Ann."]}, judge=model)
     assert (score.value, len(model.sent)) == (0.4, 2)
+
+
+@pytest.mark.parametrize(
+    ("support", "sufficient"), [(0.0, 0), (0.49, 0), (0.5, 1), (1.0, 1), (-0.01, None), (1.01, None), (None, None)]
+)
+def test_a_support_is_a_number_from_0_to_1_and_a_half_is_enough(support: float | None, sufficient: int | None) -> None:
+    class Supports:
+        name, local = "supports", True
+
+        def answer(self, questions: Sequence[object]) -> list[Finding]:
+            return [Finding("", "So.", support, ((1, "red"), (2, "none"), (0, "none")))] * len(questions)
+
+    record = {"question": "Which?", "contexts": ["It is red."]}
+    if sufficient is None:
+        with pytest.raises(JudgeReplyError, match="not a number from 0 to 1"):
+            rm.score("context_sufficiency", record, judge=Supports())
+    else:
+        score = rm.score("context_sufficiency", record, judge=Supports())
+        assert (score.value, score.details["sufficient"]) == (support, sufficient)
+        assert [each.chunk for each in score.items[0].evidence] == [1]

@@ -78,6 +78,7 @@ def test_no_relevant_documents(name: str) -> None:
     empty = record(["a"], [])
     assert rm.score(name, empty).value == 0.0
     assert rm.score(name, empty, zero_division=1.0).value == 1.0
+    assert rm.score(name, empty, zero_division=0.0).value == rm.score(name, empty).value == 0.0
     skipped = rm.score(name, empty, zero_division="skip")
     assert (skipped.status, skipped.value) == ("skipped", None)
     assert rm.score(name, record([], ["a"]), zero_division=1.0).value == 0.0

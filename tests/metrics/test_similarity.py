@@ -54,3 +54,9 @@ def test_bands_begin_at_their_limits() -> None:
     values = (1.0, 0.9, 0.89, 0.8, 0.79, 0.5, 0.49, 0.4, -1.0)
     bands = ["identical"] * 2 + ["very_high"] * 2 + ["moderate"] * 2 + ["low"] * 3
     assert [Similarity(value).band for value in values] == bands
+
+
+def test_a_piece_has_at_most_two_thousand_characters() -> None:
+    assert [len(piece) for piece in pieces("a" * 2000)] == [2000]
+    assert [len(piece) for piece in pieces("a" * 2001)] == [2000, 1]
+    assert [len(piece) for piece in pieces("a" * 2000 + " b")] == [2000, 1]

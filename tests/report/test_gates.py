@@ -15,7 +15,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
-from mlflow_ragmetrics.report.gates import Check, check_figures, to_json
+from mlflow_ragmetrics.report.gates import Check, Condition, check_figures, to_json
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.tracking.describe import thresholds_of
@@ -272,3 +272,10 @@ def test_thresholds_become_limits_on_the_side_that_is_worse() -> None:
         "d": Score(0.5),
     }
     assert thresholds_of([Row(Sample(id="1"), scores)]) == [("a/mean", 0.4, False), ("b/mean", 0.3, True)]
+
+
+@given(st.sampled_from([">=", "<=", ">", "<"]), st.floats(-1, 1), st.sampled_from([-1e-6, -1e-12, 0.0, 1e-12, 1e-6]))
+def test_a_condition_overlooks_rounding_errors_and_nothing_more(sign: str, limit: float, apart: float) -> None:
+    equal, above = abs(apart) < 1e-9, apart > 1e-9
+    expected = {">=": equal or above, "<=": not above, ">": above, "<": not (equal or above)}
+    assert Condition("faithfulness", sign, limit).holds(limit + apart) is expected[sign]

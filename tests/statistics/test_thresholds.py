@@ -117,3 +117,15 @@ def test_classes_apart_are_told_apart_in_every_fold() -> None:
     expected = paired_intervals(np.array([0.0] * 10 + [1.0] * 5 + [0.0] * 5)[:, None])[0]
     assert (gain.low, gain.high) == pytest.approx(expected)
     assert threshold_gain(values[1:], bad[1:], default=0.8) is None
+
+
+@pytest.mark.parametrize("shift", [0.1, 0.2, 0.3])
+def test_the_figures_of_a_gain_are_shares_of_rows(shift: float) -> None:
+    values, bad = scored(300, shift)
+    gain = threshold_gain(values, bad, default=0.5)
+    assert gain is not None
+    assert gain.default == pytest.approx(balanced(values, bad, 0.5))
+    assert gain.gain == pytest.approx(gain.held_out - gain.default)
+    best = balanced(values, bad, gain.chosen)
+    assert best - 0.1 < gain.held_out <= best
+    assert gain.low < gain.gain < gain.high

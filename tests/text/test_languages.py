@@ -50,6 +50,8 @@ def test_no_example_is_in_a_language_without_rules() -> None:
         ("und nicht the", True),
         ("und nicht the of", False),
         ("塔", True),
+        ("塔x", True),
+        ("x塔", False),
         ("und" + " " * 1990 + "nicht", True),
         ("und" + " " * 1996 + "nicht", False),
     ],

@@ -63,6 +63,19 @@ def test_further_phrases() -> None:
     assert not is_indistinct("Paris", ["", "kein Kommentar"])
 
 
+@pytest.mark.parametrize("words", [1, 5, 12, 40])
+def test_a_further_phrase_may_be_long(words: int) -> None:
+    phrase = " ".join(f"quux{n}" for n in range(words))
+    assert is_indistinct(f"{phrase.title()}. {phrase}!", [phrase, "no comment"])
+    assert not is_indistinct(f"{phrase} quux", [phrase])
+    assert not is_indistinct(phrase)
+
+
+@pytest.mark.parametrize("words", [1, 19, 20, 21])
+def test_a_topic_that_is_not_mentioned_has_at_most_twenty_words(words: int) -> None:
+    assert is_indistinct("The context does not mention " + "towers " * words) is (words <= 20)
+
+
 @given(st.text())
 def test_any_text_is_decided(text: str) -> None:
     assert is_indistinct(text) or has_content(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -221,6 +222,17 @@ def test_findings_by_groups_of_passages_are_weighed() -> None:
     second = (Finding("SUPPORTED", "", 0.9, ((2, "x"),)), Finding("NEUTRAL", "", 0.3), Finding("SUPPORTED", "", 0.7))
     joined = known_task(question).join(question, pieces, [first, second])
     assert joined == (Finding("SUPPORTED", "", 0.9, ((4, "x"),)), first[1], second[2])
+
+
+@pytest.mark.parametrize(("better", "worse"), pairwise(("SUPPORTED", "CONTRADICTED", "NEUTRAL")))
+@pytest.mark.parametrize("supports", [(0.1, 0.9), (0.9, 0.1), (0.5, 0.5), (None, None)])
+def test_a_verdict_of_a_group_outweighs_a_lesser_one_with_any_support(
+    better: str, worse: str, supports: tuple[float | None, float | None]
+) -> None:
+    question = Verify(("a", "b"), CHUNKS[:2])
+    pieces = known_task(question).spread(question)
+    high, low = Finding(better, "", supports[0]), Finding(worse, "", supports[1])
+    assert known_task(question).join(question, pieces, [(high, low), (low, high)]) == (high, high)
 
 
 def test_claims_in_pieces_keep_what_was_left_out() -> None:
