@@ -209,6 +209,8 @@ def select(
 
 def _measures(metrics: Iterable[MetricLike]) -> list[Measure]:
     given: object = metrics
+    if (name := preset_named(given)) is not None:
+        raise InvalidOptionError(f"{name!r} is a preset; use Suite.preset({name!r})", param="metrics")
     if isinstance(given, (str, Mapping)):
         return [metric_of(given)]
     if not isinstance(given, Iterable) or isinstance(given, bytes):

@@ -62,6 +62,11 @@ def test_thresholds_by_preset_and_by_key() -> None:
     assert caught.value.param == "threshold"
 
 
+def test_a_preset_for_a_metric_says_where_presets_go() -> None:
+    with pytest.raises(rm.RagMetricsError, match=r"'white_paper' is a preset; use Suite\.preset\('white_paper'\)"):
+        rm.Suite("White-Paper")
+
+
 def test_an_empty_suite_is_refused() -> None:
     with pytest.raises(InvalidOptionError, match="no metric"):
         select([])

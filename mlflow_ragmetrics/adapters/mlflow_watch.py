@@ -132,10 +132,13 @@ class Watch:
             watch_id = blake2b(as_json([experiment_id, description]).encode(), digest_size=8).hexdigest()
             while True:
                 run_id = new_run(f"watch · {self.experiment}", watch_id)
-                with alone_in(run_id):
+                try:
+                    with alone_in(run_id):
+                        if new_run(f"watch · {self.experiment}", watch_id) == run_id:
+                            return self._once(experiment_id, watch_id, run_id, description)
+                except mlflow.exceptions.MlflowException:
                     if new_run(f"watch · {self.experiment}", watch_id) == run_id:
-                        return self._once(experiment_id, watch_id, run_id, description)
-                    mlflow.delete_run(run_id)  # another process created the run at the same time
+                        raise  # else several processes created the run at the same time, and this one was deleted
 
     def _once(self, experiment_id: str, watch_id: str, run_id: str, description: Mapping[str, Any]) -> Pass:
         reason: Union[str, None] = "interrupted"

@@ -379,7 +379,7 @@ def test_sessions_without_a_failing_turn(judge: WordJudge) -> None:
     assert {name: each.feedback.value for name, each in found.items()} == {"good": 1.0, "bad": 0.0, "unknown": None}
     assert found["bad"].rationale.startswith("Turn 2 of 2 fails first: The passages support 0 of 1 claim")
     assert "not in the passages" in found["bad"].rationale
-    assert found["unknown"].rationale.startswith("not measured: Unknown: 1 of 2 turns not measured")
+    assert found["unknown"].rationale.startswith("not measured: Unknown: 1 of 2 turns was not measured")
     rag.log(result)
     figures = mlflow.artifacts.load_dict(f"runs:/{result.run_id}/rag_figures.json")
     assert figures["faithfulness/session_pass_rate"] == 0.5
