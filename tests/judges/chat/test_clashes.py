@@ -253,7 +253,7 @@ def test_what_an_error_states_is_left_out_and_said() -> None:
     assert any("the temperature is left out of later requests" in each for each in report.warnings)
 
 
-_LATE = 0.3  # so that the first answers are read before the first fault
+_LATE = 1.0  # so that the first answers are read before the first fault
 
 
 @pytest.mark.parametrize(
