@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Union
 from uuid import uuid4
@@ -30,6 +30,9 @@ Config = Union[Mapping[str, Any], Callable[[Sample], Mapping[str, Any]]]
 
 FIGURES = ("latency_seconds", "input_tokens", "output_tokens", "cost")
 """The figures of each call, if the models report them."""
+
+LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("ragmetrics_loop", default=None)
+"""The event loop that chains run in: that of the caller of ``aevaluate_chain``, or in a call, the loop it runs in."""
 
 _INTERRUPTED = "it was interrupted before it gave an answer"
 _MESSAGES = "messages"
@@ -131,7 +134,7 @@ class Caller:
             except (NotImplementedError, TypeError) as error:
                 if awaits or not _is_for_async(error):
                     raise
-                self.loop = self.loop or event_loop()
+                self.loop = self.loop or event_loop("chains")
                 recorder = _CallRecorder()
                 outputs = self._call(inputs, self._config_of(sample, recorder))
             # a lone model or retriever reports no chain
@@ -166,6 +169,7 @@ class Caller:
                 return context.run(self.chain.invoke, inputs, config)
 
             return invoke() if self.timeout is None else run_in_thread(invoke, self.timeout)
+        LOOP.set(self.loop)
         running = asyncio.run_coroutine_threadsafe(self.chain.ainvoke(inputs, config), self.loop)
         try:
             return running.result(self.timeout)

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from inspect import cleandoc
@@ -21,6 +20,7 @@ from langchain_core.runnables import Runnable
 
 from mlflow_ragmetrics.adapters.langchain.calls import (
     FIGURES,
+    LOOP,
     Answered,
     Caller,
     Config,
@@ -45,7 +45,6 @@ Target = Union[Runnable[Any, Any], Callable[[Any], Any]]
 
 
 _CHAIN_FAILED = "the chain failed"
-_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("ragmetrics_loop", default=None)
 P = ParamSpec("P")
 
 
@@ -107,11 +106,12 @@ def evaluate_chain(
         KeyboardInterrupt: at Ctrl-C, with the ``report`` of the scored rows, which is logged.
     """
     _check(concurrency, timeout, config)
+    _check_not_blocking()
     suite = Suite.of(suite)
     samples = list(read_samples(data, columns))
     runnable = runnable_of(chain)
     reading = Reading(question, answer or output_key, contexts or tools)
-    caller = Caller(runnable, make_input or input_maker(runnable, input_key), reading, config, timeout, _LOOP.get())
+    caller = Caller(runnable, make_input or input_maker(runnable, input_key), reading, config, timeout, LOOP.get())
     reduced, warnings = _reduced(suite, samples)
     with ExitStack() as stack:
         run_id: str | None = None
@@ -165,7 +165,7 @@ def _awaited(evaluate: Callable[P, Report]) -> Callable[P, Coroutine[Any, Any, R
         loop = asyncio.get_running_loop()
 
         def work() -> Report:
-            _LOOP.set(loop)
+            LOOP.set(loop)
             return evaluate(*given, **options)
 
         return await run_beside(work, patience=TO_HAND_OVER)
@@ -195,6 +195,16 @@ def _check(concurrency: int, timeout: float | None, config: Config | None) -> No
         raise InvalidOptionError(message, param="config")
     if config is not None and not callable(config) and not isinstance(config, Mapping):
         raise InvalidOptionError(f"config={config!r} must be a mapping or a function of a row", param="config")
+
+
+def _check_not_blocking() -> None:
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if running is LOOP.get():
+        message = "evaluate_chain would block the event loop that runs this chain; await aevaluate_chain instead"
+        raise InvalidOptionError(message, param="chain")
 
 
 def _failures(rows: Sequence[Row]) -> list[str]:
