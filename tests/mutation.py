@@ -97,7 +97,10 @@ def changes() -> Iterator[Change]:
 
 
 def neutral(tree: ast.Module) -> Iterator[ast.AST]:
-    """The parts of a module whose tokens cannot change a figure: annotations and what only type checkers read."""
+    """The parts of a module whose tokens cannot change a figure: annotations, and what only type checkers read.
+
+    So are floats too large to become another number if 1 is added.
+    """
     for node in ast.walk(tree):
         if isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation:
             yield node.annotation
@@ -107,6 +110,10 @@ def neutral(tree: ast.Module) -> Iterator[ast.AST]:
             isinstance(node, ast.keyword) and node.arg in _FLAGS
         ):
             yield node
+        elif isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value + 1 == node.value:
+            yield node
+        if isinstance(node, ast.FunctionDef) and any(ast.unparse(each) == "overload" for each in node.decorator_list):
+            yield from node.args.kw_defaults
 
 
 def span(node: ast.AST) -> Span:
