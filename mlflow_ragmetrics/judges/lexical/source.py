@@ -171,6 +171,7 @@ _AHEAD: Final = 100
 # Matches blanks before a citation from the first one only; trying each one would take quadratic time.
 _CITATION = re.compile(r"(?<!\s)\s*(?:\[\^?\d+(?:\s*[,–-]\s*\d+)*\]|【[^【】]*】)")
 _EMPHASIS = re.compile(r"\*\*|__|`")
+_MARKUP = re.compile(r"[*_`\[【]")
 _SUBJECTS: Final = word_set(
     """he she it they we you i this that these those there the his her its their он она оно они это этот эта эти
     мы вы его её их"""
@@ -187,7 +188,9 @@ def split_claims(text: str) -> tuple[str, ...]:
     courtesies ("Let me know if …") and remarks that the passages do not say it, unless nothing else remains. A claim
     has at least one letter or digit.
     """
-    pieces = [_EMPHASIS.sub("", _CITATION.sub("", text[start:end])).strip() for start, end, _ in read_sentences(text)]
+    pieces = [text[start:end] for start, end, _ in read_sentences(text)]
+    if _MARKUP.search(text):
+        pieces = [_EMPHASIS.sub("", _CITATION.sub("", piece)).strip() for piece in pieces]
     stated = [piece for piece in pieces if piece and not _states_nothing(piece)]
     others = (piece for piece in pieces if piece and not is_bare_courtesy(piece))
     return tuple(claim for piece in stated or others for claim in _clauses(piece))
