@@ -281,8 +281,8 @@ class Comparison:
             if side is not True and (keys := [each.key for each in self.differences if each.higher_is_better is side])
         ]
         causes = [f"Diagnosis: {', '.join(counts)}"] if counts else []
-        has_theirs = any(each.p_mlflow is not None for each in self.differences)
-        passes += ["p (MLflow): mlflow.genai.compare_evaluations, not adjusted for several metrics"] * has_theirs
+        if any(each.p_mlflow is not None for each in self.differences):
+            passes.append("p (MLflow): mlflow.genai.compare_evaluations, over the rows that MLflow pairs, not adjusted")
         return [*rows, *answers, *equal, *causes, *sides, *passes, *map(str, self.sessions)]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:

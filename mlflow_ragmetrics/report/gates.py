@@ -180,11 +180,13 @@ def _shares(min_scored: MinScored | None) -> dict[str, float]:
 
 
 def criteria(limits: Iterable[_Limit]) -> list[tuple[str, float, bool]]:
-    """The figures that a run has, their limits, and whether these are maxima."""
-    figures = ("", "mean", "pass_rate")
-    return [
-        (each.name, each.value, each.is_most) for each in limits if each.value is not None and each.figure in figures
-    ]
+    """The figures that a run has, their limits, and whether these are maxima; a limit from 1 to 5 becomes a raw one."""
+    found = []
+    for name, key, figure, value, is_most in limits:
+        if value is not None and figure in ("", "mean", "pass_rate"):
+            is_raw = name == f"{key}/{figure}" or not figure
+            found.append((name, value, is_most) if is_raw else (f"{key}/mean", (value - 1) / 4, is_most))
+    return found
 
 
 def raise_failures(checks: Sequence[Check]) -> None:

@@ -238,6 +238,30 @@ def test_two_watches_at_once_double_nothing(experiment: str) -> None:
     assert {each.run_id for each in done} == {watch().once().run_id, watch(length, letters).once().run_id}
 
 
+def test_a_watch_whose_run_another_one_deleted_as_a_double_goes_on_in_the_other_run(
+    experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (trace_id,) = answered(["number"])
+    made: list[str] = []
+    create = mlflow_watch.new_run
+
+    def overtaken(name: str, creation_id: str) -> str:
+        run_id = create(name, creation_id)
+        if not made:
+            client = mlflow.MlflowClient()
+            tags = client.get_run(run_id).data.tags
+            made.extend([run_id, client.create_run(experiment, start_time=1, tags=tags).info.run_id])
+            client.delete_run(run_id)
+        return run_id
+
+    monkeypatch.setattr(mlflow_watch, "new_run", overtaken)
+    done = watch().once()
+    deleted, kept = made
+    assert (done.run_id, done.scored) == (kept, 1)
+    assert names(trace_id) == {"length": 1}
+    assert "length/mean" not in mlflow.get_run(deleted).data.metrics
+
+
 def test_a_trace_that_arrives_late_is_found_and_one_that_goes_on_is_waited_for(experiment: str) -> None:
     answered(["a"])
     watch().once()

@@ -33,11 +33,16 @@ def test_gates_are_written_as_junit(ragmetrics: Run, written: Write, rows: Rows,
 
 
 def test_gates_are_mlflows_quality_criteria(ragmetrics: Run, written: Write, rows: Rows) -> None:
-    limits = ("--fail-under", "faithfulness=0.5,faithfulness/ci_low=0.1")
-    assert ragmetrics("evaluate", written(rows), "-m", "faithfulness(threshold=0.9)", *limits).exit_code == 0
+    limits = ("--fail-under", "faithfulness=0.5,faithfulness/ci_low=0.1,correctness_1to5=2")
+    metrics = ("-m", "faithfulness(threshold=0.9)", "-m", "correctness")
+    assert ragmetrics("evaluate", written(rows), *metrics, *limits).exit_code == 0
     (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
     stored = json.loads(run.data.tags["mlflow.genaiEvaluate.qualityCriteria"])
-    assert stored["rules"] == [{"metricKey": "faithfulness/mean", "comparator": "GTE", "threshold": 0.5}]
+    assert stored["rules"] == [
+        {"metricKey": "faithfulness/mean", "comparator": "GTE", "threshold": 0.5},
+        {"metricKey": "rag_correctness/mean", "comparator": "GTE", "threshold": 0.25},
+    ]
+    assert {rule["metricKey"] for rule in stored["rules"]} <= run.data.metrics.keys()
 
 
 @pytest.mark.parametrize("option", [("--min-scored", "2"), ("--junit", "no/where.xml")])
