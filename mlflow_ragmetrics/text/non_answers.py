@@ -179,7 +179,7 @@ def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
 
 def gives_no_answer(answer: str | None) -> bool:
     """Whether ``answer`` is blank, a non-answer or an error text; ``False`` for a missing answer."""
-    return answer is not None and _indistinct_by_rules(answer)
+    return _state(answer, "rules") == "indistinct"
 
 
 def states_of(answer: str | None, reference: str | None, indistinct: Indistinct = "rules") -> States:
@@ -187,7 +187,7 @@ def states_of(answer: str | None, reference: str | None, indistinct: Indistinct 
     return States(_state(answer, indistinct), _state(reference, indistinct))
 
 
-_indistinct_by_rules = lru_cache(maxsize=256)(is_indistinct)  # five metrics use the same two texts
+_indistinct_by_rules = lru_cache(maxsize=512)(is_indistinct)  # several metrics use the same two texts
 
 
 def _state(text: str | None, indistinct: Indistinct) -> State:
@@ -279,7 +279,8 @@ def is_unknown_language(text: str) -> bool:
     [True, False, False]
     """
     words: list[str] = _LETTERED.findall(text[:_MOST].casefold())
-    others = sum(word in _FOREIGN_WORDS for word in words) + sum(map(bool, map(_FOREIGN.search, words)))
-    others += sum(word[0] >= _BEYOND for word in words)
-    known = sum(word in _READ for word in words)
+    others = sum(map(_FOREIGN_WORDS.__contains__, words))
+    if not text.isascii():
+        others += sum(map(bool, map(_FOREIGN.search, words))) + sum(word[0] >= _BEYOND for word in words)
+    known = sum(map(_READ.__contains__, words))
     return others > max(1, known)

@@ -78,21 +78,18 @@ def read_sentences(text: str) -> Iterator[Sentence]:
     """
     for line, line_end in _lines(text):
         match = _MARKER.match(text, line, line_end)
-        marker, start = (match[1], match.end()) if match and has_content(text[match.end() : line_end]) else ("", line)
-        for end in _ends(text, start, line_end):
+        marker, first = (match[1], match.end()) if match and has_content(text[match.end() : line_end]) else ("", line)
+        stops = _STOP.finditer(text, first, line_end)
+        ends = (stop.end() for stop in stops if stop.end() < line_end and _ends_sentence(text, first, stop))
+        start = first
+        for end in chain(ends, (line_end,)):
             piece = text[start:end]
             stripped = piece.strip()
             if has_content(stripped):
-                first = start + piece.index(stripped)
-                yield Sentence(first, first + len(stripped), marker)
+                begin = start + piece.index(stripped)
+                yield Sentence(begin, begin + len(stripped), marker)
                 marker = ""
             start = end
-
-
-def _ends(text: str, start: int, line_end: int) -> Iterator[int]:
-    """Yield the ends of the sentences of a line."""
-    yield from (stop.end() for stop in _STOP.finditer(text, start, line_end) if _ends_sentence(text, start, stop))
-    yield line_end
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
@@ -116,7 +113,7 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:
     if following.islower() and text[stop.end()].isspace():
         return False
     before = text[max(start, stop.start() - 60) : stop.start()]
-    word = _WORD_BREAK.split(before)[-1]
+    word = _WORD_BREAK.split(before[before.rfind(" ") + 1 :])[-1]
     if not word or stop[0] != ".":
         return True
     folded, goes_on = word.casefold(), following.casefold() not in STOP_WORDS

@@ -166,17 +166,17 @@ def _measures(terms: Terms, content: Sequence[int]) -> Measures:
     return found
 
 
-def find_denial(claim: Terms, evidence: Sequence[Place]) -> Disagreement | None:
+def find_denial(claim: Terms, content: Sequence[int], evidence: Sequence[Place]) -> Disagreement | None:
     """Return a word that the claim denies and the evidence affirms; the evidence must contain much of the claim.
 
     The evidence agrees if it denies the word, one of the claim's next words or a word shortly before it, contains the
     word's opposite, or denies anything without containing the word. Conditions ("if it does not"), manners ("without",
     "careful not to"), hedges ("may not") and remarks on the passages are not denials.
     """
-    keys, content = claim.keys, claim.content() if evidence else []
-    for number, term in enumerate(content):
+    keys, kinds = claim.keys, claim.kinds
+    for number, term in enumerate(content if evidence else ()):
         key = keys[term]
-        if not claim.kinds[term] & NEGATED or key in ABOUT_PASSAGES or key in CANCELLING or _is_qualified(claim, term):
+        if not kinds[term] & NEGATED or key in ABOUT_PASSAGES or key in CANCELLING or _is_qualified(claim, term):
             continue
         near = {keys[each] for each in content[max(number - 1, 0) : number + _REACH + 1]}
         opposites = _OPPOSITE_STEMS.get(key, set())
@@ -189,16 +189,18 @@ def find_denial(claim: Terms, evidence: Sequence[Place]) -> Disagreement | None:
     return None
 
 
-def find_omission(claim: Terms, evidence: Sequence[Place]) -> Disagreement | None:
+def find_omission(claim: Terms, content: Sequence[int], evidence: Sequence[Place]) -> Disagreement | None:
     """Return a word that the evidence only denies, in a claim without denials; the reverse of ``find_denial``."""
-    said = [(place, *term) for place in evidence for term in enumerate(zip(place.keys, place.kinds, strict=True))]
-    affirmed = {key for _, _, (key, kind) in said if not kind & NEGATED}
-    denied = [(place, number, key) for place, number, (key, kind) in said if kind & NEGATED and key not in affirmed]
+    denied = [(place, number) for place in evidence for number, kind in enumerate(place.kinds) if kind & NEGATED]
     if not denied or any(map(_denies, claim.keys)) or any(map(is_negator, _lowered(claim, range(len(claim.keys))))):
         return None
-    ours = {claim.keys[place]: place for place in claim.content() if not claim.kinds[place] & NUMBER}
-    for place, number, key in denied:
-        if key in ours and key not in ABOUT_PASSAGES:
+    affirmed = {
+        key for place in evidence for key, kind in zip(place.keys, place.kinds, strict=True) if not kind & NEGATED
+    }
+    ours = {claim.keys[place]: place for place in content if not claim.kinds[place] & NUMBER}
+    for place, number in denied:
+        key = place.keys[number]
+        if key in ours and key not in affirmed and key not in ABOUT_PASSAGES:
             return Disagreement("negation", claim.text_at(ours[key]), place.word(number))
     return None
 

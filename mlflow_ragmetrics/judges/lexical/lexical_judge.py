@@ -27,6 +27,7 @@ from mlflow_ragmetrics.core.question import (
     Verify,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement
 from mlflow_ragmetrics.judges.lexical.grades import (
     answers_question,
     compare,
@@ -35,7 +36,14 @@ from mlflow_ragmetrics.judges.lexical.grades import (
     tone_of,
 )
 from mlflow_ragmetrics.judges.lexical.source import places_per_word, source_of, split_claims
-from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim, nearest_places
+from mlflow_ragmetrics.judges.lexical.support import (
+    THRESHOLD,
+    Coverage,
+    Judgement,
+    contradict,
+    judge_claim,
+    nearest_places,
+)
 from mlflow_ragmetrics.judges.lexical.terms import is_longer_than
 from mlflow_ragmetrics.text.messages import check_language, said
 
@@ -129,21 +137,23 @@ class LexicalJudge(Judge):
         return Finding(judgement.verdict, self._reason(judgement, against), round(judgement.support, 4), quotes)
 
     def _reason(self, judgement: Judgement, against: Against) -> str:
-        coverage, disagreement = judgement.coverage, judgement.disagreement
-        passage = coverage.source.places[coverage.places[0]].passage if coverage.places else 0
-        values: dict[str, Any] = dict(_where(against, passage, self.language))
-        if disagreement is not None:
-            values |= {"claim": disagreement.claim, "other": disagreement.passage}
-            return self._say(f"lexical_judge.contradicted.{disagreement.kind}", **values)
+        coverage = judgement.coverage
+        if judgement.disagreement is not None:
+            return self._contradicted(coverage, judgement.disagreement, against)
         found, missing = (
             [coverage.terms.text_at(each) for each in terms] for terms in (coverage.found, coverage.missing)
         )
-        values |= _counted(found, missing)
+        values = _where(against, coverage.passage, self.language) | _counted(found, missing)
         values["support"] = f"{judgement.support:.2f}"
         if judgement.doubt is not None and coverage.support >= self.threshold:
             kind, word = judgement.doubt
             return self._say(f"lexical_judge.neutral.{kind}", claim=word, **values)
         return self._say(f"lexical_judge.{judgement.verdict.lower()}{_extent(found, missing)}", **values)
+
+    def _contradicted(self, coverage: Coverage, disagreement: Disagreement, against: Against) -> str:
+        values = _where(against, coverage.passage, self.language)
+        code = f"lexical_judge.contradicted.{disagreement.kind}"
+        return self._say(code, **values, claim=disagreement.claim, other=disagreement.passage)
 
     def _relate(self, question: RelatedChunks) -> tuple[Related, ...]:
         return tuple(
@@ -174,10 +184,10 @@ class LexicalJudge(Judge):
         reasons = [self._say(code, **_counted(overlap.found, overlap.missing))]
         source, claims = source_of((reference,)), split_claims(answer)
         most = places_per_word(len(answer))
-        judged = [judge_claim(claim, source, self.threshold, most) for claim in dict.fromkeys(claims)]
-        denied = [each for each in judged if each.verdict == "CONTRADICTED"]
-        reasons += [self._reason(denied[0], "reference")] if denied else []
-        share = 1 - len(denied) / max(len(judged), 1)
+        compared = [contradict(claim, source, most)[:2] for claim in dict.fromkeys(claims)]
+        denied = [(coverage, disagreement) for coverage, disagreement in compared if disagreement is not None]
+        reasons += [self._contradicted(*denied[0], "reference")] if denied else []
+        share = 1 - len(denied) / max(len(compared), 1)
         return Rating(round(1 + 4 * overlap.value * share, 4), " ".join(reasons))
 
     def _prefer(self, question: Prefer) -> Finding | JudgeError:
@@ -213,7 +223,7 @@ class LexicalJudge(Judge):
 
 
 @lru_cache(maxsize=1024)
-def _where(against: Against, passage: int, language: str) -> dict[str, str]:
+def _where(against: Against, passage: int, language: str) -> dict[str, Any]:
     """Return the words that name a claim's evidence in a reason: the passages, the reference or the answer."""
     names = {"there": "in", "best": "best", "at": "at", "of": "of"}
     return {name: said(f"lexical_judge.{code}.{against}", language, passage=passage) for name, code in names.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
@@ -55,8 +55,8 @@ def analysed(text: str) -> Analysis:
 class Place(NamedTuple):
     """One sentence of a passage, with the passage's number from 1 and the content terms.
 
-    ``content``: their indices among the passage's ``terms``. ``keys``: their keys. ``position``: the position of the
-    first one among all content terms of the source.
+    ``content``: their indices among the passage's ``terms``. ``keys`` and ``kinds``: their keys and kinds.
+    ``position``: the position of the first one among all content terms of the source.
     """
 
     passage: int
@@ -65,17 +65,13 @@ class Place(NamedTuple):
     end: int
     content: list[int]
     keys: list[str]
+    kinds: list[int]
     position: int
 
     @property
     def text(self) -> str:
         """The sentence."""
         return self.terms.text[self.start : self.end]
-
-    @property
-    def kinds(self) -> list[int]:
-        """The kinds of the content terms."""
-        return [self.terms.kinds[each] for each in self.content]
 
     def word(self, number: int) -> str:
         """Return the text of a content term."""
@@ -86,14 +82,12 @@ class Source:
     """Passages, indexed by the keys of their content terms.
 
     ``places``: their sentences in order; one with more than 60 content terms (a table, a menu) is split. ``postings``:
-    the places of each key, among its first 500 occurrences.
+    the first 500 places of each key.
     """
 
     def __init__(self, passages: tuple[str, ...]) -> None:
         self.places: list[Place] = []
         self.postings: dict[str, list[int]] = {}
-        self._positions: dict[str, list[int]] = {}
-        self._prefixes: dict[str, list[str]] = {}
         position = 0
         for number, passage in enumerate(passages, start=1):
             terms, sentences = analysed(passage)
@@ -103,23 +97,36 @@ class Source:
                     piece = content[first : first + _LONGEST]
                     begin = start if first == 0 else terms.starts[piece[0]]
                     stop = end if first + _LONGEST >= len(content) else terms.ends[piece[-1]]
-                    keys = [terms.keys[each] for each in piece]
-                    self._add(Place(number, terms, begin, stop, piece, keys, position))
+                    keys, kinds = [terms.keys[each] for each in piece], [terms.kinds[each] for each in piece]
+                    self._add(Place(number, terms, begin, stop, piece, keys, kinds, position))
                     position += len(keys) + _NEAR
 
     def _add(self, place: Place) -> None:
         number = len(self.places)
         self.places.append(place)
-        for position, key in enumerate(place.keys, place.position):
-            positions, postings = self._positions.get(key), self.postings.get(key)
-            if positions is None or postings is None:
-                self._positions[key], self.postings[key] = [position], [number]
-                if len(key) > _PREFIX:
-                    self._prefixes.setdefault(key[:_PREFIX], []).append(key)
-            elif len(positions) < MOST_PLACES:
-                positions.append(position)
-                if postings[-1] != number:
-                    postings.append(number)
+        for key in place.keys:
+            postings = self.postings.setdefault(key, [number])
+            if postings[-1] != number and len(postings) < MOST_PLACES:
+                postings.append(number)
+
+    @cached_property
+    def _positions(self) -> dict[str, list[int]]:
+        """The first 500 positions of each key."""
+        found: dict[str, list[int]] = {}
+        for place in self.places:
+            for position, key in enumerate(place.keys, place.position):
+                positions = found.setdefault(key, [])
+                if len(positions) < MOST_PLACES:
+                    positions.append(position)
+        return found
+
+    @cached_property
+    def _prefixes(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for key in self.postings:
+            if len(key) > _PREFIX:
+                found.setdefault(key[:_PREFIX], []).append(key)
+        return found
 
     def nearness(self, left: str, right: str, most: int) -> float:
         """Return 1 if ``right`` directly follows ``left``, 0.5 if they are at most four terms apart, else 0.
@@ -164,6 +171,7 @@ _AHEAD: Final = 100
 # Matches blanks before a citation from the first one only; trying each one would take quadratic time.
 _CITATION = re.compile(r"(?<!\s)\s*(?:\[\^?\d+(?:\s*[,–-]\s*\d+)*\]|【[^【】]*】)")
 _EMPHASIS = re.compile(r"\*\*|__|`")
+_MARKUP = re.compile(r"[*_`\[【]")
 _SUBJECTS: Final = word_set(
     """he she it they we you i this that these those there the his her its their он она оно они это этот эта эти
     мы вы его её их"""
@@ -180,7 +188,9 @@ def split_claims(text: str) -> tuple[str, ...]:
     courtesies ("Let me know if …") and remarks that the passages do not say it, unless nothing else remains. A claim
     has at least one letter or digit.
     """
-    pieces = [_EMPHASIS.sub("", _CITATION.sub("", text[start:end])).strip() for start, end, _ in read_sentences(text)]
+    pieces = [text[start:end] for start, end, _ in read_sentences(text)]
+    if _MARKUP.search(text):
+        pieces = [_EMPHASIS.sub("", _CITATION.sub("", piece)).strip() for piece in pieces]
     stated = [piece for piece in pieces if piece and not _states_nothing(piece)]
     others = (piece for piece in pieces if piece and not is_bare_courtesy(piece))
     return tuple(claim for piece in stated or others for claim in _clauses(piece))

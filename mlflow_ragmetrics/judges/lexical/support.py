@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
@@ -36,62 +37,75 @@ _STEEPNESS: Final = 12.0
 _NEARLY: Final = 0.8
 
 
-class Coverage(NamedTuple):
-    """How the passages cover a claim.
+class Coverage:
+    """How the passages cover a claim, considering the first ``most`` places of each term.
 
-    ``support``: 0 to 1. ``content``: indices of the claim's content terms; ``found`` and ``missing``: the same without
-    repeats. ``places``: the sentences of the best window that share a term, the best first. ``masks``: for each
-    sentence that shares a term, a bit per term of ``found``; ``windows``: the same for it and the next two sentences of
-    its passage. ``stray_number``: the claim's first number that the passages never have near two other words of the
-    claim.
+    ``content``: indices of the claim's content terms; ``found`` and ``missing``: the same without repeats. ``masks``:
+    for each sentence that shares a term, a bit per term of ``found``; ``windows``: the same for it and the next two
+    sentences of its passage. ``places``: the sentences of the best window that share a term, the best first.
     """
 
-    terms: Terms
-    source: Source
-    support: float
-    content: list[int]
-    found: list[int]
-    missing: list[int]
-    places: list[int]
-    masks: dict[int, int]
-    windows: dict[int, int]
-    stray_number: int | None
+    def __init__(self, terms: Terms, source: Source, most: int = MOST_PLACES) -> None:
+        self.terms, self.source, self._most = terms, source, most
+        self.content = _informative(terms, source)
+        self.found: list[int] = []
+        self.missing: list[int] = []
+        self.masks: dict[int, int] = {}
+        for key, place in {terms.keys[place]: place for place in self.content}.items():
+            numbers = source.postings.get(key, ())[:most]
+            for number in numbers:
+                self.masks[number] = self.masks.get(number, 0) | 1 << len(self.found)
+            (self.found if numbers else self.missing).append(place)
+        self.windows = _windows(self.masks, source)
+        self._fullest = max(map(int.bit_count, self.windows.values()), default=0)
+        self.places = _best_window(self.masks, self.windows, self._fullest)
 
+    @property
+    def passage(self) -> int:
+        """The passage of the best sentence, from 1; 0 if no sentence shares a term."""
+        return self.source.places[self.places[0]].passage if self.places else 0
 
-def cover(terms: Terms, source: Source, most: int = MOST_PLACES) -> Coverage:
-    """Compare a claim's terms with the passages. A claim without content words has support 0.
+    @cached_property
+    def support(self) -> float:
+        """0 to 1; 0 for a claim without content words."""
+        total = len(self.found) + len(self.missing)
+        if not total:
+            return 0.0
+        keys, kinds, source = self.terms.keys, self.terms.kinds, self.source
+        related = sum(_RELATED for place in self.missing if source.related(keys[place]))
+        sentence = max(map(int.bit_count, self.masks.values()), default=0)
+        together = _together([keys[place] for place in self.content], source, len(self.found) / total, self._most)
+        share = (
+            _ANYWHERE * (len(self.found) + related) / total
+            + _SENTENCE * sentence / total
+            + _WINDOW * self._fullest / total
+            + _TOGETHER * together
+        )
+        for kind, weight in ((NUMBER, _MISSING_NUMBERS), (NAME, _MISSING_NAMES)):
+            lacking = sum(bool(kinds[place] & kind) for place in self.missing)
+            if lacking:
+                share -= weight * lacking / sum(bool(kinds[place] & kind) for place in (*self.found, *self.missing))
+        return 1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE)))
 
-    Considers the first ``most`` places of each term.
-    """
-    keys, kinds, postings = terms.keys, terms.kinds, source.postings
-    content = _informative(terms, source)
-    unique = list({keys[place]: place for place in content}.values())
-    found = [place for place in unique if keys[place] in postings]
-    missing = [place for place in unique if keys[place] not in postings] if len(found) < len(unique) else []
-    if not unique:
-        return Coverage(terms, source, 0.0, content, found, missing, [], {}, {}, None)
-    masks: dict[int, int] = {}
-    for bit, place in enumerate(found):
-        for number in postings[keys[place]][:most]:
-            masks[number] = masks.get(number, 0) | 1 << bit
-    windows = _windows(masks, source)
-    sentence = max(map(int.bit_count, masks.values()), default=0)
-    window = max(map(int.bit_count, windows.values()), default=0)
-    total = len(unique)
-    share = (
-        _ANYWHERE * (len(found) + sum(_RELATED for place in missing if source.related(keys[place]))) / total
-        + _SENTENCE * sentence / total
-        + _WINDOW * window / total
-        + _TOGETHER * _together([keys[place] for place in content], source, len(found) / total, most)
-    )
-    for kind, weight in ((NUMBER, _MISSING_NUMBERS), (NAME, _MISSING_NAMES)):
-        lacking = sum(bool(kinds[place] & kind) for place in missing)
-        if lacking:
-            share -= weight * lacking / sum(bool(kinds[place] & kind) for place in unique)
-    support = 1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE)))
-    stray = _stray_number(terms, content, found, masks, source, most)
-    places = _best_window(masks, windows, window)
-    return Coverage(terms, source, support, content, found, missing, places, masks, windows, stray)
+    @cached_property
+    def stray_number(self) -> int | None:
+        """The first number without two other words of the claim in the same or an adjacent sentence."""
+        needed = 1 + min(_BESIDE, len(self.found) - 1)
+        for number in self.content:
+            if self.terms.kinds[number] & NUMBER and not self._has_near(number, needed):
+                return number
+        return None
+
+    def _has_near(self, number: int, needed: int) -> bool:
+        places, masks = self.source.places, self.masks
+        for place in self.source.postings.get(self.terms.keys[number], ())[: self._most]:
+            passage, union = places[place].passage, 0
+            for each in (place - 1, place, place + 1):
+                if each in masks and places[each].passage == passage:
+                    union |= masks[each]
+            if union.bit_count() >= needed:
+                return True
+        return False
 
 
 def _informative(terms: Terms, source: Source) -> list[int]:
@@ -124,25 +138,6 @@ def _together(keys: list[str], source: Source, otherwise: float, most: int) -> f
     if len(keys) < 2:
         return otherwise
     return sum(source.nearness(left, right, most) for left, right in pairwise(keys)) / (len(keys) - 1)
-
-
-def _stray_number(
-    terms: Terms, content: list[int], found: list[int], masks: dict[int, int], source: Source, most: int
-) -> int | None:
-    """Return the first number without two other words of the claim in the same or an adjacent sentence."""
-    needed = 1 + min(_BESIDE, len(found) - 1)
-    for number in content:
-        if terms.kinds[number] & NUMBER:
-            for place in source.postings.get(terms.keys[number], ())[:most]:
-                passage, union = source.places[place].passage, 0
-                for each in (place - 1, place, place + 1):
-                    if each in masks and source.places[each].passage == passage:
-                        union |= masks[each]
-                if union.bit_count() >= needed:
-                    break
-            else:
-                return number
-    return None
 
 
 def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
@@ -234,23 +229,35 @@ class Judgement(NamedTuple):
     doubt: tuple[Literal["number", "negation"], str] | None = None
 
 
+def contradict(
+    claim: str, source: Source, most: int = MOST_PLACES
+) -> tuple[Coverage, Disagreement | None, Disagreement | None]:
+    """Return the coverage, how the best matching sentence contradicts the claim, and a denial, which is only a doubt.
+
+    Considers the first ``most`` places of each word.
+    """
+    terms = terms_of_claim(claim)
+    coverage = Coverage(terms, source, most)
+    evidence = [source.places[place] for place in coverage.places]
+    content = terms.content()
+    disagreement = find_disagreement(terms, content[:_LONGEST_COMPARED], evidence[0]) if evidence else None
+    if disagreement is not None:
+        return coverage, disagreement, None
+    denial = find_denial(terms, content, evidence) or find_omission(terms, content, evidence)
+    if denial is not None and len(coverage.found) >= len(coverage.missing):
+        return coverage, denial, None
+    return coverage, None, denial
+
+
 def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_PLACES) -> Judgement:
     """SUPPORTED at ``threshold`` or above, CONTRADICTED if the best matching sentence disagrees, else NEUTRAL.
 
     Considers the first ``most`` places of each word.
     """
-    terms = terms_of_claim(claim)
-    coverage = cover(terms, source, most)
-    places = coverage.places
-    evidence = [source.places[place] for place in places]
-    content = terms.content()[:_LONGEST_COMPARED]
-    disagreement = find_disagreement(terms, content, evidence[0]) if evidence else None
-    denial = find_denial(terms, evidence) or find_omission(terms, evidence) if disagreement is None else None
-    if denial is not None and len(coverage.found) >= len(coverage.missing):
-        disagreement = denial
-    support = coverage.support
-    if disagreement is not None:
-        return Judgement("CONTRADICTED", _CONTRADICTED * support, coverage, disagreement, places[:1])
+    coverage, contradiction, denial = contradict(claim, source, most)
+    terms, support, places = coverage.terms, coverage.support, coverage.places
+    if contradiction is not None:
+        return Judgement("CONTRADICTED", _CONTRADICTED * support, coverage, contradiction, places[:1])
     doubt: tuple[Literal["number", "negation"], str] | None = None
     if denial is not None:
         support, doubt = _DOUBTED * support, ("negation", denial.claim)
@@ -258,7 +265,8 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_P
         support, doubt = _DOUBTED * support, ("number", terms.text_at(coverage.stray_number))
     if support < threshold:
         return Judgement("NEUTRAL", support, coverage, doubt=doubt)
-    home = [place for place in places[1:] if source.places[place].passage == evidence[0].passage]
+    content = terms.content()[:_LONGEST_COMPARED]
+    home = [place for place in places[1:] if source.places[place].passage == coverage.passage]
     others = [*home, *_elsewhere(coverage)]
     agreeing = [place for place in others if find_disagreement(terms, content, source.places[place]) is None]
     return Judgement("SUPPORTED", support, coverage, quoted=[*places[:1], *agreeing])
@@ -274,7 +282,7 @@ def _elsewhere(coverage: Coverage) -> list[int]:
             passage = places[place].passage
             best[passage] = max(best.get(passage, (0, 0)), (window.bit_count(), -place))
     enough = _NEARLY * max((count for count, _ in best.values()), default=0)
-    best.pop(places[coverage.places[0]].passage, None)
+    best.pop(coverage.passage, None)
     found = []
     for passage, (count, first) in sorted(best.items()):
         if count >= enough:
@@ -299,7 +307,7 @@ def doubted_words(claim: str, passages: Sequence[str]) -> list[tuple[int, int, f
     """
     source = source_of(tuple(passages))
     terms = terms_of_claim(claim)
-    near = {key for place in nearest_places(cover(terms, source)) for key in source.places[place].keys}
+    near = {key for place in nearest_places(Coverage(terms, source)) for key in source.places[place].keys}
     own: list[float | None] = []
     for key, kind in zip(terms.keys, terms.kinds, strict=True):
         known = 0.0 if key in near else _ELSEWHERE if key in source.postings else 1.0

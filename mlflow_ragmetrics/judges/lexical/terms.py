@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
 from itertools import accumulate, chain, islice
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import snowballstemmer
@@ -168,48 +169,45 @@ def terms_of(text: str) -> Terms:
     """The terms of ``text`` in order; linear in its length."""
     parts = _TOKEN.split(text)  # alternates gaps and tokens
     gaps, tokens = parts[::2], parts[1::2]
-    ends = list(accumulate(map(len, parts)))[1::2]
+    borders = list(accumulate(map(len, parts)))
+    starts, ends = borders[::2], borders[1::2]
     found = list(map(_WORDS.__getitem__, tokens))
-    words = [*(word.folded for word in found), ""]
+    words = [*map(itemgetter(0), found), ""]
     terms = Terms(text)
-    add = terms.add
     following, negated, opening = 0, 0, True
     sign: tuple[str, int, int] | None = None
     unit = ""
     for place, (word, key, kind, capital, plain) in enumerate(found):
         if place < following:
             continue
-        following = place + 1
-        end = ends[place]
-        start = end - len(tokens[place])
         if plain and not unit:
-            if kind:
-                add(key, start, end, kind | negated)
-                negated = 0
-            else:
-                add(key, start, end, 0)
+            terms.keys.append(key)  # faster than ``add``
+            terms.starts.append(starts[place])
+            terms.ends.append(ends[place])
+            terms.kinds.append(kind | negated if kind else 0)
+            negated = 0 if kind else negated
             opening = False
             continue
         if word in _BREAKS:
             negated, opening = 0, word not in ",()"
             continue
+        following = place + 1
         keys: tuple[str, ...] = (unit or key,)
         unit = ""
         if not keys[0]:
             if word in CURRENCY_SIGNS and words[following][:1].isdecimal():
-                sign = stem(word), start, end  # "$5" is read as "5 dollars"
+                sign = stem(word), starts[place], ends[place]  # "$5" is read as "5 dollars"
                 continue
             keys, taken, is_number = _read(words, gaps, place)
             following = place + taken
-            end = ends[following - 1]
             kind = CONTENT | NUMBER if is_number else kind
         begins = opening and not tokens[place][1:2].isupper() and words[following] not in _VERBS
         if capital and not begins and not kind & NUMBER:
             kind |= NAME
         for each in keys:
-            add(each, start, end, kind | negated if kind else 0)
+            terms.add(each, starts[place], ends[following - 1], kind | negated if kind else 0)
         if kind & NUMBER and sign is not None:
-            add(*sign, CONTENT)
+            terms.add(*sign, CONTENT)
             sign = None
         elif kind & NUMBER and words[following] in UNITS_BEHIND_NUMBERS:
             unit = stem(UNITS_BEHIND_NUMBERS[words[following]])
