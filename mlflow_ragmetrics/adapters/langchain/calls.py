@@ -33,8 +33,6 @@ FIGURES = ("latency_seconds", "input_tokens", "output_tokens", "cost")
 LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("ragmetrics_loop", default=None)
 """The event loop that chains run in: that of the caller of ``aevaluate_chain``, or in a call, the loop it runs in."""
 
-_INTERRUPTED = "it was interrupted before it gave an answer"
-_MESSAGES = "messages"
 _HISTORY = ("history", *ALIASES_BY_NATURE["history"])
 
 
@@ -47,7 +45,7 @@ def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Call
     their own name in the schema.
     """
     names = _input_names(chain)
-    wanted = (*QUESTION_KEYS, _MESSAGES, *(names if len(names) == 1 else ()))
+    wanted = (*QUESTION_KEYS, "messages", *(names if len(names) == 1 else ()))
     input_key = input_key or next((key for key in wanted if key in names), None)
     if input_key is None:
         return lambda sample: sample.question or ""
@@ -55,7 +53,7 @@ def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Call
     def input_of(sample: Sample) -> dict[str, Any]:
         turns = [{"role": turn.role, "content": turn.content} for turn in sample.history or () if is_turn(turn)]
         asked: Any = sample.question or ""
-        if input_key == _MESSAGES:
+        if input_key == "messages":
             asked = [*turns, {"role": "user", "content": asked}]
         known = {**dict.fromkeys(_HISTORY if turns else (), convert_to_messages(turns)), **sample.metadata}
         return {**{name: value for name, value in known.items() if name in names}, input_key: asked}
@@ -118,7 +116,7 @@ class Caller:
             link = {} if trace_id is None else {"trace_id": trace_id}
             return Answered(replace(sample, metadata={**sample.metadata, **link}), message)
         answered = _with_answer(sample, found, _figures_of(exchange), self.reading.question is not None)
-        return Answered(answered, _INTERRUPTED if exchange.left else None)
+        return Answered(answered, "it was interrupted before it gave an answer" if exchange.left else None)
 
     def _config_of(self, sample: Sample, recorder: Recorder) -> dict[str, Any]:
         given = self.config(sample) if callable(self.config) else self.config

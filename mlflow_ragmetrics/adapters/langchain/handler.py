@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 QUEUE_SIZE = 1000
 _EXIT_SECONDS = 10.0
+_ATTEMPTS = 3
+_PAUSE = 0.05
 _MOST_WAITING = 50_000
 _CALLS = ("seen", "scored", "dropped", "failed", "skipped")
 _ANSWERS = ("written", "unwritten", "lost", "withheld")
@@ -238,15 +240,17 @@ class MLflowSink:
         self._adopted += self._tried(partial(adopt_runs, self._service)) or []
 
     def _tried(self, action: Callable[[], T]) -> T | None:
-        """Return the result of an action on the outbox; ``None``, with a log line, if it fails."""
-        try:
-            return action()
-        except (OSError, sqlite3.Error) as error:  # SQLite itself waits for a locked file
-            if not self._has_failed:
-                message = "the outbox cannot be written; answers are lost and counted from now on: %s"
-                _logger.warning(message, for_log(str(error)))
-            self._has_failed = True
-            return None
+        """Return the result of an action on the outbox; ``None``, with a log line, if it fails repeatedly."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return action()
+            except (OSError, sqlite3.Error) as error:
+                why = for_log(str(error))
+                time.sleep(_PAUSE)
+        if not self._has_failed:
+            _logger.warning("the outbox cannot be written; answers are lost and counted from now on: %s", why)
+        self._has_failed = True
+        return None
 
     def _active_run(self) -> str | None:
         import mlflow

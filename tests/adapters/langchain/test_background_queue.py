@@ -75,8 +75,8 @@ def test_a_busy_application_goes_first_until_somebody_waits() -> None:
     assert done == [1]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_failing_batch_does_not_stop_the_next() -> None:
+def test_a_failing_batch_does_not_stop_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
     done: list[int] = []
 
     def work(batch: Sequence[int]) -> None:
