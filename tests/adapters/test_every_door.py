@@ -16,8 +16,7 @@ from tests.adapters import door_table
 from tests.adapters.door_table import NAMES
 from tests.adapters.doors import DOORS, Door, directly, suite_of
 
-OFTEN = {"ndcg_5", "preset retrieval"}
-CASES = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in NAMES]
+CASES = [pytest.param(name, marks=() if name == "ndcg_5" else pytest.mark.slow) for name in NAMES]
 
 
 @pytest.fixture(autouse=True)

@@ -54,8 +54,17 @@ def _kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlflow_ragmetrics.cli.evaluate.MANY_ROWS", 10**6)
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-@pytest.mark.parametrize("suite", ["lexical", "retrieval", "white_paper"])
+@pytest.mark.parametrize(
+    ("suite", "ending"),
+    [
+        ("lexical", "jsonl"),
+        ("retrieval", "jsonl"),
+        ("white_paper", "parquet"),
+        pytest.param("lexical", "parquet", marks=pytest.mark.slow),
+        pytest.param("retrieval", "parquet", marks=pytest.mark.slow),
+        pytest.param("white_paper", "jsonl", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.usefixtures("small")
 def test_all_is_as_with_rows_that_are_kept(
     ending: str, suite: str, ragmetrics, written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -111,3 +111,36 @@ def test_only_the_latest_answers_are_remembered(monkeypatch: pytest.MonkeyPatch)
     for question, outcome in zip((A, B), session.ask((A, B)), strict=True):
         session.settle(question, outcome)
     assert (session.known(A), session.known(B)) == (None, (("B.",),))
+
+
+class Picky(rm.Judge):
+    """Answers ``Claims``; raises on a question about "bad", alone or among others."""
+
+    name, local = "picky", True
+
+    def __init__(self, error: Exception, fewer: int = 0) -> None:
+        self.error, self.fewer, self.calls_made = error, fewer, list[int]()
+
+    def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
+        self.calls_made.append(len(questions))
+        if any(question.text == "bad" for question in questions):
+            raise self.error
+        return [(question.text,) for question in questions][self.fewer :]
+
+
+@pytest.mark.parametrize("error", [JudgeError("picky: no"), ValueError("no")])
+def test_a_local_judge_that_raises_on_a_batch_is_asked_each_question_alone(error: Exception) -> None:
+    questions = [Claims(text) for text in ("one", "bad", "two")]
+    judge = Picky(error)
+    first, failed, last = answer_call(judge, questions)
+    assert (first, last, judge.calls_made) == (("one",), ("two",), [3, 1, 1, 1])
+    assert isinstance(failed, JudgeError)
+    assert str(failed) == ("picky: no" if isinstance(error, JudgeError) else "picky: ValueError: no")
+    judge.local = False  # type: ignore[misc]
+    assert [type(each) for each in answer_call(judge, questions)] == [JudgeError] * 3
+    assert judge.calls_made[4:] == [3]
+
+
+def test_too_few_answers_fail_the_whole_call() -> None:
+    found = answer_call(Picky(ValueError(), fewer=1), [Claims("one"), Claims("two")])
+    assert [str(each) for each in found] == ["picky returned 1 answers to 2 questions"] * 2

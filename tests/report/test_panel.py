@@ -7,7 +7,9 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Outcome, Question
+from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.report.summary import panel_figures
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 
 ROWS = [{"id": str(n), "answer": f"Fact {n}.", "contexts": ["Something."]} for n in range(4)]
@@ -91,3 +93,21 @@ def test_alpha_is_that_of_krippendorffs_example() -> None:
         [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, gap],
     ]
     assert krippendorff_alpha(np.array(observers, dtype=float).T) == pytest.approx(0.849, abs=5e-4)
+
+
+def test_the_figures_of_a_panel_leave_out_what_a_rule_scored_and_count_rows_that_all_judges_failed() -> None:
+    def score(value: float | None, within: bool | None = None, **judges: float) -> dict[str, Score]:
+        details = {"judges_asked": 2} | ({} if within is None else {"within_tolerance": within})
+        return {"m": Score(value, model_scores=judges, details=details)}
+
+    ruled = {"m": Score(1.0, model_scores={"a": 1.0}, details={"judges_asked": 2, "unmeasured": "no claims"})}
+    rows = [score(0.5, True, a=0.5, b=0.5), score(0.75, False, a=0.5, b=1.0), score(0.25, a=0.25), score(None), ruled]
+    assert panel_figures([*rows, {"other": Score(0.5)}]) == {
+        "m/judge/a/mean": pytest.approx(1.25 / 3),
+        "m/judge/a/n_scored": 3.0,
+        "m/judge/b/mean": 0.75,
+        "m/judge/b/n_scored": 2.0,
+        "m/n_fewer_judges": 2.0,
+        "m/judges_alpha": krippendorff_alpha(np.array([[0.5, 0.5], [0.5, 1.0]])),
+        "m/judges_within_tolerance": 0.5,
+    }

@@ -149,3 +149,8 @@ def test_several_tests_share_the_level() -> None:
     assert shared is not None
     assert (alone.alpha, alone.span, shared.alpha, shared.span) == (0.05, 1.0, 0.01, 2.0)
     assert shared.smallest == smallest_difference(shared.deviation, 20, alpha=0.01, span=2.0)
+
+
+@pytest.mark.parametrize(("number", "rounded"), [(0, 0), (7, 7), (99, 99), (101, 110), (366, 370), (1001, 1100)])
+def test_about_rounds_up_to_two_digits(number: int, rounded: int) -> None:
+    assert about(number) == rounded

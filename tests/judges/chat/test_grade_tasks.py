@@ -10,6 +10,7 @@ import pytest
 from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Prefer, Question, Rating, Sufficiency, Tone
 from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.grade_tasks import preference_part
 from tests.judges.fake_models import scripted
 
 PASSAGES = ("The house is red.", "It stands in Rome.")
@@ -100,3 +101,11 @@ def test_a_preference_is_that_of_half_the_readers_or_more(
 )
 def test_nuggets_are_facts_in_words_without_repeats(given: Any, expected: Any) -> None:
     assert answer(Nuggets("Which?", ("It is red.",), True), nuggets=given) == expected
+
+
+def test_passages_of_a_preference_are_numbered_from_one() -> None:
+    part = preference_part([Prefer("Which?", "Red.", "Old.", references=("R.",), contexts=("one", "two"))])
+    assert [(block.label, block.text) for block in part.blocks] == [
+        ("question", "Which?"), ("p1", "one"), ("p2", "two"), ("reference", "R."),
+        ("answer A", "Red."), ("answer B", "Old."),
+    ]  # fmt: skip
