@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.score import Item
+from mlflow_ragmetrics.core.score import Item, Sample, Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.results import results_of
 
-from .reports import report_of
+from .reports import ALIKE, report_of
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +102,34 @@ def test_a_row_fails_in_junit_if_a_regressed_metric_fell_beyond_the_tolerance() 
     assert [case.failure for case in cases[:4]] == [None, None, "faithfulness fell from 0.900 to 0.840", None]
     assert cases[4].properties == {"faithfulness_a": "0.9", "faithfulness_b": "0.5"}
     assert [case.failure for case in told.row_cases(["improved"])] == [None] * 20
+
+
+def test_notes_name_the_metrics_whose_lower_values_are_better_and_rows_may_lack_a_score_on_one_side() -> None:
+    def report(value: float | None, other: float) -> Report:
+        scores = {
+            "m": Score(value),
+            "low": Score(other, higher_is_better=False),
+            "free": Score(other, higher_is_better=None),
+        }
+        same = {"m": Score(0.5), "low": Score(0.5, higher_is_better=False), "free": Score(0.5, higher_is_better=None)}
+        rows = [Row(Sample(id=str(n), question="q"), same if n else scores, n) for n in range(7)]
+        return Report(rows, description={**ALIKE, "metrics": ["free", "low", "m"]})
+
+    found = rm.compare(report(None, 0.9), report(0.5, 0.4), resamples=200)
+    assert {"lower is better: low", "neither direction is better: free"} <= set(found.notes)
+    text = found.to_text()
+    assert "m – → 0.500, low 0.900 → 0.400, free 0.900 → 0.400" in text
+    marked = found.to_html()
+    assert '<span class="good">low 0.900 → 0.400</span>' in marked
+    assert '<span class="good">m –' not in marked
+    assert '<span class="bad">m –' not in marked
+
+
+def test_a_slice_has_the_difference_of_its_own_rows() -> None:
+    kinds = ["few"] * 6 + ["many"] * 18
+    a, b = (results_of(report_of(values)) for values in ([0.5] * 24, [0.9] * 6 + [0.6] * 18))
+    table = a.table.assign(kind=kinds)
+    text = rm.compare(replace(a, table=table), replace(b, table=b.table.assign(kind=kinds)), resamples=200)
+    figures = {line.split()[0]: line.split() for line in text.slices_text("kind").splitlines()[2:]}
+    assert ("0.900" in figures["few"], "0.600" in figures["many"]) == (True, True)
+    assert ("6" in figures["few"], "18" in figures["many"]) == (True, True)

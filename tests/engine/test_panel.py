@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.engine.program import merge_judges
+from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure, merge_judges
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.text.messages import render
 
@@ -73,3 +73,28 @@ def test_a_panel_says_whether_its_judges_are_within_the_tolerance(other, within)
     merged = merge_judges({"a": Score(value=0.5), "b": Score(value=other)}, "mean", 0.1, several=True)
     assert merged.details["within_tolerance"] is within
     assert (merged.details["n_judges"], merged.details["judges_asked"]) == (2, 2)
+
+
+def test_a_bug_that_one_of_two_judges_answers_brings_out_is_an_error_and_not_a_judge_s_failure() -> None:
+    @rm.metric
+    def fragile(answer: str) -> rm.Steps[float]:
+        claims = yield from rm.ask(rm.Claims(answer))
+        return 1 / len(claims)
+
+    judges = [rm.ScriptedJudge(response_claims=given, name=name) for name, given in (("a", ["x"]), ("b", []))]
+    row = rm.Suite([fragile], judge=judges).evaluate([{"answer": "It is red."}], progress=False).rows[0]
+    score = row.scores["fragile"]
+    assert (score.status, score.value) == ("error", None)
+    assert str(score.error).startswith("ZeroDivisionError")
+    assert (is_judged(row), judge_failure(row)) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [("JudgeError: no credit", True), ("AllJudgesFailedError: none", True), ("ValueError: JudgeError", False)],
+)
+def test_the_failure_of_a_judge_is_told_from_other_errors(error: str, found: bool) -> None:
+    fine, ruled = Score(0.5, judge="a"), Score(0.5)
+    row = Row(Sample(id="1"), {"other": Score(error="ValueError: x"), "m": Score(error=error), "n": ruled})
+    assert judge_failure(row) == (error if found else None)
+    assert (is_judged(row), is_judged(Row(Sample(id="1"), {"m": fine}))) == (False, True)

@@ -65,8 +65,10 @@ def test_what_is_left_out_twice_is_a_warning() -> None:
 def test_a_second_reply_that_is_worse_or_unusable_does_not_count() -> None:
     one = claims(RED, {"claim": "Two.", "sentences": []})
     for again in (claims({"claim": "…", "sentences": [1]}), "I have checked it."):
-        (found,) = ChatJudge(scripted(one, again)).answer([Claims(TEXT)])
+        model = scripted(one, again)
+        (found,) = ChatJudge(model).answer([Claims(TEXT)])
         assert (found.claims, found.at_odds) == (("It is red.",), ("Two.",))
+        assert "claim 2 of t1 does not say what its sentences say" in model.sent[1][-1].content
 
 
 @pytest.mark.parametrize("reply", [claims(), claims(none=(1, 2, 3))])
