@@ -97,14 +97,21 @@ def changes() -> Iterator[Change]:
 
 
 def neutral(tree: ast.Module) -> Iterator[ast.AST]:
-    """The parts of a module whose tokens cannot change a figure: annotations and what only type checkers read."""
+    """The parts of a module whose tokens cannot change a figure: annotations, and what only type checkers read.
+
+    So are floats too large to become another number if 1 is added.
+    """
     for node in ast.walk(tree):
         if isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation:
             yield node.annotation
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.returns:
-            yield node.returns
-        elif (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING") or (
-            isinstance(node, ast.keyword) and node.arg in _FLAGS
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from [node.returns] if node.returns else []
+            is_overload = any(ast.unparse(each) == "overload" for each in node.decorator_list)
+            yield from filter(None, node.args.kw_defaults if is_overload else [])
+        elif (
+            (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+            or (isinstance(node, ast.keyword) and node.arg in _FLAGS)
+            or (isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value + 1 == node.value)
         ):
             yield node
 

@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin
 
 import mlflow_ragmetrics as rm
 import mlflow_ragmetrics.errors as errors
@@ -72,7 +72,7 @@ def _entry(name: str, home: ModuleType) -> Iterator[str]:
     yield f"### {'rm' if home is rm else home.__name__}.{name}"
     if inspect.isclass(found):
         yield from _class(name, found)
-    elif callable(found):
+    elif callable(found) and get_origin(found) is None:
         yield from _callable(name, found)
     else:
         yield "A type for annotations:"

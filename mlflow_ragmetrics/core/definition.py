@@ -136,7 +136,7 @@ def _accepted(fields: Mapping[str, FieldInfo]) -> dict[str, str]:
 def _said(field: FieldInfo) -> Iterator[str]:
     limits = ", ".join(filter(None, map(_limit, field.metadata)))
     yield _type(field.annotation) + (f" ({limits})" if limits else "")
-    yield "required" if field.is_required() else f"default {field.default!r}"
+    yield f"default {field.default!r}"
 
 
 def _limit(constraint: object) -> str:

@@ -220,7 +220,7 @@ def _table(table: Table, width: int | None) -> Iterator[Text]:
     widths = {title: max(cell_len(text) for text in (title, *(c.text for c in own))) for title, own in columns.items()}
     flexible = clean(table.flexible)
     narrowest = dict(widths)
-    if flexible:
+    if flexible and width is not None:
         narrowest[flexible] = min(_NARROWEST, widths[flexible])
     for title in table.droppable:
         if width is None or sum(narrowest.values()) + 2 * (len(narrowest) - 1) <= width:

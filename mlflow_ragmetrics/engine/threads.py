@@ -140,16 +140,20 @@ def start_thread(action: Callable[[], object], *, name: str, context: contextvar
 _loop_lock = threading.Lock()
 
 
-def event_loop() -> asyncio.AbstractEventLoop:
-    """Return this process's event loop for synchronous callers, which runs in a thread and never ends."""
-    with _loop_lock:  # there is only one, because the connections of an async client belong to a loop
-        return _loop_of(os.getpid())
+def event_loop(purpose: str) -> asyncio.AbstractEventLoop:
+    """Return this process's event loop for synchronous callers with this purpose, which runs in a thread forever.
+
+    A purpose has only one, because the connections of an async client belong to a loop. Each purpose has its own,
+    because a node of an async chain may block its loop while it waits for an async judge.
+    """
+    with _loop_lock:
+        return _loop_of(os.getpid(), purpose)
 
 
 @lru_cache
-def _loop_of(process: int) -> asyncio.AbstractEventLoop:
+def _loop_of(process: int, purpose: str) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    start_thread(loop.run_forever, name="ragmetrics-loop")
+    start_thread(loop.run_forever, name=f"ragmetrics-{purpose}")
     return loop
 
 

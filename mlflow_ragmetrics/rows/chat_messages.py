@@ -290,7 +290,7 @@ def contexts_in(messages: object, answer: object) -> tuple[Chunk, ...] | None:
     """The tools' passages for the last question, and earlier ones that ``answer`` uses; ``None`` without tools."""
     listed = messages if _is_list(messages) else ()
     if not any(
-        role_and_content(each)[0] in _TOOL_ROLES and not directs_agents(_attribute(each, "name")) for each in listed
+        role_and_content(each)[0] in _TOOL_ROLES and not directs_agents(attribute_of(each, "name")) for each in listed
     ):
         return None
     now, earlier = tool_chunks_by_turn(listed)
@@ -341,7 +341,7 @@ def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chun
     role, content = (None, None) if _is_list(result) else role_and_content(result)
     if role is None or content is None:
         return _passages(result)
-    name, status, artifact = (_attribute(result, each) for each in ("name", "status", "artifact"))
+    name, status, artifact = (attribute_of(result, each) for each in ("name", "status", "artifact"))
     if role not in _TOOL_ROLES or status == "error" or (directs_agents(name) if tools is None else name not in tools):
         return ()
     if _is_list(artifact) and all(hasattr(each, "page_content") for each in artifact):
@@ -387,5 +387,6 @@ def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, (list, tuple))
 
 
-def _attribute(message: object, name: str) -> Any:
+def attribute_of(message: object, name: str) -> Any:
+    """The entry of a mapping, or the attribute of an object; ``None`` if it is absent."""
     return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)

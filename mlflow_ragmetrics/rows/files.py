@@ -25,14 +25,16 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
 Row = dict[str, Any]
 
-_BATCH_ROWS = 1024
+_BATCH_ROWS = 16
 _BATCH_BYTES = 32 * 2**20
 _PAGE_BYTES = 64 * 2**10
-_LEAST_ROW_BYTES = 64
+_VALUE_BYTES, _ELEMENT_BYTES = 64, 256
+_USUAL_ROW_BYTES = 32 * 2**10
+"""Rows up to this size do not count as expanded, as a file may have very many of them."""
 _EXPANSION = 100
 """A large file may expand beyond the limit, to at most this multiple of its size."""
 _MIB = 2**20
-_LIMITS = {"RAGMETRICS_MAX_LINE_MB": 64, "RAGMETRICS_MAX_CELL_MB": 64, "RAGMETRICS_MAX_EXPANDED_MB": 512}
+_LIMITS = {"RAGMETRICS_MAX_LINE_MB": 64, "RAGMETRICS_MAX_CELL_MB": 64, "RAGMETRICS_MAX_EXPANDED_MB": 256}
 """Default limits in MiB for a line, a cell and an expanded part of a compressed file."""
 _ACCEPTED = (".tsv", ".csv", ".jsonl", ".json", ".parquet", ".arrow")
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -62,9 +64,13 @@ def read_file(path: str | os.PathLike[str], delimiter: str | None = None) -> Ite
         return
     if not exists:
         raise InvalidDataError(f"{file} does not exist; check the path (it is relative to {Path.cwd()}).")
-    rows = 0
+    rows = expanded = 0
+    most = _most_expanded(file)
     for row in _rows_of(file, delimiter):
         rows += 1
+        expanded += max(0, _length(row) - _USUAL_ROW_BYTES)
+        if expanded > most:
+            raise _too_long(str(file), f"the text of its first {rows} rows", "RAGMETRICS_MAX_EXPANDED_MB")
         yield row
     if not rows:
         raise InvalidDataError(f"{file} has no rows: it is empty or has only a header.")
@@ -136,11 +142,10 @@ def _read_parquet(file: Path) -> Iterator[Row]:
         sizes = [group.total_byte_size for group in groups]  # ``column(n)`` of a damaged file may abort the process
         for number, size in enumerate(sizes, start=1):
             _check_expansion(file, f"its row group {number}", size)
-        first = next(table.iter_batches(batch_size=1, use_threads=False), None)
-        is_dense = max(sizes, default=0) > _EXPANSION * file.stat().st_size
-        rows = 1 if first is None or is_dense else _rows_together(first)
+        # a text that is stored once may be copied for each row of a batch
+        rows = 1 if max(sizes, default=0) > _EXPANSION * file.stat().st_size else _BATCH_ROWS
         for batch in table.iter_batches(batch_size=rows, use_threads=False):  # each thread would use extra memory
-            yield from batch.to_pylist()
+            yield from _unpacked(batch, file)
 
 
 def _read_arrow(file: Path) -> Iterator[Row]:
@@ -160,22 +165,65 @@ def _read_arrow(file: Path) -> Iterator[Row]:
         if is_file:
             batches = map(batches.get_batch, range(batches.num_record_batches))
         for batch in batches:
-            _check_expansion(file, "one of its batches", batch.num_rows * _LEAST_ROW_BYTES)  # empty rows take no bytes
+            _check_expansion(file, "one of its batches", batch.num_rows * _VALUE_BYTES)  # empty rows take no bytes
             batch.validate(full=True)
-            rows = _rows_together(batch.slice(0, 1))
-            for start in range(0, batch.num_rows, rows):
-                yield from batch.slice(start, rows).to_pylist()
+            yield from _unpacked(batch, file)
 
 
-def _rows_together(first: Any) -> int:
-    """The number of rows per batch, from the size of the first row: a value stored once may be repeated in each row."""
-    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, int(first.nbytes))))
+def _unpacked(batch: Any, file: Path) -> Iterator[Row]:
+    """The rows of a batch, few at a time: a value stored once may be repeated in each row."""
+    size = sum(map(_unpacked_size, batch.columns))
+    if size > _BATCH_BYTES and batch.num_rows > 1:
+        for half in (batch.slice(0, batch.num_rows // 2), batch.slice(batch.num_rows // 2)):
+            yield from _unpacked(half, file)
+        return
+    _check_expansion(file, "one of its rows", size)
+    yield from batch.to_pylist()
+
+
+def _unpacked_size(array: Any) -> int:
+    """The bytes of an array's values, each counted as often as it is repeated."""
+    import numpy as np
+    import pyarrow
+    import pyarrow.compute as pc
+
+    kind, types = array.type, pyarrow.types
+    if types.is_dictionary(kind) and not types.is_primitive(kind.value_type):
+        lengths = pc.binary_length(array.dictionary.cast(pyarrow.large_binary()))
+        return 8 * len(array) + (pc.sum(lengths.take(array.indices)).as_py() or 0)
+    if types.is_struct(kind):
+        return sum(map(_unpacked_size, array.flatten()))
+    if types.is_map(kind):
+        lists = (pyarrow.ListArray.from_arrays(array.offsets, each) for each in (array.keys, array.items))
+        return sum(map(_unpacked_size, lists))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        values = array.flatten()
+        return _ELEMENT_BYTES * len(values) + _unpacked_size(values)
+    if types.is_string_view(kind) or types.is_binary_view(kind):  # 16 bytes each, first the length
+        views = np.frombuffer(array.buffers()[1], np.int32)
+        return int(views[4 * array.offset : 4 * (array.offset + len(array)) : 4].sum(dtype=np.int64))
+    if types.is_nested(kind) or types.is_run_end_encoded(kind):
+        raise pyarrow.ArrowNotImplementedError(f"values of type {kind}; save them as lists or texts")
+    return int(array.nbytes)
 
 
 def _check_expansion(file: Path, part: str, size: int) -> None:
     """Raise ``InvalidDataError`` if one part of the file, all columns together, would fill the memory."""
-    if size > max(_limit("RAGMETRICS_MAX_EXPANDED_MB"), _EXPANSION * file.stat().st_size):
+    if size > _most_expanded(file):
         raise _too_long(str(file), part, "RAGMETRICS_MAX_EXPANDED_MB")
+
+
+def _most_expanded(file: Path) -> int:
+    return max(_limit("RAGMETRICS_MAX_EXPANDED_MB"), _EXPANSION * file.stat().st_size)
+
+
+def _length(value: Any) -> int:
+    """About the bytes that a value of a row takes; an element of a list may become a passage."""
+    if isinstance(value, dict):
+        return sum(map(_length, value.values()))
+    if isinstance(value, list):
+        return _ELEMENT_BYTES * len(value) + sum(map(_length, value))
+    return len(value) if isinstance(value, str) else 0
 
 
 def _decompressed_size(message: Any) -> int:
@@ -329,6 +377,7 @@ def _read_json_lines(file: Path) -> Iterator[Row]:
         for number, line in enumerate(_bounded_lines(stream, file), start=1):
             if line.strip():
                 place = f"{file}, line {number}"
+                _check_values(file, line)
                 yield _checked(_parsed(line, place), place)
 
 
@@ -339,6 +388,7 @@ def _read_json(file: Path) -> Iterator[Row]:
         text = stream.read() if most is None else stream.read(most + 1)
     if most is not None and len(text) > most:
         raise _too_long(str(file), "its expanded text", "RAGMETRICS_MAX_EXPANDED_MB")
+    _check_values(file, text)
     content = _parsed(text, str(file)) if text.strip() else []
     if isinstance(content, dict) and isinstance(content.get("data"), list):
         columns, content = content.get("columns"), content["data"]
@@ -347,6 +397,12 @@ def _read_json(file: Path) -> Iterator[Row]:
         raise InvalidDataError(f"{file} is {kind_of(content)}, but must be a list of objects (or a .jsonl file).")
     for number, row in enumerate(content, start=1):
         yield _checked(row, f"{file}, row {number}")
+
+
+def _check_values(file: Path, text: str) -> None:
+    """Raise ``InvalidDataError`` if the values of a compressed JSON text would fill the memory."""
+    if file.suffix.lower() == ".gz":
+        _check_expansion(file, "a part of it", _VALUE_BYTES * sum(map(text.count, "[{,")))
 
 
 def _table_rows(columns: list[Any], data: list[Any], file: Path) -> list[Row]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.comparison.difference import Difference, differences_of
+from mlflow_ragmetrics.comparison.difference import Difference, Passes, differences_of
 
 from .reports import report_of
 
@@ -234,3 +234,37 @@ def test_the_figures_of_groups_are_there_only_with_groups() -> None:
     assert difference().figures(1.0)["95 % interval"] != "–"
     assert difference(low=None).figures(1.0)["95 % interval"] == "–"
     assert (difference().figures(1.0)["needed"], difference(needed=7).figures(1.0)["needed"]) == ("–", "7")
+
+
+def test_a_difference_has_counts_of_zero_until_they_are_known() -> None:
+    bare = Difference("m", 40)
+    assert {name: value for name, value in vars(bare).items() if value is not None} == {
+        "key": "m", "rows": 40, "wins": 0, "ties": 0, "losses": 0, "tolerance": 0.05, "unscored_a": 0, "unscored_b": 0,
+        "unscored_both": 0, "only_a": 0, "only_b": 0, "lost_a": 0, "lost_b": 0, "unseen": 0.0, "few_groups": False,
+        "higher_is_better": True,
+    }  # fmt: skip
+    assert bare.sentence == "m: cannot be told; no row is measured on both sides"
+    assert bare.accounted == "40 paired"
+
+
+def test_all_rows_are_accounted_for_in_words() -> None:
+    counts = {"unscored_a": 2, "unscored_b": 3, "unscored_both": 4, "only_a": 5, "only_b": 6, "lost_a": 1, "lost_b": 2}
+    assert difference(**counts).accounted == (
+        "40 paired, 2 unscored in A only (1 lost by A), 3 unscored in B only (2 lost by B), 4 unscored in both, "
+        "5 in A's run only, 6 in B's run only"
+    )
+
+
+def test_the_figures_and_the_record_of_a_difference() -> None:
+    passes = Passes(10, 4, 5, 2, 1, 0.5)
+    found = difference(wins=20, ties=15, losses=5, effect=0.456, passes=passes)
+    assert {name: str(value) for name, value in found.figures(1.0).items() if name != "95 % interval"} == {
+        "A paired": "0.500", "B paired": "0.700", "B−A": "+0.200", "p (Holm)": "0.0020", "d_z": "0.46",
+        "won/tied/lost": "20/15/5", "rows": "40", "needed": "–",
+    }  # fmt: skip
+    drawn = found.figures(2.0)["95 % interval"]
+    assert tuple(drawn) == ("+0.100 … +0.300", 0.1, 0.2, 0.3, 0.05, 2.0)
+    record = found.record()
+    assert (record["pass_rate_a"], record["pass_rate_b"], record["mcnemar_p"]) == (0.4, 0.5, 0.5)
+    assert (record["newly_passed"], record["newly_failed"], record["verdict"]) == (2, 1, "improved")
+    assert not {"key", "passes", "tolerance"} & set(record)

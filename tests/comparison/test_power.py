@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.comparison.power import MetricPower, PowerReport
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.statistics.sample_size import smallest_difference
 
@@ -84,3 +87,49 @@ def test_the_shown_table_has_groups_and_rows_or_a_dash() -> None:
         assert line.split()[-1] == str(found["faithfulness"].rows_needed)
     same = next(line for line in rm.power(report_of([0.5] * 20)).to_text().splitlines() if "20" in line)
     assert same.split()[-1] == "–"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({}, "m: 50 rows can show a difference of 0.100; 0.05 would take about 200 rows"),
+        ({"groups": 1, "groups_needed": 40}, "m: 50 rows in 1 group can show a difference of 0.100; "
+         "0.05 would take about 200 rows in about 40 groups"),
+        ({"smallest": 0.05}, "m: 50 rows can show a difference of 0.050, enough for 0.05"),
+        ({"smallest": None}, "m: 50 rows can show no difference; 0.05 would take about 200 rows"),
+        ({"rows_needed": None}, "m: all scores of 50 rows are equal, so the power cannot be computed"),
+    ],
+)  # fmt: skip
+def test_the_power_of_a_metric_in_words(fields: dict[str, Any], sentence: str) -> None:
+    known: dict[str, Any] = {"groups": None, "smallest": 0.1, "rows_needed": 200, "groups_needed": None}
+    assert MetricPower("m", 50, deviation=0.2, design_effect=1.0, **{**known, **fields}).sentence(0.05) == sentence
+
+
+def test_a_report_of_power_names_its_metrics_tests_and_assumption() -> None:
+    two = MetricPower("m", 50, 10, 0.2, 1.5, 0.1, 200, 40), MetricPower("n", 50, None, 0.0, 1.0, None, None, None)
+    found = PowerReport(0.05, {each.key: each for each in two}, 2, 0.5)
+    lines = str(found).splitlines()
+    assert [line.split() for line in lines[2:6]] == [
+        ["metric", "rows", "groups", "design", "effect", "smallest", "rows", "for", "0.05"],
+        ["─" * len(lines[3])],
+        ["m", "50", "10", "1.5", "0.100", "200"],
+        ["n", "50", "–", "1.0", "–", "–"],
+    ]
+    assert str(found).endswith(
+        "For two versions over the same rows, in four of five comparisons, at 5 % after Holm over 2 different "
+        "metrics.\n"
+        "Only one version was given: a correlation of 0.5 with the other version's scores is assumed. "
+        "Give a comparison (two runs) if you have one."
+    )
+    assert (found["m"].rows, list(found.table["metric"]), PowerReport(0.05).tests) == (50, ["m", "n"], 1)
+
+
+@pytest.mark.parametrize("correlation", [-1, -0.5, 0.0, 0.99])
+def test_of_one_report_the_spread_follows_from_the_correlation(correlation: float) -> None:
+    values = noisy(60)
+    found = rm.power(report_of(values), correlation=correlation)["faithfulness"]
+    assert found.deviation == pytest.approx(float(np.std(values, ddof=1)) * (2 * (1 - correlation)) ** 0.5)
+    assert rm.power(report_of(values)).detect == 0.05
+    for wrong in (-1.01, 1.0, "0.5"):
+        with pytest.raises(InvalidOptionError, match="correlation"):
+            rm.power(report_of(values), correlation=wrong)  # type: ignore[arg-type]

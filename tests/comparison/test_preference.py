@@ -393,3 +393,24 @@ def test_it_is_logged_onto_the_traces_of_b() -> None:
     assert "it failed" in assessments["3"].error.error_message
     of_a = mlflow.search_traces(run_id=runs[0], return_type="list")
     assert "preferred" not in {each.name for trace in of_a for each in trace.info.assessments}
+
+
+def test_the_reason_is_that_of_the_order_with_a_first() -> None:
+    class Counts(Chooses):
+        def _answer(self, question: Prefer) -> Outcome:
+            return Finding(self.choice(question.first, question.second), f"because of {question.first}", 0.9)
+
+    found = rm.compare(side(["right", "x"], "A"), side(["y", "z"], "B"), preference=Counts(right)).preference
+    assert found is not None
+    assert [row["reason"] for row in found["rows"]] == ["because of right"]
+
+
+@pytest.mark.parametrize(("similar", "warns"), [(70, True), (90, False)])
+def test_a_bias_for_length_is_told_if_it_goes_beyond_the_interval(similar: int, warns: bool) -> None:
+    """Of 100 rows, only the longer answer of B is preferred: the win rate moves away from one half with their share."""
+    found = rm.compare(*lengths(100 - similar, similar), preference=Chooses(longer))
+    assert found.preference is not None
+    distance = found.preference["win_rate"] - found.preference["win_rate_similar_length"]
+    half = (found.preference["ci_high"] - found.preference["ci_low"]) / 2
+    assert (distance > half) is warns
+    assert any("length" in each for each in found.warnings) is warns

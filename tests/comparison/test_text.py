@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.rows.results import results_of
 
 from .reports import report_of
@@ -45,3 +47,56 @@ def test_the_heading_says_which_side_is_which() -> None:
     assert str(named).splitlines()[0] == "candidate (B) against baseline (A): 8 rows paired by id, tolerance 0.05"
     assert rm.compare(report_of(values), report_of(values), resamples=100).title == "B against A"
     assert rm.compare(replace(a, name="run"), replace(b, name="run"), resamples=100).title == "run (B) against run (A)"
+
+
+def changed(items: int, **fields: Any) -> rm.Comparison:
+    """One row that changed, with ``items`` claims and a chunk whose verdicts changed; six that did not."""
+    claims = [tuple(Item("claim", f"c{n}", verdict) for n in range(items)) for verdict in ("SUPPORTED", "NEUTRAL")]
+    chunks = [(Item("chunk", "p", "RELATED"),), (Item("chunk", "p", "UNRELATED"),)]
+    a, b = (
+        report_of([value, *[0.5] * 6], items=[claims[side] + chunks[side], *[()] * 6], answer=answer)
+        for side, (value, answer) in enumerate(((0.9, "old"), (0.4, "new")))
+    )
+    return replace(rm.compare(a, b, resamples=200), **fields)
+
+
+CHANGED = """\
+The row that changed most
+A → B; “not in B” is a claim that only A makes. The page and Markdown also show answers and passages.
+
+0 -0.500  question 0
+    faithfulness 0.900 → 0.400
+    supported → not in the passages (claim): “c0”
+    supported → not in the passages (claim): “c1”
+    supported → not in the passages (claim): “c2”
+    … and 2 more"""
+
+
+def test_a_changed_row_shows_few_items_in_a_terminal_and_more_elsewhere() -> None:
+    text = changed(5).to_text()
+    assert text[text.index("The row that") :] == CHANGED
+    assert " more" not in changed(3).to_text()
+    lines = changed(8).to_markdown().split("<details>")[1].splitlines()
+    assert [line.strip() for line in lines if "old" in line or "new" in line] == ["- **A**: old 0", "- **B**: new 0"]
+    assert sum("(claim)" in line for line in lines) + sum("(chunk)" in line for line in lines) == 8
+    assert any("… and 1 more" in line for line in lines)
+    assert not any("more" in line for line in changed(7).to_markdown().splitlines())
+    assert lines[0] == "<summary>1 row that changed most</summary>"
+
+
+def test_a_table_of_slices_marks_few_rows_and_cuts_no_name() -> None:
+    name = "a slice with a long name"
+    sides = [report_of(values) for values in ([0.5] * 12, [0.6] * 12)]
+    a, b = (replace(found := results_of(each), table=found.table.assign(kind=name)) for each in sides)
+    text = rm.compare(a, b, resamples=200).slices_text("kind")
+    assert text.splitlines()[2].startswith(name)
+
+
+def test_a_row_fails_in_junit_if_a_regressed_metric_fell_beyond_the_tolerance() -> None:
+    values = [0.9] * 20
+    told = rm.compare(report_of(values), report_of([0.95, 0.86, 0.84, 0.9, *[0.5] * 16]), resamples=500)
+    assert told["faithfulness"].verdict == "regressed"
+    cases = told.row_cases()
+    assert [case.failure for case in cases[:4]] == [None, None, "faithfulness fell from 0.900 to 0.840", None]
+    assert cases[4].properties == {"faithfulness_a": "0.9", "faithfulness_b": "0.5"}
+    assert [case.failure for case in told.row_cases(["improved"])] == [None] * 20

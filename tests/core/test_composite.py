@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.composite import to_unit
+from mlflow_ragmetrics.core.composite import check_weights, to_unit
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 
 KEYS = "abcd"
 SCORES = st.dictionaries(st.sampled_from(KEYS), st.one_of(st.none(), st.floats(0, 1)), min_size=1)
@@ -163,3 +165,96 @@ def test_lower_is_better_counts_as_one_minus_the_value() -> None:
     with pytest.raises(InvalidOptionError, match="neither"):
         parts(a=Score(value=0.25, higher_is_better=None))
     assert parts(a=Score(value=0.25), idle=Score(value=0.1, higher_is_better=None)).value == 0.25
+
+
+def test_what_is_said_of_a_mean() -> None:
+    scores = {"a": 0.5, "b": Score(value=0.25, higher_is_better=False), "c": None, "d": 1.0, "e": 0.1}
+    found = rm.combine(scores, {"a": 1, "b": 2, "c": 1, "d": 0, "f": 4})
+    assert found.value == pytest.approx((0.5 + 2 * 0.75) / 3)
+    assert found.reason == ("Weighted mean of 2 metrics: a 0.500 × 1, (1 − b) 0.750 × 2. Not scored: c, f.")
+    assert found.details == {
+        "scores": {"a": 0.5, "b": 0.75, "d": 1.0},
+        "skipped": 2,
+        "coverage": 0.375,
+        "weights": {"a": 1.0, "b": 2.0, "c": 1.0, "d": 0.0, "f": 4.0},
+        "inverted": ["b"],
+    }
+    empty = rm.combine({})
+    assert (empty.details["coverage"], empty.details["skipped"], empty.value) == (0.0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("weights", "name", "message"),
+    [
+        ([1], None, "weights=[1] is not a mapping from metric key to weight"),
+        ({"a": -0.1}, "mine", "mine: weight of 'a' is -0.1; weights must be numbers of at least 0"),
+        ({1: 1}, None, "weight of 1 is 1; weights must be numbers of at least 0"),
+        ({"a": 0}, "mine", "mine: the weights sum to zero; give at least one metric a weight"),
+    ],
+)
+def test_weights_are_refused_with_the_reason(weights: Any, name: str | None, message: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        check_weights(weights, name)
+    assert (str(caught.value), caught.value.param) == (message, "weights")
+
+
+@pytest.mark.parametrize("scores", [[{"score": 1.0}], [3], 3, {1: 0.5}, [{"metric": 1, "score": 0.5}]])
+def test_scores_without_keys_are_refused(scores: Any) -> None:
+    with pytest.raises(InvalidFieldError) as caught:
+        rm.combine(scores)
+    assert caught.value.field == "scores"
+
+
+def test_scores_come_as_a_list_with_thresholds_too() -> None:
+    rows = [{"metric": "a", "score": 0.5, "threshold": 0.4}, {"metric": "b", "score": 1.0}, {"metric": "c"}]
+    found = rm.combine(rows)
+    assert (found.value, found.passed, found.details["skipped"]) == (0.75, True, 1)
+
+
+@given(st.floats(-2, 2), st.floats(-1, 0.9), st.floats(0.05, 5))
+def test_a_scale_is_brought_to_one_in_proportion_and_within_limits(value: float, low: float, width: float) -> None:
+    high = max(low, 0.0) + width
+    unit = to_unit(value, (low, high))
+    assert 0 <= unit <= 1
+    if 0 < unit < 1:
+        assert max(low, 0.0) + unit * width == pytest.approx(value)
+
+
+def test_a_composite_is_described_by_its_formula_and_spelling() -> None:
+    overall = rm.composite("overall", {"a": 1, "b": 3})
+    assert (overall.key, overall.scaled, overall.threshold, overall.min_coverage) == ("overall", False, None, 0.5)
+    assert overall.spelling == "overall(weights={'a': 1.0, 'b': 3.0})"
+    assert overall(min_coverage=0.25).spelling == "overall(weights={'a': 1.0, 'b': 3.0}, min_coverage=0.25)"
+    assert overall.__doc__.startswith("Weighted mean of other metrics, 0 to 1.\n\nFormula: ")
+    assert "``overall(weights={'a': 1.0, 'b': 3.0})``" in overall.__doc__
+    changed = overall(weights={"a": 1}, threshold=0.5, key="other")
+    assert (changed.key, changed.weights, changed.threshold) == ("other", {"a": 1.0}, 0.5)
+    with pytest.raises(
+        InvalidOptionError, match="no option 'wights'; a composite accepts weights, threshold"
+    ) as caught:
+        overall(wights={})  # type: ignore[call-arg]
+    assert (caught.value.param, caught.value.metric) == ("wights", "overall")
+
+
+def test_a_composite_brings_its_parts_to_one_scale_and_names_their_judges() -> None:
+    overall = dataclasses.replace(rm.composite("overall", {"a": 1, "b": 1, "c": 1}, threshold=0.5), scaled=True)
+    scores = {
+        "a": Score(value=3.0, judge="first", threshold=4.0),
+        "b": Score(value=0.5, judge="second"),
+        "c": Score(value=0.5, judge="first"),
+        "d": Score(value=0.0, judge="third"),
+    }
+    found = overall.score(scores, {"a": (1.0, 5.0)})
+    assert (found.value, found.scaled, found.judge) == (0.5, 3.0, "first, second")
+    assert (found.passed, found.threshold) == (True, 0.5)
+    free = dataclasses.replace(overall, threshold=None).score(scores, {"a": (1.0, 5.0)})
+    assert (free.passed, free.scaled) == (False, 3.0)
+    bare = rm.composite("overall", {"a": 1}, threshold=0.5).score({}, {})
+    assert (bare.value, bare.scaled, bare.passed, bare.judge) == (None, None, None, None)
+
+
+def test_a_coverage_that_is_too_low_is_named_in_percent() -> None:
+    overall = rm.composite("overall", {"a": 1, "b": 3}, min_coverage=1)
+    found = overall.score({"a": Score(value=1.0), "b": Score()}, {})
+    assert (found.value, found.status, found.passed) == (None, "skipped", None)
+    assert found.reason == "Only 25 % of the weight has a score; at least 100 % is required."

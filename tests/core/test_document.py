@@ -22,7 +22,9 @@ from mlflow_ragmetrics.core.document import (
     escaped,
     number,
     page,
+    shorten,
     signed,
+    terminal_lines,
     to_markdown,
     to_text,
 )
@@ -213,3 +215,196 @@ def test_an_interval_is_drawn_on_its_scale(values: tuple[float, float, float], t
     within = pytest.approx([110 + 105 * value for value in sorted(values)], abs=0.06)
     assert [start, centre, end] == within
     assert [left, left + band] == pytest.approx([110 - 105 * tolerance, 110 + 105 * tolerance], abs=0.11)
+
+
+DOCUMENT = [
+    Heading("Result"),
+    Line("plain"),
+    Line("green", "good"),
+    Line("red", "bad"),
+    Line("a\nb", indent=1),
+    Line("red within", "bad", indent=2),
+    Line("c\nd", verbatim=True),
+    Folded(
+        Line(["open ", Styled("x", "strong")]),
+        [Line("inside"), Folded(Line("deep"), [Line("bottom", indent=1)]), Line("red inside", "bad")],
+    ),
+    Line("between"),
+    Folded(Line("closed"), [Line("hidden")], closed=True),
+    Table(
+        {
+            "name": ["a", Styled("b", "good"), Styled("c", "good"), "d"],
+            "change": [Interval("+0.1", 0.0, 0.1, 0.2, 0.1, 1.0), Styled("1", "good"), Styled("2", "bad"), "3"],
+        },
+        left=["name"],
+    ),
+    Line([Styled("tip", "bad", "why"), " - ", Styled("", "strong"), Styled("not", "faint")]),
+    Table({"n": ["1"]}),
+]
+IN_A_TERMINAL = """\
+Result
+plain
+green
+red
+  a b
+    red within
+c
+d
+
+open x
+    inside
+
+    deep
+          bottom
+
+    red inside
+
+between
+closed
+
+name  change
+────────────
+a       +0.1
+b          1
+c          2
+d          3
+
+tip - not
+
+n
+─
+1"""
+IN_MARKDOWN = """\
+## Result
+
+plain
+
+- green
+- 🔴 red
+- a b
+  - red within
+
+c d
+
+- open **x**
+  - inside
+  - deep
+    - bottom
+  - 🔴 red inside
+
+between
+
+- closed
+
+| name | change |
+| --- | ---: |
+| a | +0.1 |
+| 🟢 b | 1 |
+| 🟢 c | 🔴 2 |
+| d | 3 |
+
+tip \\- not
+
+| n |
+| ---: |
+| 1 |"""
+DRAWN = (
+    '<svg viewBox="0 0 220 22" role="img" aria-label="+0.1"><rect x="99.5" y="2" width="21.0" height="18"/>'
+    '<line class="zero" x1="110" x2="110" y1="0" y2="22"/><line x1="110.0" x2="131.0" y1="11" y2="11"/>'
+    '<circle cx="120.5" cy="11" r="5"/></svg>'
+)
+IN_A_CELL = f"""\
+<h2>Result</h2>
+<p>plain</p>
+<p class="good">green</p>
+<p class="bad">red</p>
+<p class="indented">a
+b</p>
+<p class="bad indented">red within</p>
+<p class="verbatim">c
+d</p>
+<details><summary>open <span class="strong">x</span></summary>
+<p>inside</p>
+<details><summary>deep</summary>
+<p class="indented">bottom</p></details>
+<p class="bad">red inside</p></details>
+<p>between</p>
+<details><summary>closed</summary>
+<p>hidden</p></details>
+<table>
+<thead><tr><th>name</th><th class="number">change</th></tr></thead>
+<tbody>
+<tr><td>a</td><td class="number">{DRAWN} +0.1</td></tr>
+<tr><td><span class="good">b</span></td><td class="number"><span class="good">1</span></td></tr>
+<tr><td><span class="good">c</span></td><td class="number"><span class="bad">2</span></td></tr>
+<tr><td>d</td><td class="number">3</td></tr>
+</tbody></table>
+<p><mark class="bad" title="why">tip</mark> - <span class="strong"></span><span class="faint">not</span></p>
+<table>
+<thead><tr><th class="number">n</th></tr></thead>
+<tbody>
+<tr><td class="number">1</td></tr>
+</tbody></table>
+"""
+
+
+def test_one_document_in_every_output() -> None:
+    lines = list(terminal_lines(DOCUMENT))
+    assert "\n".join(line.plain for line in lines) == to_text(DOCUMENT) == IN_A_TERMINAL
+    assert to_markdown(DOCUMENT) == IN_MARKDOWN
+    assert cell(DOCUMENT).partition("</style>\n")[2] == IN_A_CELL + "</div>"
+    opened = IN_A_CELL.replace("<details>", "<details open>").replace("<details open><summary>c", "<details><summary>c")
+    assert f'<body class="ragmetrics">\n{opened}</body>' in page("Title", DOCUMENT)
+    styles = {
+        text.plain: {str(span.style) for span in text.spans} | {str(text.style)} for text in terminal_lines(DOCUMENT)
+    }
+    assert styles["green"] == styles["b          1"] == {"green", ""}
+    assert styles["c          2"] == {"green", "red", ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "expected"),
+    [
+        ("abcde", 5, "abcde"),
+        ("abcdef", 5, "abcd…"),
+        ("abc def", 5, "abc…"),
+        ("ab", 1, "…"),
+        ("ab", 0, "…"),
+        ("", 0, ""),
+    ],
+)
+def test_a_text_is_cut_to_its_length(text: str, length: int, expected: str) -> None:
+    assert shorten(text, length) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1. x", "1\\. x"), ("- x", "\\- x"), ("a - x", "a - x"), ("x" * 600, "x" * 600), ("x" * 601, "x" * 599 + "…")],
+)
+def test_the_beginning_is_escaped_and_the_end_is_cut(text: str, expected: str) -> None:
+    assert escaped(text) == expected
+    assert escaped("- x", begins=False) == "- x"
+
+
+def test_a_piece_keeps_one_space_at_each_end() -> None:
+    assert to_markdown([Line(["a", "  b \t", "c", Styled(" d ", "strong")])]) == "a b c**d**"
+
+
+FLEXIBLE = Table({"question": ["a question" * 3], "mean": ["0.500"], "n": ["1"]}, ["question"], ["n"], "question")
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (12, "a quest…  0.500"),
+        (15, "a quest…  0.500"),
+        (16, "a questi…  0.500"),
+        (25, "a questiona quest…  0.500"),
+        (26, "a questiona que…  0.500  1"),
+        (37, "a questiona questiona ques…  0.500  1"),
+        (99, "a questiona questiona question  0.500  1"),
+        (None, "a questiona questiona question  0.500  1"),
+    ],
+)
+def test_a_flexible_column_takes_the_room_that_is_left(width: int | None, line: str) -> None:
+    assert to_text([FLEXIBLE], width).splitlines()[-1] == line

@@ -270,3 +270,130 @@ def test_a_batch_that_fails_leaves_each_sample_to_the_function() -> None:
     rows = rm.Suite([alone]).evaluate([{"answer": answer} for answer in ("right", "wrong")], progress=False).rows
     right, wrong = (row.scores["alone"] for row in rows)
     assert (right.value, wrong.value, wrong.error) == (0.5, None, "ValueError: this one")
+
+
+def test_a_metric_has_defaults_and_its_class_a_docstring() -> None:
+    facts = brevity.definition
+    assert (facts.range, facts.scaled, facts.higher_is_better, facts.asks) == ((0.0, 1.0), False, True, ())
+    assert (facts.source, facts.aliases, facts.key, facts.key_pattern, facts.batch) == ("", (), None, None, None)
+    assert (facts.name, facts.levels, graded.definition.levels["lenient"]) == ("brevity", None, 0.1)
+    assert Metric.__doc__.startswith("A ``definition`` with the options ``given``.")
+    assert brevity.__doc__.startswith("Short answers score high.")
+    named = metric(name="short", asks=("embeddings",))(told_part)
+    assert (named.name, named.key, named.definition.asks) == ("short", "short", ("embeddings",))
+
+
+@pytest.mark.parametrize("name", ["ignore_chain", "raise_error", "run_inline"])
+def test_a_metric_is_no_callback_and_no_evaluator(name: str) -> None:
+    with pytest.raises(InvalidOptionError, match=r"use callbacks=\[rm.RagMetricsCallback\(rm.brevity\)\]") as caught:
+        getattr(brevity, name)
+    assert caught.value.param == "callbacks"
+    for arguments in ((object(), None), (None, object())):
+        with pytest.raises(InvalidOptionError, match=r"rm.langsmith_evaluators\(\[rm.brevity\]\)") as refused:
+            brevity(*arguments)
+        assert (refused.value.param, refused.value.metric) == ("evaluators", "brevity")
+    with pytest.raises(AttributeError, match="'Metric' object has no attribute 'colour'"):
+        _ = brevity.colour
+
+
+def test_metrics_of_one_spelling_and_different_definitions_differ() -> None:
+    other = metric(name="brevity")(told_part)
+    assert brevity != other
+    assert brevity != "brevity"
+    assert hash(brevity) == hash(other) != hash(brevity(limit=2))
+
+
+def test_a_metric_that_may_have_no_contexts_needs_the_field_until_you_say_what_it_means() -> None:
+    @metric
+    def fair(answer: str, contexts: list[str] | None = None, *, no_context: float | None = None) -> float:
+        """Uses contexts if there are any."""
+        return 1.0 if contexts else no_context or 0.5
+
+    assert (fair.required, fair(no_context=0.25).required) == (("answer", "contexts"), ("answer",))
+    rows = rm.Suite([fair, fair(no_context=0.25, key="told")]).evaluate([{"answer": "a"}, {"contexts": []}]).rows
+    assert [row.scores["told"].value for row in rows] == [0.25, None]
+    without_contexts, without_answer = (row.scores["fair"].reason for row in rows)
+    assert without_contexts.endswith("; use [] if nothing was retrieved, or set no_context= to score such rows")
+    assert "fair needs the field 'answer', which is missing" in without_answer
+    assert "no_context" not in without_answer
+
+
+def test_a_key_is_an_identifier_made_of_options_or_by_a_function() -> None:
+    def size(answer: str, *, limit: float = 1) -> float:
+        """One."""
+        return 1.0
+
+    assert metric(key=lambda options: f"size_{options.limit:.0f}")(size)(limit=3).key == "size_3"
+    with pytest.raises(InvalidOptionError, match=r"size: key 'size_1\.5' is not an identifier") as caught:
+        metric(key="size_{limit}")(size)(limit=1.5)
+    assert (caught.value.param, caught.value.metric) == ("key", "size")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "value", "status"),
+    [
+        (-1, 2, 2.0, "ok"),
+        (-1, 2, -1.0, "ok"),
+        (-1, 2, 2.01, "error"),
+        (-1, 2, -1.01, "error"),
+        (0, 1, 1 + 1e-8, "error"),
+    ],
+)
+def test_a_value_lies_within_the_range(low: float, high: float, value: float, status: str) -> None:
+    def of(answer: str, *, value: float = 0.0) -> float:
+        """The option."""
+        return value
+
+    score = rm.score(metric(range=(low, high))(of), {"answer": "a"}, value=value, on_missing="skip")
+    assert score.status == status
+    if status == "error":
+        assert score.error.endswith(f"of: the score {value!r} is outside the metric's range, {low} to {high}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "assumed", "judge", "value", "codes"),
+    [
+        ("It is red.", None, "lexical", 0.5, []),
+        ("It is red.", "no_model_call", "lexical", 0.5, ["contexts_assumed"]),
+        ("It is red.", "no_model_call", None, None, []),
+        ("これは赤いです。とても赤いです。", None, "lexical", 0.5, ["language_unknown"]),
+        ("これは赤いです。とても赤いです。", None, "other", 0.5, []),
+        ("これは赤いです。とても赤いです。", None, "lexical", None, []),
+    ],
+)
+def test_a_score_warns_of_assumed_contexts_and_of_languages_without_rules(
+    answer: str, assumed: str | None, judge: str | None, value: float | None, codes: list[str]
+) -> None:
+    @metric
+    def fixed(answer: str, contexts: list[str]) -> Score:
+        """A fixed score with a warning of its own."""
+        return Score(value, judge=judge, warnings=(("own", "Own."),))
+
+    sample = {"answer": answer, "contexts": ["It is red."], "metadata": {"contexts_assumed": assumed}}
+    assert [code for code, _ in rm.score(fixed, sample).warnings] == ["own", *codes]
+    assert rm.score(metric(name="bare")(lambda answer: Score(0.5)), sample).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("details", "options", "measured"),
+    [
+        ({}, {}, True),
+        ({"rule": "no_claims"}, {}, False),
+        ({"rule": "other"}, {}, True),
+        ({"unmeasured": "why not"}, {}, False),
+        ({"no_context": True}, {}, False),
+        ({"no_context": True}, {"no_context": 0.5}, True),
+        ({"rule": "no_claims"}, {"no_context": 0.5}, False),
+    ],
+)
+def test_a_value_by_a_rule_counts_as_measured_only_if_the_rule_was_asked_for(
+    details: dict[str, Any], options: dict[str, Any], measured: bool
+) -> None:
+    @metric
+    def ruled(answer: str, contexts: list[str], *, no_context: float | None = None) -> Score:
+        """A score with these details."""
+        return Score(0.5, details=details)
+
+    score = rm.score(ruled, {"answer": "a", "contexts": []}, **options)
+    assert (score.value, score.measured) == (0.5, measured)
+    assert bool(score.details.get("unmeasured")) is not measured

@@ -1,14 +1,30 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.question import Claims, Nugget, Question, Rating, RelatedChunks, Verify, cache_key
-from mlflow_ragmetrics.errors import JudgeReplyError
+from mlflow_ragmetrics.core.question import (
+    Claims,
+    Embed,
+    Extraction,
+    Finding,
+    Grade,
+    Nugget,
+    Nuggets,
+    Question,
+    Rating,
+    RelatedChunks,
+    Sufficiency,
+    Verify,
+    cache_key,
+    passages_digest,
+)
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
 
 
 def test_the_key_of_a_question_is_its_kind_and_content_without_its_role() -> None:
@@ -72,3 +88,90 @@ def test_a_tone_is_0_a_half_or_1(value: object, tone: float | None) -> None:
 @example("é", "\\u00e9")
 def test_any_text_has_a_key_of_its_own(one: str, other: str) -> None:
     assert (cache_key(Claims(one)) == cache_key(Claims(other))) is (one == other)
+
+
+@dataclass(frozen=True)
+class Odd(Question[int]):
+    first: str
+    numbers: tuple[int, ...] = (1,)
+    parts: tuple[str, ...] = ("a",)
+    mixed: tuple[object, ...] = ("a", 1)
+    note: str = field(default="n", compare=False)
+    kind: ClassVar[str] = "odd"
+
+
+class Derived(Odd):
+    """A question derived from another one."""
+
+
+def test_a_question_names_the_texts_that_a_judge_reads() -> None:
+    assert Odd("x").named_texts() == {"first": ("x",), "parts": ("a",)}
+    assert Claims("x", "reference").named_texts() == {"reference": ("x",)}
+    assert Verify(("x",), ("p",), "reference").named_texts() == {"answer": ("x",), "reference": ("p",)}
+    assert RelatedChunks("x", ("p",)).named_texts() == {"answer": ("x",), "contexts": ("p",)}
+    assert Sufficiency("q", ("p",), ("h",)).named_texts() == {"question": ("q",), "history": ("h",), "contexts": ("p",)}
+    assert Nuggets("q", ("s",)).named_texts() == {"question": ("q",), "reference": ("s",)}
+    assert Nuggets("q", ("s",), from_reference=False).named_texts() == {"question": ("q",), "contexts": ("s",)}
+    assert Grade("correctness", "a").named_texts() == {"answer": ("a",)}
+    full = Grade("correctness", "a", "q", "", ["p"])  # type: ignore[arg-type]
+    assert full.named_texts() == {"answer": ("a",), "question": ("q",), "reference": ("",), "contexts": ("p",)}
+    assert (full.contexts, hash(full) == hash(full)) == (("p",), True)
+
+
+def test_a_question_has_the_answer_type_of_its_class_and_accepts_what_fits() -> None:
+    assert (Odd.answer_type(), Derived.answer_type(), Nuggets.answer_type()) == (int, int, tuple[Nugget, ...])
+    assert Question.answer_type() is object
+    assert (Odd("x").answered_by, Odd("x").fits(1)) == (None, True)
+    assert (Odd.stored, Claims.stored, Embed.stored) == (True, True, False)
+    finding = Finding("SUPPORTED")
+    assert Verify(("x", "y"), ()).fits((finding, finding))
+    assert not Verify(("x", "y"), ()).fits((finding,))
+    claims = Claims("x")
+    assert claims.fits(("a",))
+    assert claims.fits(Extraction(("a",)))
+    assert claims.fits(Extraction(("a",), findings=(finding,), judged_by="d"))
+    assert not claims.fits(Extraction(("a", "b"), findings=(finding,), judged_by="d"))
+
+
+def test_verdicts_of_an_extraction_hold_for_its_passages_only() -> None:
+    findings = (Finding("SUPPORTED"),)
+    judged = Extraction(("a",), findings=findings, judged_by=passages_digest(["p", "q"]))
+    assert judged.findings_on(("p", "q")) == findings
+    assert judged.findings_on(("p",)) is None
+    assert Extraction(("a",), findings=findings).findings_on(()) is None
+    assert (list(judged), len(judged)) == (["a"], 1)
+
+
+@pytest.mark.parametrize(
+    ("aspect", "rubric", "param"),
+    [("not a name", "5 good", "aspect"), ("politeness", None, "rubric"), ("correctness", " \n", "rubric")],
+)
+def test_a_grade_needs_a_name_and_a_rubric(aspect: str, rubric: str | None, param: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        Grade(aspect, "a", rubric=rubric)
+    assert caught.value.param == param
+    assert Grade("answer_relevance", "a").rubric is None
+
+
+@pytest.mark.parametrize(
+    ("said", "grade"),
+    [
+        ("4", 4.0), ("+4", 4.0), (" 4 ", 4.0), ("4.5", 4.5), ("4 / 5.0", 4.0), ("4 out of 5", 4.0), ("4 из 5", 4.0),
+        ("4/10", None), ("4 of 6", None), ("4 5", None), ("-4", None), ("four", None), ([4], None),
+        (float("inf"), None), (6, None), (4, 4.0), (1.0, 1.0), (False, None),
+    ],
+)  # fmt: skip
+def test_a_grade_is_read_from_what_judges_write(said: object, grade: float | None) -> None:
+    found: float | None = None
+    with suppress(JudgeReplyError):
+        found = Rating(said).checked_grade("correctness")  # type: ignore[arg-type]
+    assert found == grade
+
+
+@pytest.mark.parametrize("field_name", ["text", "question", "history"])
+def test_the_key_of_claims_holds_what_they_mean_and_not_who_asks(field_name: str) -> None:
+    claims = Claims("x", "answer", "q", ("h",), ("p",))
+    other = {"text": "y", "question": "r", "history": ("i",)}[field_name]
+    assert cache_key(replace(claims, **{field_name: other})) != cache_key(claims)
+    assert cache_key(replace(claims, role="reference", passages=())) == cache_key(claims)
+    assert replace(claims, role="reference", passages=()) == claims

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree
 
 import mlflow
@@ -15,7 +17,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
-from mlflow_ragmetrics.report.gates import Check, Condition, check_figures, to_json
+from mlflow_ragmetrics.report.gates import Check, Condition, check_figures, check_names, condition_of, criteria, to_json
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.tracking.describe import thresholds_of
@@ -279,3 +281,123 @@ def test_a_condition_overlooks_rounding_errors_and_nothing_more(sign: str, limit
     equal, above = abs(apart) < 1e-9, apart > 1e-9
     expected = {">=": equal or above, "<=": not above, ">": above, "<": not (equal or above)}
     assert Condition("faithfulness", sign, limit).holds(limit + apart) is expected[sign]
+
+
+LIMITS_OF = {"m": (0.0, 1.0), "m_1to5": (1.0, 5.0), "cosine": (-1.0, 1.0)}
+HERE = {"m/n_scored": 2.0, "cosine/n_scored": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "limit", "said"),
+    [
+        ("m", 1.1, "from 0 to 1; write m_1to5=1.1 for 1.1 of 5"),
+        ("m", 5, "from 0 to 1; write m_1to5=5 for 5 of 5"),
+        ("m", 5.5, "from 0 to 1; write 0.055 for 5.5 %"),
+        ("m", 100, "from 0 to 1; write 1 for 100 %"),
+        ("m", 101, "from 0 to 1"),
+        ("m", -0.1, "from 0 to 1"),
+        ("m", 1.0, None),
+        ("m", 0, None),
+        ("m_1to5", 0.9, "from 1 to 5"),
+        ("m_1to5", 5.1, "from 1 to 5"),
+        ("m_1to5", 5, None),
+        ("cosine_1to5", 0.5, "from 1 to 5"),
+        ("cosine", 50, "from -1 to 1"),
+        ("cosine", -1, None),
+        ("m/pass_rate", 50, "from 0 to 1; write 0.5 for 50 %"),
+        ("m/ci_low", 1.5, "from 0 to 1; write 0.015 for 1.5 %"),
+        ("m/session_ci_high", 1.5, "from 0 to 1; write 0.015 for 1.5 %"),
+        ("m/n_scored", -1, "0 or more"),
+        ("m/n_scored", 200, None),
+        ("pct_records_with_all_refs", 100, None),
+        ("pct_records_with_all_refs", 100.1, "from 0 to 100"),
+    ],
+)
+def test_a_limit_outside_the_range_of_its_figure_is_refused_with_a_hint(
+    given: str, limit: float, said: str | None
+) -> None:
+    if said is None:
+        assert len(check_figures(HERE, {given: limit}, ranges=LIMITS_OF)) == 1
+        return
+    with pytest.raises(InvalidOptionError) as caught:
+        check_figures(HERE, {given: limit}, ranges=LIMITS_OF)
+    expected = f"fail_under {given}={limit:g}: the limit must be within the figure's range, {said}"
+    assert (str(caught.value), caught.value.param) == (expected, "fail_under")
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"fail_under": {"x": 0.5}}, "fail_under x: 'x' is not a metric here; use one of m, cosine"),
+        ({"fail_over": {"x/mean": 0.5}}, "fail_over x/mean: 'x' is not a metric here; use one of m, cosine"),
+        ({"fail_under": {"m_1to5/ci_low": 2}}, "fail_under m_1to5/ci_low: 'm_1to5' is not a metric here; use one of "
+         "m, cosine"),
+        ({"fail_under": {"m/median": 0.5}}, "fail_under m/median: 'median' is not a figure; use one of mean, ci_low, "
+         "ci_high, true_mean, true_low, true_high, pass_rate, coverage, n_scored, session_pass_rate, session_ci_low, "
+         "session_ci_high"),
+        ({"fail_under": {"m": "high"}}, "fail_under m='high': it must be a number"),
+        ({"fail_under": {"m": math.inf}}, "fail_under m=inf: it must be a number"),
+        ({"fail_over": {"m": 0.5}}, "fail_over m: higher is better; use fail_under (--fail-under)"),
+        ({"min_scored": {"x": 0.5}}, "min_scored x: 'x' is not a metric here; use one of m, cosine"),
+        ({"min_scored": {"m": 1.01}}, "min_scored m=1.01 must be a number from 0 to 1"),
+        ({"min_scored": True}, "min_scored=True must be a number from 0 to 1"),
+        ({"min_scored": "all"}, "min_scored='all' must be a number from 0 to 1"),
+    ],
+)  # fmt: skip
+def test_limits_that_do_not_fit_are_refused_with_the_way_out(limits: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        check_figures(HERE, **limits)
+    assert str(caught.value) == said
+    assert caught.value.param == next(iter(limits))
+
+
+def test_limits_and_shares_of_rows_are_checked_by_key() -> None:
+    figures = {**HERE, "m/mean": 0.8, "m/n_measured": 2.0, "cosine/n_measured": 1.0}
+    assert [(each.name, each.passed) for each in check_figures(figures, {"m": 0.5}, {"cosine": 0.5})] == [
+        ("m/mean", True), ("cosine/n_measured", True),
+    ]  # fmt: skip
+    assert [(each.name, each.passed) for each in check_figures(figures, None, {"cosine": 0.6, "": 0.1})] == [
+        ("cosine/n_measured", False),
+    ]  # fmt: skip
+    assert [each.name for each in check_figures(figures, None, 0.5)] == ["m/n_measured", "cosine/n_measured"]
+    assert check_figures(figures) == []
+    (stopped,) = check_figures(figures, incomplete="stopped")
+    assert (stopped.name, stopped.passed) == ("evaluation", False)
+    assert stopped.reason == "the evaluation is not complete: stopped"
+    (never,) = check_figures({}, None, 0.5, keys=["other"], rows=4)
+    assert (never.passed, never.reason) == (
+        False, "other: 0 of 4 rows were measured, less than the required 0.5",
+    )  # fmt: skip
+    (one,) = check_figures({"m/n_scored": 1.0, "m/n_measured": 1.0}, None, 0.5)
+    assert one.reason == "m: 1 of 1 row was measured"
+    (usual,) = check_figures({"m/n_scored": 100.0, "m/n_measured": 94.0, "m/mean": 0.8}, {"m": 0.5})
+    assert usual.reason == ("m/mean = 0.8000 ≥ 0.5, but 94 of 100 rows were measured, less than the required 0.95")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ndcg(k=5) >= 0.5", Condition("ndcg(k=5)", ">=", 0.5)),
+        ("  m<1e-3 ", Condition("m", "<", 0.001)),
+        ("m > -1", Condition("m", ">", -1.0)),
+        ("m <= nan", None), ("m <= inf", None), ("m == 0.5", None), ("m >= ", None), ("m >= high", None), (0.5, None),
+    ],
+)  # fmt: skip
+def test_a_condition_is_a_name_a_sign_and_a_number(text: str, expected: Condition | None) -> None:
+    if expected is None:
+        with pytest.raises(InvalidOptionError, match="is not a condition on a score") as caught:
+            condition_of(text, "conditions")
+        assert caught.value.param == "conditions"
+    else:
+        assert condition_of(text) == expected
+        assert str(expected) == f"{expected.name} {expected.sign} {expected.limit:g}"
+
+
+def test_limits_become_criteria_of_a_run_if_it_has_their_figure() -> None:
+    limits = check_names(["m"], {"m": 0.5, "m/pass_rate": 0.9, "m/ci_low": 0.4, "pct_records_with_all_refs": 50})
+    assert criteria(limits) == [
+        ("m/mean", 0.5, False),
+        ("m/pass_rate", 0.9, False),
+        ("pct_records_with_all_refs", 50, False),
+    ]
+    assert criteria(check_names(["m"], fail_over={"m": 0.5}, better={"m": False})) == [("m/mean", 0.5, True)]

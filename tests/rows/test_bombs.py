@@ -79,7 +79,7 @@ def test_many_wide_columns_of_a_parquet_file(tmp_path: Path) -> None:
         pyarrow.table({f"c{number}": wide for number in range(100)}), tmp_path / "a.parquet", compression="zstd"
     )
     said, grown = read_apart(tmp_path / "a.parquet")
-    assert "its row group 1 is longer than 512 MB; set RAGMETRICS_MAX_EXPANDED_MB to raise the limit" in said
+    assert "its row group 1 is longer than 256 MB; set RAGMETRICS_MAX_EXPANDED_MB to raise the limit" in said
     assert grown < 300
 
 
@@ -95,7 +95,7 @@ def test_compressed_columns_of_an_arrow_file(tmp_path: Path, kind: str, codec: s
         writer.write_batch(batch.slice(0, 0))
         writer.write_batch(batch)
     said, grown = read_apart(tmp_path / "a.arrow")
-    assert "is longer than 512 MB; set RAGMETRICS_MAX_EXPANDED_MB to raise the limit" in said
+    assert "is longer than 256 MB; set RAGMETRICS_MAX_EXPANDED_MB to raise the limit" in said
     assert grown < 300
 
 
@@ -114,6 +114,106 @@ def test_an_arrow_file_of_few_bytes_and_many_values(tmp_path: Path, codec: str |
     assert grown < 300
 
 
+_READ_ALL = _READ.replace("islice(read_file(sys.argv[1]), 1)", "read_file(sys.argv[1])")
+
+
+def refused(path: Path) -> str:
+    """What is said about a file of which all rows are kept."""
+    done = subprocess.run([sys.executable, "-c", _READ_ALL, str(path)], capture_output=True, text=True, check=True)
+    said, grown = done.stdout.strip().rsplit("\n", 1)
+    assert int(grown) < 500
+    assert said.endswith("is longer than 256 MB; set RAGMETRICS_MAX_EXPANDED_MB to raise the limit.")
+    return said
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_rows_that_share_large_texts(tmp_path: Path, name: str) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    indices = pyarrow.array([0] + [1] * 49, pyarrow.int32())  # the first row is small
+    column = pyarrow.DictionaryArray.from_arrays(indices, ["a", "x" * 2**17])
+    table = pyarrow.table({f"c{number}": column for number in range(200)})
+    if name == "a.parquet":
+        pyarrow.parquet.write_table(table, tmp_path / name, compression="zstd")
+    else:
+        options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
+        with pyarrow.ipc.new_file(str(tmp_path / name), table.schema, options=options) as writer:
+            writer.write_table(table)
+    assert (tmp_path / name).stat().st_size < 200_000
+    assert "the text of its first 12 rows" in refused(tmp_path / name)
+
+
+def test_a_list_of_millions_of_texts(tmp_path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = [["x"] * 2_000_000] * 2
+    pyarrow.parquet.write_table(pyarrow.table({"contexts": rows}), tmp_path / "a.parquet", compression="zstd")
+    assert "one of its rows" in refused(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "beginning", "part", "count", "end"),
+    [
+        ("a.json.gz", "[", "{},", 40_000_000, "{}]"),
+        ("a.jsonl.gz", '{"contexts": [', '"",', 15_000_000, '""]}\n'),
+    ],
+)
+def test_compressed_json_of_millions_of_values(
+    tmp_path: Path, name: str, beginning: str, part: str, count: int, end: str
+) -> None:
+    with gzip.open(tmp_path / name, "wt", compresslevel=1) as file:
+        file.write(beginning)
+        for _ in range(count // 1_000_000):
+            file.write(part * 1_000_000)
+        file.write(end)
+    assert "a part of it" in refused(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["list_view", "run_end_encoded"])
+def test_values_that_overlap_are_not_read(tmp_path: Path, kind: str) -> None:
+    import pyarrow
+
+    column = (
+        pyarrow.ListViewArray.from_arrays([0, 0], [1, 2], pyarrow.array(["x", "y"]))
+        if kind == "list_view"
+        else pyarrow.RunEndEncodedArray.from_arrays([1, 2], ["x", "y"])
+    )
+    batch = pyarrow.record_batch({"contexts": column})
+    with pyarrow.ipc.new_file(str(tmp_path / "a.arrow"), batch.schema) as writer:
+        writer.write_batch(batch)
+    with pytest.raises(InvalidDataError, match=f"a.arrow cannot be read as Arrow: values of type {kind}"):
+        list(read_file(tmp_path / "a.arrow"))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_every_way_to_store_the_same_rows_gives_the_same_rows(tmp_path: Path, name: str) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    texts = ["a", None, "a long text that is not stored in its view", ""] * 600
+    numbers = pyarrow.array([1, None, 3, 4] * 600)
+    lists = pyarrow.array([["a", "b"], None, [], ["b"]] * 600)
+    table = pyarrow.table(
+        {
+            "plain": texts,
+            "shared": pyarrow.array(texts).dictionary_encode(),
+            "numbers": numbers.dictionary_encode(),
+            "view": pyarrow.array(texts, pyarrow.string_view()),
+            "lists": lists,
+            "map": pyarrow.array([[("k", "v")]] * 2400, pyarrow.map_(pyarrow.string(), pyarrow.string())),
+            "struct": [{"text": "t", "tags": ["x"]}] * 2400,
+        }
+    )
+    if name == "a.parquet":
+        pyarrow.parquet.write_table(table, tmp_path / name, row_group_size=1000)
+    else:
+        with pyarrow.ipc.new_file(str(tmp_path / name), table.schema) as writer:
+            writer.write_table(table.slice(3), max_chunksize=1500)
+    assert list(read_file(tmp_path / name)) == table.slice(3 if name == "a.arrow" else 0).to_pylist()
+
+
 def test_rows_that_take_no_bytes_are_refused_where_they_are_too_many(tmp_path: Path) -> None:
     import pyarrow
 
@@ -121,7 +221,7 @@ def test_rows_that_take_no_bytes_are_refused_where_they_are_too_many(tmp_path: P
     with pyarrow.ipc.new_file(str(tmp_path / "a.arrow"), batch.schema) as writer:
         writer.write_batch(batch)
     said, grown = read_apart(tmp_path / "a.arrow")
-    assert "one of its batches is longer than 512 MB" in said
+    assert "one of its batches is longer than 256 MB" in said
     assert grown < 300
 
 

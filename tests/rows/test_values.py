@@ -93,7 +93,7 @@ def test_what_is_no_list(value: object) -> None:
         elements_of(value, "gold_doc_ids")
 
 
-@given(st.lists(st.text().filter(str.strip)))
+@given(st.lists(st.text().filter(lambda text: text.strip() and not is_missing(text))))
 def test_list_literals_round_trip(texts: list[str]) -> None:
     assert texts_of(repr(texts), "contexts") == tuple(texts)
 

@@ -11,6 +11,7 @@ from mlflow_ragmetrics.statistics.intervals import (
     agresti_min_interval,
     bootstrap_interval,
     bootstrap_intervals,
+    clusters_of,
     paired_intervals,
 )
 
@@ -159,3 +160,30 @@ def test_scores_that_nearly_all_are_equal_have_agresti_and_mins_around_the_usual
     low, high = of_few(scores - usual, -usual, 1 - usual)
     found = bootstrap_interval(scores.tolist(), resamples=500)
     assert (found == pytest.approx((low + usual, high + usual), abs=1e-9)) is few
+
+
+@pytest.mark.parametrize("groups", [None, 4])
+@pytest.mark.parametrize(
+    ("low", "high", "limits"), [(0.0, 1.0, (0.0, 1.0)), (-1.0, 1.0, (-1.0, 1.0)), (0.0, 2.0, None), (-2.0, 1.0, None)]
+)
+def test_students_interval_stays_on_the_scale_of_its_scores(
+    groups: int | None, low: float, high: float, limits: tuple[float, float] | None
+) -> None:
+    """Nearly all scores lie at one end of the scale. A score beyond it shows that the scale is another one."""
+    rows = 1200 if groups is None else 12
+    for usual, other, place in ((high, low, 1), (low, high, 0)):
+        scores = np.full(rows, usual)
+        scores[: rows // 4] += (other - usual) * np.linspace(0.0001, 0.01, rows // 4)
+        scores[0] = other
+        names = None if groups is None else np.arange(rows) // (rows // groups)
+        found = bootstrap_interval(scores.tolist(), groups=names)
+        assert found is not None
+        sample = clusters_of(scores, names)
+        assert sample is not None
+        half = t.ppf(0.975, sample.degrees) * sample.variance**0.5
+        free = scores.mean() - half, scores.mean() + half
+        if limits is None:
+            assert found == pytest.approx(free)
+        else:
+            assert found == pytest.approx((max(free[0], limits[0]), min(free[1], limits[1])))
+            assert groups is None or found[place] == limits[place]

@@ -240,3 +240,18 @@ def test_labels_in_two_groups_have_one_degree_of_freedom() -> None:
     assert found.tuning != 0
     half = t.ppf(0.975, 1) * found.error
     assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_share_beyond_the_scale_has_the_interval_of_its_end(turned: bool) -> None:
+    """The one failure has by far the lowest score, and the rows without a label have higher scores than all others."""
+    labels = np.concatenate([[0.0], np.ones(19), np.full(200, np.nan)])
+    scores = np.concatenate([[0.0], np.linspace(0.7, 0.75, 19), np.full(200, 1.0)])
+    found = true_mean(1 - labels if turned else labels, scores)
+    end = 0.0 if turned else 1.0
+    assert (found.value < 0) if turned else (found.value > 1)
+    known = 19 / 20
+    rows = known * (1 - known) / found.error**2
+    assert found.low is not None
+    assert found.high is not None
+    assert (found.low, found.high) == pytest.approx(wilson_limits(end, rows, 2.1009220), abs=1e-6)

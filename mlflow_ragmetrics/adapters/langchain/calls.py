@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
 from typing import Any, Union
 from uuid import uuid4
 
 from langchain_core.messages import convert_to_messages
-from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.runnables import Runnable
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
@@ -21,7 +21,6 @@ from mlflow_ragmetrics.adapters.langchain.seen import replied
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, event_loop, result_of, run_in_thread
-from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.chat_messages import QUESTION_KEYS, is_turn
 
@@ -30,6 +29,9 @@ Config = Union[Mapping[str, Any], Callable[[Sample], Mapping[str, Any]]]
 
 FIGURES = ("latency_seconds", "input_tokens", "output_tokens", "cost")
 """The figures of each call, if the models report them."""
+
+LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("ragmetrics_loop", default=None)
+"""The event loop that chains run in: that of the caller of ``aevaluate_chain``, or in a call, the loop it runs in."""
 
 _INTERRUPTED = "it was interrupted before it gave an answer"
 _MESSAGES = "messages"
@@ -71,39 +73,12 @@ def _input_names(chain: Runnable[Any, Any]) -> Mapping[str, Any]:
     return properties if isinstance(properties, Mapping) and schema.get("type") == "object" else {}
 
 
-def runnable_of(target: Any) -> Runnable[Any, Any]:
-    """Return ``target`` if LangChain can run it; wrap a plain function, sync or async.
-
-    Raises:
-        InvalidOptionError: for anything else.
-    """
-    if isinstance(target, Runnable):
-        return target
-    if not callable(target):
-        message = f"chain={target!r} is neither a chain nor a function"
-        raise InvalidOptionError(message[:300], param="chain")
-    return RunnableLambda(target)
-
-
 @dataclass(frozen=True)
 class Answered:
     """A sample with the chain's answer and contexts, or with the error that it raised."""
 
     sample: Sample
     error: str | None = None
-
-
-class _CallRecorder(Recorder):
-    """Stores the exchange of one call; after a failure, it is used to find the trace."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.exchange: Exchange | None = None
-
-    def answered(self, exchange: Exchange) -> None:
-        self.exchange = self.exchange or exchange
-
-    failed = answered
 
 
 @dataclass
@@ -123,7 +98,7 @@ class Caller:
 
     def ask(self, sample: Sample) -> Answered:
         """Return the chain's answer to a sample; a failure becomes the row's result."""
-        recorder = _CallRecorder()
+        recorder = Recorder()
         try:
             inputs, awaits = self.make(sample), self.loop is not None
             try:
@@ -131,8 +106,8 @@ class Caller:
             except (NotImplementedError, TypeError) as error:
                 if awaits or not _is_for_async(error):
                     raise
-                self.loop = self.loop or event_loop()
-                recorder = _CallRecorder()
+                self.loop = self.loop or event_loop("chains")
+                recorder = Recorder()
                 outputs = self._call(inputs, self._config_of(sample, recorder))
             # a lone model or retriever reports no chain
             exchange = recorder.exchange or Exchange(uuid4(), inputs=None, metadata={}, outputs=outputs)
@@ -166,6 +141,7 @@ class Caller:
                 return context.run(self.chain.invoke, inputs, config)
 
             return invoke() if self.timeout is None else run_in_thread(invoke, self.timeout)
+        LOOP.set(self.loop)
         running = asyncio.run_coroutine_threadsafe(self.chain.ainvoke(inputs, config), self.loop)
         try:
             return running.result(self.timeout)

@@ -6,8 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from contextvars import ContextVar
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import wraps
 from inspect import cleandoc
@@ -18,18 +17,12 @@ from typing import Any, ParamSpec, Union
 from warnings import warn
 
 from langchain_core.runnables import Runnable
+from langchain_core.runnables.base import coerce_to_runnable
 
-from mlflow_ragmetrics.adapters.langchain.calls import (
-    FIGURES,
-    Answered,
-    Caller,
-    Config,
-    ask_all,
-    input_maker,
-    runnable_of,
-)
+from mlflow_ragmetrics.adapters.langchain.calls import FIGURES, LOOP, Answered, Caller, Config, ask_all, input_maker
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
 from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, run_beside
@@ -45,7 +38,6 @@ Target = Union[Runnable[Any, Any], Callable[[Any], Any]]
 
 
 _CHAIN_FAILED = "the chain failed"
-_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("ragmetrics_loop", default=None)
 P = ParamSpec("P")
 
 
@@ -109,10 +101,16 @@ def evaluate_chain(
     _check(concurrency, timeout, config)
     suite = Suite.of(suite)
     samples = list(read_samples(data, columns))
-    runnable = runnable_of(chain)
+    # the chain will provide these fields
+    answered = [replace(sample, answer="", contexts=(), retrieved_doc_ids=()) for sample in samples]
+    selection, warnings = check_presence(suite.selection, answered)
+    reduced = suite.replace(metrics=selection)
+    try:
+        runnable = coerce_to_runnable(chain)
+    except TypeError:
+        raise InvalidOptionError(f"chain={shown(chain)} is neither a chain nor a function", param="chain") from None
     reading = Reading(question, answer or output_key, contexts or tools)
-    caller = Caller(runnable, make_input or input_maker(runnable, input_key), reading, config, timeout, _LOOP.get())
-    reduced, warnings = _reduced(suite, samples)
+    caller = Caller(runnable, make_input or input_maker(runnable, input_key), reading, config, timeout, LOOP.get())
     with ExitStack() as stack:
         run_id: str | None = None
         if log:
@@ -165,7 +163,7 @@ def _awaited(evaluate: Callable[P, Report]) -> Callable[P, Coroutine[Any, Any, R
         loop = asyncio.get_running_loop()
 
         def work() -> Report:
-            _LOOP.set(loop)
+            LOOP.set(loop)
             return evaluate(*given, **options)
 
         return await run_beside(work, patience=TO_HAND_OVER)
@@ -195,6 +193,10 @@ def _check(concurrency: int, timeout: float | None, config: Config | None) -> No
         raise InvalidOptionError(message, param="config")
     if config is not None and not callable(config) and not isinstance(config, Mapping):
         raise InvalidOptionError(f"config={config!r} must be a mapping or a function of a row", param="config")
+    with suppress(RuntimeError):  # no loop runs in this thread
+        if asyncio.get_running_loop() is LOOP.get():
+            message = "evaluate_chain would block the event loop that runs this chain; await aevaluate_chain instead"
+            raise InvalidOptionError(message, param="chain")
 
 
 def _failures(rows: Sequence[Row]) -> list[str]:
@@ -213,13 +215,6 @@ def _timings(rows: Sequence[Row]) -> dict[str, float]:
             figures[f"{name}/p95"] = sorted(values)[math.ceil(0.95 * len(values)) - 1]
             figures[f"{name}/n"] = len(values)
     return figures
-
-
-def _reduced(suite: Suite, samples: Sequence[Sample]) -> tuple[Suite, tuple[str, ...]]:
-    """Return the suite without metrics that need fields which neither the data nor the chain can provide."""
-    answered = [replace(sample, answer="", contexts=(), retrieved_doc_ids=()) for sample in samples]
-    selection, said = check_presence(suite.selection, answered)
-    return suite.replace(metrics=selection), said
 
 
 def _scored(answers: Iterator[Answered], suite: Suite, size: int) -> Iterator[Row]:

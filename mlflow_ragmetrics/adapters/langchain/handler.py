@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 QUEUE_SIZE = 1000
 _EXIT_SECONDS = 10.0
-_ATTEMPTS = 3
-_PAUSE = 0.05
 _MOST_WAITING = 50_000
 _CALLS = ("seen", "scored", "dropped", "failed", "skipped")
 _ANSWERS = ("written", "unwritten", "lost", "withheld")
@@ -164,10 +162,8 @@ class RagMetricsCallback(Recorder):
         self._lose(exchange, "failed")
 
     def _lose(self, exchange: Exchange, name: str) -> None:
-        if self._counts.add(name) == 1 and name == "dropped":
+        if self._counts.add(name, exchange.live, settled=True) == 1 and name == "dropped":
             _logger.warning("too many answers are waiting to be scored: further answers are dropped and counted")
-        if exchange.live is not None:
-            exchange.live.count(name, settled=True)
 
     def flush(self, timeout: float = 30.0) -> bool:
         """Wait at most ``timeout`` seconds until all answers so far are scored and written.
@@ -242,17 +238,15 @@ class MLflowSink:
         self._adopted += self._tried(partial(adopt_runs, self._service)) or []
 
     def _tried(self, action: Callable[[], T]) -> T | None:
-        """Return the result of an action on the outbox; ``None``, with a log line, if it fails repeatedly."""
-        for _ in range(_ATTEMPTS):
-            try:
-                return action()
-            except (OSError, sqlite3.Error) as error:
-                why = for_log(str(error))
-                time.sleep(_PAUSE)
-        if not self._has_failed:
-            _logger.warning("the outbox cannot be written; answers are lost and counted from now on: %s", why)
-        self._has_failed = True
-        return None
+        """Return the result of an action on the outbox; ``None``, with a log line, if it fails."""
+        try:
+            return action()
+        except (OSError, sqlite3.Error) as error:  # SQLite itself waits for a locked file
+            if not self._has_failed:
+                message = "the outbox cannot be written; answers are lost and counted from now on: %s"
+                _logger.warning(message, for_log(str(error)))
+            self._has_failed = True
+            return None
 
     def _active_run(self) -> str | None:
         import mlflow
@@ -281,7 +275,7 @@ class MLflowSink:
             self._counts.add("lost")
             return
         if not exchange.traceable:
-            self._count(live, "withheld")
+            self._counts.add("withheld", live)
         if is_judged(row):
             live.count("judged")
         elif failure := judge_failure(row):
@@ -290,21 +284,17 @@ class MLflowSink:
         self._counts.add("unwritten")
         is_kept = None
         if not live.closed and self._counts.snapshot()["unwritten"] <= _MOST_WAITING:
-            answer = packed(row, exchange.trace_id)
-            is_kept = self._tried(partial(live.append, answer, partial(self._note_done, live)))
+            append = partial(live.append, packed(row, exchange.trace_id), partial(self._note_done, live))
+            is_kept = self._tried(append)
         if is_kept is None:
-            self._counts.add("unwritten", -1)
-            self._count(live, "lost", settled=True)
-
-    def _count(self, live: LiveRun, name: str, *, settled: bool = False) -> None:
-        self._counts.add(name)
-        live.count(name, settled=settled)
+            self._counts.add("unwritten", change=-1)
+            self._counts.add("lost", live, settled=True)
 
     def _note_done(self, live: LiveRun, outcome: int) -> None:
-        self._counts.add("unwritten", -1)
+        self._counts.add("unwritten", change=-1)
         self._counts.add("lost" if outcome == 2 else "written")
         if outcome == 1:
-            self._count(live, "withheld")
+            self._counts.add("withheld", live)
 
     def settle(self) -> None:
         """Store the counts of a batch of calls."""

@@ -30,6 +30,9 @@ else:
 _logger = logging.getLogger(__name__)
 
 
+Kind = Literal["input", "output", "retriever", "tool", "model"]
+
+
 @dataclass(eq=False)
 class Step:
     """An event within a call, in the order in which events began or, for outputs, ended.
@@ -39,7 +42,7 @@ class Step:
     retriever's query. ``known``: the position in the order in which values and replies became available.
     """
 
-    kind: Literal["input", "output", "retriever", "tool", "model"]
+    kind: Kind
     run_id: UUID
     value: Any = None
     name: str = ""
@@ -129,14 +132,7 @@ class Capture:
                 above.exchange.steps.append(Step("input", run_id, value, known=next(above.exchange.order)))
             return None
 
-    def begin_step(
-        self,
-        run_id: UUID,
-        parent: UUID | None,
-        kind: Literal["retriever", "tool", "model"],
-        value: Any = None,
-        name: str = "",
-    ) -> bool:
+    def begin_step(self, run_id: UUID, parent: UUID | None, kind: Kind, value: Any = None, name: str = "") -> bool:
         """Record the start of a tool, retriever or model; return whether it belongs to a chain."""
         with self._lock:
             above = self._above(parent) or _stray(run_id)
@@ -224,6 +220,8 @@ def _stray(run_id: UUID) -> _Open:
 class Recorder(_Listener):
     """Builds an exchange from the events of each call, and passes it to ``answered`` or ``failed``.
 
+    By default, it stores the first one as ``exchange``.
+
     It runs in the chain's thread or event loop: each event takes a few microseconds and never waits.
     """
 
@@ -233,16 +231,17 @@ class Recorder(_Listener):
 
     def __init__(self) -> None:
         self.capture = Capture()
+        self.exchange: Exchange | None = None
         self._lone_model = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Recorder:
         return self  # LangChain copies configs, but the handler's counts and threads must not be duplicated
 
     def answered(self, exchange: Exchange) -> None:
-        """Called when an outermost chain has ended."""
+        """Called when an outermost chain has ended or, as ``failed``, has raised."""
+        self.exchange = self.exchange or exchange
 
-    def failed(self, exchange: Exchange) -> None:
-        """Called when an outermost chain has raised."""
+    failed = answered
 
     def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: UUID, **more: Any) -> None:
         """Follow a chain."""
@@ -375,12 +374,13 @@ def trace_id_of(run_id: UUID) -> str | None:
         return None
     tracer = _tracer(sys._getframe(1))
     if tracer is None:
-        return _enclosing_trace()
-    try:
-        trace_id = str(tracer._run_span_mapping[str(run_id)].span.trace_id)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise LookupError(f"MLflow's tracer has no span for the run {run_id}") from error
-    return None if trace_id == _NO_TRACE else trace_id
+        span = _enclosing_span()
+    else:
+        try:
+            span = tracer._run_span_mapping[str(run_id)].span
+        except (AttributeError, KeyError, TypeError) as error:
+            raise LookupError(f"MLflow's tracer has no span for the run {run_id}") from error
+    return None if span is None or span.trace_id == _NO_TRACE else str(span.trace_id)
 
 
 def _tracer(frame: FrameType | None) -> Any:
@@ -398,11 +398,9 @@ def _tracer(frame: FrameType | None) -> Any:
     return None
 
 
-def _enclosing_trace() -> str | None:
+def _enclosing_span() -> Any:
     import mlflow
 
     span = mlflow.get_current_active_span()
-    if span is None or span.end_time_ns is not None:  # an ended span can remain in a thread's context
-        return None
-    trace_id = str(span.trace_id)
-    return None if trace_id == _NO_TRACE else trace_id
+    is_over = span is not None and span.end_time_ns is not None  # an ended span can remain in a thread's context
+    return None if is_over else span

@@ -13,6 +13,7 @@ from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.chat_messages import (
     answer_in,
+    attribute_of,
     citations_in,
     closing_answer,
     fields_of,
@@ -96,7 +97,7 @@ class Reading:
         if callable(self.question):
             return _text(call_with(self.question, exchange.inputs, exchange.outputs))
         if self.question is not None:
-            return _text(question_in(_entry(exchange.inputs, self.question)))
+            return _text(question_in(attribute_of(exchange.inputs, self.question)))
         asked = _text(question_in(exchange.inputs))
         if asked or exchange.inputs is None or hasattr(exchange.inputs, "resume"):
             return asked or _resumed_question(exchange)
@@ -105,7 +106,7 @@ class Reading:
     def _answer(self, exchange: Exchange) -> str | None:
         if callable(self.answer):
             return _text(call_with(self.answer, exchange.outputs, exchange.inputs))
-        return _answer_in(exchange.outputs if self.answer is None else _entry(exchange.outputs, self.answer))
+        return _answer_in(exchange.outputs if self.answer is None else attribute_of(exchange.outputs, self.answer))
 
 
 def _answer_in(outputs: Any) -> str | None:
@@ -198,10 +199,6 @@ def _metadata_of(exchange: Exchange) -> dict[str, Any]:
         "trace_id": exchange.trace_id,
     }
     return {**own, **{name: each for name, each in back.items() if each}, "seconds": round(exchange.seconds, 6)}
-
-
-def _entry(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
 
 
 def _messages(value: Any) -> Sequence[Any]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import queue
 import re
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -20,15 +18,15 @@ from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.safe_text import for_log, redact
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
+from mlflow_ragmetrics.engine.threads import start_thread
 from mlflow_ragmetrics.judges.chat.capabilities import untraced
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.tracking.live import LiveRun
 
 T = TypeVar("T")
 Taker = Callable[[Row, Exchange], None]
 _TASKS_PER_BATCH = 16
-_IDLE_SECONDS = 2.0
 _GATHER_SECONDS = 0.02
 _LONGEST_YIELD = 0.1
 _YIELD_STEP = 0.005
@@ -42,8 +40,10 @@ class Counts:
         self._names = tuple(names)
         self.reset()
 
-    def add(self, name: str, change: int = 1) -> int:
-        """Change the count of ``name`` and return the new value."""
+    def add(self, name: str, live: LiveRun | None = None, *, change: int = 1, settled: bool = False) -> int:
+        """Change the count of ``name`` and return the new value; ``live`` counts it too, as in ``LiveRun.count``."""
+        if live is not None:
+            live.count(name, settled=settled)
         with self._lock:
             self._counts[name] += change
             return self._counts[name]
@@ -60,12 +60,11 @@ class Counts:
 
 
 class BackgroundQueue(Generic[T]):
-    """A bounded queue; a daemon thread passes its tasks to ``work`` in batches. ``work`` must not raise.
+    """A bounded queue; a thread of the pool passes its tasks to ``work`` in batches. ``work`` must not raise.
 
-    The thread starts when there are tasks, also after a fork, and ends after a while without any. It runs in an empty
-    context, so that nothing of the application's (callbacks, open spans) reaches ``work``. It waits a moment for tasks
-    to gather, and up to a tenth of a second while the application is ``busy``, unless the queue is half full or a
-    caller waits.
+    It runs in an empty context, so that nothing of the application's (callbacks, open spans) reaches ``work``. It waits
+    a moment for tasks to gather, and up to a tenth of a second while the application is ``busy``, unless the queue is
+    half full or a caller waits.
     """
 
     def __init__(self, work: Callable[[Sequence[T]], None], *, busy: Callable[[], bool], size: int) -> None:
@@ -73,69 +72,51 @@ class BackgroundQueue(Generic[T]):
         self._busy = busy
         self._size = size
         self._waiters = 0
-        self._tasks: queue.Queue[T] = queue.Queue(size)
-        self._thread: ThreadTask | None = None
-        self._starting = threading.Lock()
+        self._tasks: deque[T] = deque()
+        self._changed = threading.Condition()
+        self._is_working = False
         self._closed = False
 
     def put(self, task: T) -> bool:
         """Queue a task; return False if the queue is full or closed."""
-        if self._closed:
-            return False
-        try:
-            self._tasks.put_nowait(task)
-        except queue.Full:
-            return False
-        with self._starting:
-            if self._thread is None or not self._thread.alive:
-                self._thread = start_thread(self._run, name="ragmetrics-scoring")
-        return True
+        with self._changed:
+            if self._closed or len(self._tasks) >= self._size:
+                return False
+            self._tasks.append(task)
+            if not self._is_working:
+                self._is_working = True
+                start_thread(self._work_on_batch, name="ragmetrics-scoring")
+            return True
 
     def wait(self, timeout: float) -> bool:
         """Wait until all tasks are done; return False after ``timeout`` seconds."""
-        deadline = time.monotonic() + timeout
-        with self._tasks.all_tasks_done:
+        with self._changed:
             self._waiters += 1
-            while self._tasks.unfinished_tasks and (left := deadline - time.monotonic()) > 0:
-                self._tasks.all_tasks_done.wait(left)
+            self._changed.wait_for(lambda: not self._is_working, timeout)
             self._waiters -= 1
-            return not self._tasks.unfinished_tasks
+            return not (self._is_working or self._tasks)
 
     def close(self) -> None:
-        """Stop the thread; queued tasks are abandoned."""
+        """Stop working; queued tasks are abandoned."""
         self._closed = True
 
-    def _run(self) -> None:
-        while not self._closed:
-            batch = self._next_batch()
-            if not batch:
-                with self._starting:  # a task queued after this starts a new thread
-                    if self._tasks.empty():
-                        self._thread = None
-                        return
-                continue
-            self._let_pass(_LONGEST_YIELD, self._busy)  # pure computation here would slow the chain down
-            count = len(batch)
-            try:
-                self._work(batch)
-            finally:
-                del batch  # keep no reference to finished tasks
-                for _ in range(count):
-                    self._tasks.task_done()
-
-    def _next_batch(self) -> list[T]:
-        """Return at most ``_TASKS_PER_BATCH`` tasks; empty if none came for a while."""
-        batch: list[T] = []
-        with suppress(queue.Empty):
-            batch.append(self._tasks.get(timeout=_IDLE_SECONDS))
-            self._let_pass(_GATHER_SECONDS, lambda: True)  # one batch costs the application less than several
-            while len(batch) < _TASKS_PER_BATCH:
-                batch.append(self._tasks.get_nowait())
-        return batch
+    def _work_on_batch(self) -> None:
+        self._let_pass(_GATHER_SECONDS, lambda: True)  # one batch costs the application less than several
+        self._let_pass(_LONGEST_YIELD, self._busy)  # pure computation here would slow the chain down
+        with self._changed:
+            batch = [self._tasks.popleft() for _ in range(min(_TASKS_PER_BATCH, len(self._tasks)))]
+        try:
+            self._work(batch)
+        finally:
+            with self._changed:
+                self._is_working = bool(self._tasks) and not self._closed
+                if self._is_working:
+                    start_thread(self._work_on_batch, name="ragmetrics-scoring")
+                self._changed.notify_all()
 
     def _let_pass(self, seconds: float, wanted: Callable[[], bool]) -> None:
         until = time.monotonic() + seconds
-        while wanted() and not self._waiters and 2 * self._tasks.qsize() < self._size and time.monotonic() < until:
+        while wanted() and not self._waiters and 2 * len(self._tasks) < self._size and time.monotonic() < until:
             time.sleep(_YIELD_STEP)
 
 
@@ -154,27 +135,25 @@ class Scorer:
 
     def work(self, exchanges: Sequence[Exchange]) -> None:
         """Score a batch of exchanges."""
-        pairs = [(exchange, self._read(exchange)) for exchange in exchanges]
-        readable = [(exchange, sample) for exchange, sample in pairs if sample is not None]
-        rows = self._score([sample for _, sample in readable])
-        for (exchange, _), row in zip(readable, rows, strict=True):
-            if row is not None:
+        read = [(exchange, sample) for exchange in exchanges if (sample := self._read(exchange)) is not None]
+        samples = [sample for _, sample in read]
+        rows = self._attempt("an answer could not be scored", lambda: list(self._suite.score_samples(samples)))
+        if rows is not None:
+            for (exchange, _), row in zip(read, rows, strict=True):
                 self._hand_over(_with_way_out(row), exchange)
-            else:
-                self._count("failed", exchange, settled=True)
-
-    def _count(self, name: str, exchange: Exchange, *, settled: bool = False) -> None:
-        self._counts.add(name)
-        if exchange.live is not None and name != "scored":
-            exchange.live.count(name, settled=settled)
+        elif len(read) == 1:
+            self._counts.add("failed", read[0][0].live, settled=True)
+        else:  # one with on_missing="raise" must not stop the others
+            for exchange, _ in read:
+                self.work([exchange])
 
     def _read(self, exchange: Exchange) -> Sample | None:
         sample = self._attempt("an answer could not be read", self._reading.sample, exchange)
         if sample is None:
-            self._count("failed", exchange, settled=True)
+            self._counts.add("failed", exchange.live, settled=True)
             return None
         if sample.answer is None and "answer" not in sample.invalid:
-            self._count("skipped", exchange, settled=True)
+            self._counts.add("skipped", exchange.live, settled=True)
             unnamed = f"no answer was found in the chain's outputs ({kind_of(exchange.outputs)}); name it with answer="
             left = "a call that was interrupted, or whose stream was not read to the end, has no answer to score"
             self._warn_once(left if exchange.left else unnamed)
@@ -183,15 +162,6 @@ class Scorer:
             kind = kind_of(exchange.inputs)
             self._warn_once(f"no question was found in the chain's inputs ({kind}); name it with question=")
         return sample
-
-    def _score(self, samples: Sequence[Sample]) -> Sequence[Row | None]:
-        """Return the rows; if scoring them together fails, score each alone."""
-        rows = self._attempt("an answer could not be scored", lambda: list(self._suite.score_samples(samples)))
-        if rows is not None:
-            return rows
-        if len(samples) > 1:
-            return [row for sample in samples for row in self._score([sample])]
-        return [None]
 
     def _hand_over(self, row: Row, exchange: Exchange) -> None:
         for key, score in row.scores.items():
@@ -203,7 +173,8 @@ class Scorer:
                 if code == "contexts_assumed":
                     self._warn_once(text)
         taken = [self._attempt("a sink failed", _taken, take, row, exchange) for take in self._takers]
-        self._count(_outcome(row) if all(taken) else "failed", exchange)
+        outcome = _outcome(row) if all(taken) else "failed"
+        self._counts.add(outcome, None if outcome == "scored" else exchange.live)
 
     def _attempt(self, failure: str, action: Callable[..., T], *arguments: Any) -> T | None:
         try:
@@ -237,12 +208,11 @@ def _with_way_out(row: Row) -> Row:
     why = row.sample.metadata.get(WHY)
     if why is None:
         return row
-    way_out = f"; {why}: name them with contexts="
-    without = {
-        key: each for key, each in row.scores.items() if each.status == "skipped" and "'contexts'" in each.reason
-    }
-    told = {key: replace(each, reason=each.reason + way_out) for key, each in without.items()}
-    return replace(row, scores={**row.scores, **told})
+    scores = dict(row.scores)
+    for key, score in row.scores.items():
+        if score.status == "skipped" and "'contexts'" in score.reason:
+            scores[key] = replace(score, reason=f"{score.reason}; {why}: name them with contexts=")
+    return replace(row, scores=scores)
 
 
 def _taken(take: Taker, row: Row, exchange: Exchange) -> bool:
@@ -266,17 +236,16 @@ class _UntracedJudge(Judge):
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self.name, self.local, self.usage = judge.name, judge.local, judge.usage
+        self.name, self.local, self.usage, self.form = judge.name, judge.local, judge.usage, judge.form
         self.calls = judge.calls  # type: ignore[method-assign]
-        self.form = judge.form
 
     @property
     def fingerprint(self) -> str | None:  # type: ignore[override]
         return self._judge.fingerprint
 
+    @untraced()
     def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
-        with untraced():
-            return self._judge.answer(questions)
+        return self._judge.answer(questions)
 
 
 class _UntracedEmbedding(Embedding):
@@ -286,6 +255,6 @@ class _UntracedEmbedding(Embedding):
         self._embedding = embedding
         self.name, self.local = embedding.name, embedding.local
 
+    @untraced()
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        with untraced():
-            return self._embedding.embed(texts)
+        return self._embedding.embed(texts)

@@ -276,7 +276,7 @@ class ModelClient:
             if manner.sync:
                 return model.invoke(list(messages), config=config, **sent)
             coroutine = model.ainvoke(list(messages), config=config, **sent)
-            return asyncio.run_coroutine_threadsafe(coroutine, event_loop()).result()
+            return asyncio.run_coroutine_threadsafe(coroutine, event_loop("judges")).result()
 
         try:
             context = None if self._trace else untraced_context()

@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue
 
 MINE: contextvars.ContextVar[str] = contextvars.ContextVar("mine", default="nobody's")
@@ -39,17 +41,16 @@ def test_the_context_is_empty() -> None:
     assert seen == ["nobody's"]
 
 
-def test_idle_threads_end_and_begin_again(monkeypatch: Any) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.adapters.langchain.scoring._IDLE_SECONDS", 0.05)
+def test_an_idle_queue_holds_no_thread() -> None:
     done: list[int] = []
     tasks = queue_of(done.extend)
     for number in range(3):
         tasks.put(number)
         assert tasks.wait(5)
         until = time.monotonic() + 5
-        while tasks._thread and time.monotonic() < until:
+        while "ragmetrics-scoring" in [each.name for each in threading.enumerate()] and time.monotonic() < until:
             time.sleep(0.01)
-        assert not tasks._thread
+        assert "ragmetrics-scoring" not in [each.name for each in threading.enumerate()]
     assert done == [0, 1, 2]
 
 
@@ -72,6 +73,22 @@ def test_a_busy_application_goes_first_until_somebody_waits() -> None:
     assert done == []
     assert tasks.wait(5)
     assert done == [1]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_failing_batch_does_not_stop_the_next() -> None:
+    done: list[int] = []
+
+    def work(batch: Sequence[int]) -> None:
+        if batch[0] == 1:
+            raise SystemExit
+        done.extend(batch)
+
+    tasks = queue_of(work)
+    for number in (1, 2):
+        assert tasks.put(number)
+        assert tasks.wait(5)
+    assert done == [2]
 
 
 def test_batches_are_bounded() -> None:

@@ -235,6 +235,52 @@ def test_an_awaited_chain_runs_in_the_caller_s_loop() -> None:
     assert loops == {callers}
 
 
+class AsyncModel(Model):
+    """A model that can only be awaited."""
+
+    def _generate(self, *given: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+    async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
+        await asyncio.sleep(0)
+        return super()._generate(messages, stop)
+
+
+def answer_of(target: Any, *, awaited: bool) -> str:
+    """The answer of a chain to one row, or its error; a chain that hangs is an error after a while."""
+    if awaited:
+        report = asyncio.run(rm.aevaluate_chain(target, DATA[:1], ["rouge"], progress=False, log=False, timeout=30))
+    else:
+        report = evaluated(target, rm.Suite(["rouge"]), DATA[:1], timeout=30)
+    (row,) = report.rows
+    return str(row.sample.answer or row.scores["rouge1_f1"].error)
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_an_async_chain_may_wait_for_an_async_judge(awaited: bool) -> None:
+    grades = '{"grades": [{"id": "answer_relevance", "reason": "r", "grade": 4}]}'
+    judge = rm.ChatJudge(AsyncModel(reply=lambda _: grades))
+
+    async def tell(question: str) -> str:
+        score = rm.score("answer_relevance", {"question": question, "answer": "It is b."}, judge=judge)
+        return f"scored {score.value}"
+
+    assert answer_of(RunnableLambda(tell), awaited=awaited) == "scored 0.75"
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_an_async_chain_may_evaluate_another_one_if_it_awaits_it(awaited: bool) -> None:
+    async def evaluate(question: str) -> str:
+        report = await rm.aevaluate_chain(_answered, [{"question": question}], ["coherence"], log=False)
+        return str(report.rows[0].sample.answer)
+
+    async def block(question: str) -> str:
+        return str(rm.evaluate_chain(_answered, [{"question": question}], ["coherence"], log=False, timeout=5))
+
+    assert answer_of(RunnableLambda(evaluate), awaited=awaited) == "answer to question 1"
+    assert "await aevaluate_chain instead" in answer_of(RunnableLambda(block), awaited=awaited)
+
+
 def test_a_question_may_be_a_list_of_messages() -> None:
     from langchain_core.messages import HumanMessage
     from langgraph.graph import START, MessagesState, StateGraph

@@ -298,6 +298,14 @@ def test_a_dead_judge_is_counted_and_named_once(caplog: pytest.LogCaptureFixture
     assert len(taken) == 5
 
 
+def test_a_metric_that_raises_fails_its_answer_only(plain: Any, collected: Any) -> None:
+    suite = rm.Suite(["rouge(on_missing='raise')"])
+    with rm.RagMetricsCallback(suite, sink=collected, references={"question 2": "answer to question 2"}) as handler:
+        plain.batch([f"question {number}" for number in (1, 2, 3)], {"callbacks": [handler]})
+    assert (handler.counts["scored"], handler.counts["failed"]) == (1, 2)
+    assert [sample.question for sample, _ in collected] == ["question 2"]
+
+
 def test_an_answer_without_a_score_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     with rm.RagMetricsCallback(rm.Suite(["faithfulness"]), sink=lambda *_: None) as handler:
         RunnableLambda(lambda question: question).invoke("It is red.", {"callbacks": [handler]})

@@ -15,6 +15,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.tracking.writer import RunWriter
 
 QUESTIONS = [f"question {number}" for number in range(1, 31)]
@@ -76,6 +77,35 @@ def test_a_sink_alone_leaves_mlflow_alone(suite: rm.Suite, plain: Any) -> None:
     with rm.RagMetricsCallback(suite, sink=lambda *given: seen.append(given), log=True) as handler:
         plain.invoke("why", {"callbacks": [handler]})
     assert len(seen) == len(mlflow.search_runs(output_format="list")) == 1
+
+
+class Dying(rm.ScriptedJudge):
+    """A judge that fails on some questions."""
+
+    def answer(self, questions: Any) -> Any:
+        if any("dead" in str(each) for each in questions):
+            raise JudgeError("the judge is dead")
+        return super().answer(questions)
+
+
+@pytest.mark.parametrize(
+    ("questions", "status"),
+    [
+        (["dead 1", "dead 2"], "failed: no judge answered; AllJudgesFailedError: "),
+        (["dead 1", "alive", "dead 2"], "partial: 0 of 3 answers dropped, 2 failed"),
+        (["dead 1", *["alive"] * 20], "complete"),
+    ],
+    ids=str,
+)
+def test_a_run_calls_the_judge_dead_only_if_it_never_answered(plain: Any, questions: list[str], status: str) -> None:
+    suite = rm.Suite(["answer_relevance"], judge=Dying(rating=4))
+    with rm.RagMetricsCallback(suite) as handler:
+        for question in questions:
+            plain.invoke(question, {"callbacks": [handler]})
+            assert handler.flush()
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.data.tags["ragmetrics.status"].startswith(status)
+    assert (run.info.status == "FAILED") is status.startswith("failed")
 
 
 def test_two_handlers_share_a_run(suite: rm.Suite, plain: Any) -> None:
