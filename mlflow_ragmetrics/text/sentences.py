@@ -246,6 +246,12 @@ def _kept(read: Callable[[str], T]) -> Callable[[str], T]:
     return reading
 
 
+@_kept
+def sentence_places(text: str) -> Sequence[Sentence]:
+    """All of ``read_sentences``."""
+    return tuple(read_sentences(text))
+
+
 class AnswerTerms(NamedTuple):
     """The sentences of an answer, the terms of each, and the count of each term, by first occurrence."""
 

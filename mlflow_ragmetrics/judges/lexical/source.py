@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
-from mlflow_ragmetrics.text.sentences import read_sentences, word_set
+from mlflow_ragmetrics.text.sentences import sentence_places, word_set
 from mlflow_ragmetrics.text.word_lists import pattern_of
 
 _LONGEST_KEPT: Final = 8_000  # characters; the cache holds many texts up to this length
@@ -37,7 +37,7 @@ def _analyse(text: str) -> Analysis:
     terms = terms_of(text)
     sentences = []
     last = 0
-    for start, end, _ in read_sentences(text):
+    for start, end, _ in sentence_places(text):
         first = bisect_left(terms.starts, start, last)
         last = bisect_left(terms.starts, end, first)
         sentences.append((start, end, range(first, last)))
@@ -188,7 +188,7 @@ def split_claims(text: str) -> tuple[str, ...]:
     courtesies ("Let me know if …") and remarks that the passages do not say it, unless nothing else remains. A claim
     has at least one letter or digit.
     """
-    pieces = [text[start:end] for start, end, _ in read_sentences(text)]
+    pieces = [text[start:end] for start, end, _ in sentence_places(text)]
     if _MARKUP.search(text):
         pieces = [_EMPHASIS.sub("", _CITATION.sub("", piece)).strip() for piece in pieces]
     stated = [piece for piece in pieces if piece and not _states_nothing(piece)]
