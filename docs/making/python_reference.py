@@ -77,7 +77,7 @@ def _entry(name: str, home: ModuleType) -> Iterator[str]:
     else:
         yield "A type for annotations:"
         text = str(found).replace("typing.", "").replace("mlflow_ragmetrics.core.question.", "")
-        yield f"```python\n{name} = {text}\n```"
+        yield f"```text\n{name} = {text}\n```"
 
 
 def _class(name: str, found: type) -> Iterator[str]:
