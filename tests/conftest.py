@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.quick_mlflow import quicken_mlflow
+from tests.quick_mlflow import close_stores, quicken_mlflow
 
 collect_ignore = ["adapters/langchain/mcp_server.py", "mutation.py"]  # programs of their own
 
@@ -53,6 +53,9 @@ def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
         yield uri
     finally:
         _forget()
+        close_stores()
+        if (outbox := sys.modules.get("mlflow_ragmetrics.tracking.outbox")) is not None:
+            outbox._opened.cache_clear()  # a process has one outbox, here each test has its own
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 
+_engines: list[Any] = []
+
+
 def quicken_mlflow() -> None:
     """Remove the waits and repeated work of MLflow's SQLite stores and of its queue of traces in this process."""
     import sqlalchemy
@@ -26,10 +29,17 @@ def quicken_mlflow() -> None:
         engine = create(*given, **options)
         if engine.dialect.name == "sqlite":
             engine.dialect, engine._compiled_cache = first.dialect, first._compiled_cache
+            _engines.append(engine)
             sqlalchemy.event.listen(engine, "connect", _without_waiting_for_the_disk)
         return engine
 
     sqlalchemy.create_engine = create_engine
+
+
+def close_stores() -> None:
+    """Close the connections that MLflow keeps open for the rest of the process, which run out of file descriptors."""
+    while _engines:
+        _engines.pop().dispose()
 
 
 def _without_waiting_for_the_disk(connection: sqlite3.Connection, _: object) -> None:

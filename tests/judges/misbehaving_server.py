@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import select
+import selectors
 import socket
 import struct
 import threading
@@ -120,7 +120,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _left_within(self, seconds: float) -> bool:
         """Waits; returns True as soon as the client hangs up, so that abandoned requests are not in flight."""
-        return bool(seconds and select.select([self.connection], [], [], seconds)[0])
+        with selectors.DefaultSelector() as selector:  # unlike select, for any number of open files
+            selector.register(self.connection, selectors.EVENT_READ)
+            return bool(seconds and selector.select(seconds))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Keep quiet."""
