@@ -7,7 +7,6 @@ import sqlite3
 from functools import lru_cache
 from typing import Any
 
-
 _engines: list[Any] = []
 
 

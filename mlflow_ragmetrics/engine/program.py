@@ -188,11 +188,12 @@ class Run:
             self.asked = next(self.program) if given is None else self.program.send(tuple(given))
             self._open = len(self.asked)
             self._outcomes = [None] * self._open
+            return
         except StopIteration as end:
             self.score, self.asked = end.value, ()
-            self.duration_ms = 1000.0 * (time.perf_counter() - self._began)
         except Exception as error:  # a bug in a metric fails only its own score
             self.failure, self.asked = error, ()
+        self.duration_ms = 1000.0 * (time.perf_counter() - self._began)
 
     def fill(self, place: int, outcome: Outcome) -> bool:
         """Set the outcome of the question at ``place``; returns True once all questions have outcomes."""

@@ -30,12 +30,12 @@ def test_metrics_without_reference_see_one_program() -> None:
 
 
 class PickyJudge:
-    """Grades agreement with each reference by its length, and fails on one of them."""
+    """Grades agreement with each reference, and fails on some of them."""
 
     name = "picky"
     local = True
 
-    def __init__(self, fails_on: str) -> None:
+    def __init__(self, *fails_on: str) -> None:
         self.fails_on = fails_on
         self.rounds = 0
 
@@ -44,22 +44,21 @@ class PickyJudge:
         return [self._grade(question) for question in questions if isinstance(question, Grade)]
 
     def _grade(self, question: Grade) -> Outcome:
-        if question.reference == self.fails_on:
-            return JudgeError("no reply")
+        if question.reference in self.fails_on:
+            return JudgeError(f"no reply on {question.reference}")
         return Rating({"the red house": 5, "the house": 3}.get(str(question.reference), 1))
 
 
 def test_references_are_judged_side_by_side_and_a_failed_one_has_no_say() -> None:
-    judge = PickyJudge(fails_on="a blue boat")
+    judge = PickyJudge("a blue boat")
     score = rm.score("correctness", RECORD, judge=judge)
     assert (score.value, judge.rounds) == (1.0, 1)
     assert ("reference_failed", "1 accepted answer could not be judged.") in score.warnings
 
 
-def test_all_failed() -> None:
-    judge = PickyJudge(fails_on="x")
-    with pytest.raises(JudgeError, match="no reply"):
-        rm.score("correctness", {**RECORD, "reference": ["x", "x"]}, judge=judge)
+def test_if_all_fail_the_error_is_the_first() -> None:
+    with pytest.raises(JudgeError, match="no reply on x"):
+        rm.score("correctness", {**RECORD, "reference": ["x", "y"]}, judge=PickyJudge("x", "y"))
 
 
 def test_what_a_metric_says_of_missing_fields_comes_before_what_the_suite_says() -> None:

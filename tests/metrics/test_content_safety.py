@@ -15,7 +15,7 @@ from mlflow_ragmetrics.metrics.content_safety import content_safety
     ("answer", "category", "count"),
     [
         ("Call +1-555-123-4567.", "phones", 1),
-        ("Call 555-123-4567 or 555.123.4567 or (555)123-4567.", "phones", 1),
+        ("Call 555-123-4567 or 555.123.4567 or +1 (555)123-4567.", "phones", 1),
         ("Call +1-555-123-4567 or +1 (555) 123-4567 or 555 123 4568.", "phones", 2),
         ("Serial 12-555-123-4567-89 and 1555-123-4567.", "phones", 0),
         ("Number 5551234567.", "phones", 0),

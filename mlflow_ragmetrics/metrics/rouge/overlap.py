@@ -123,7 +123,7 @@ class _Pairs:
         codes = self._slots[self._shared] - self._first_slots[texts % self._size]
         characters = codes.astype("<u4").tobytes().decode("utf-32-le")
         ends = np.cumsum(np.bincount(texts, minlength=2 * self._size)).tolist()
-        sides = [characters[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        sides = [characters[start:end] for start, end in pairwise([0, *ends])]
         return np.array(list(map(LCSseq.similarity, sides[: self._size], sides[self._size :])), np.int64)
 
     def _summary(self) -> Ints:

@@ -71,6 +71,22 @@ def test_a_second_reply_that_is_worse_or_unusable_does_not_count() -> None:
         assert "claim 2 of t1 does not say what its sentences say" in model.sent[1][-1].content
 
 
+@pytest.mark.parametrize(
+    ("sentence", "claim", "matches"),
+    [
+        ("It opens daily.", "The gate opened.", True),
+        ("It operates daily.", "The gate opened.", False),
+        ("Deep crimson.", "The door has a color.", True),  # the question's words count for so short a sentence
+        ("Deep dark crimson.", "The door has a color.", False),
+    ],
+)
+def test_a_claim_shares_the_beginning_of_a_word_with_its_sentence(sentence: str, claim: str, matches: bool) -> None:
+    reply = claims({"claim": claim, "sentences": [1]})
+    model = scripted(reply, reply)
+    ChatJudge(model).answer([Claims(sentence, question="Which color has the door?")])
+    assert (len(model.sent) == 1) == matches
+
+
 @pytest.mark.parametrize("reply", [claims(), claims(none=(1, 2, 3))])
 def test_a_text_that_asserts_something_and_has_no_claim_is_an_error(reply: str) -> None:
     (failure,) = ChatJudge(scripted(reply, reply)).answer([Claims(TEXT)])

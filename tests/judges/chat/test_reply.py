@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
-from mlflow_ragmetrics.judges.chat.reply import parse_object, read_reply
+from mlflow_ragmetrics.judges.chat.reply import parse_object, read_reply, reply_in_error
 
 _VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
 _JSON = st.dictionaries(st.text(), _VALUES, min_size=1, max_size=3)
@@ -89,6 +89,21 @@ def test_a_plain_refusal_is_one_and_a_reason_that_sounds_like_one_is_none(text: 
 def test_what_a_reply_quotes_or_drafts_is_not_its_answer(text: str, ended: str) -> None:
     message = AIMessage(text, response_metadata={"finish_reason": ended})
     assert read_reply(message, {"grades"}).data is None
+
+
+def test_an_error_about_a_long_reply_is_no_refusal() -> None:
+    pytest.importorskip("openai")
+    from openai import LengthFinishReasonError
+    from openai.types.chat import ChatCompletion
+
+    message = {"role": "assistant", "content": '{"grades": [5'}
+    whole = {"id": "1", "created": 1, "model": "m", "object": "chat.completion"}
+    choice = {"finish_reason": "length", "index": 0, "message": message}
+    reply = reply_in_error(
+        LengthFinishReasonError(completion=ChatCompletion.model_validate({**whole, "choices": [choice]}))
+    )
+    assert reply is not None
+    assert (reply.cut, reply.refused, reply.data, reply.text) == (True, False, None, '{"grades": [5')
 
 
 def test_an_object_whose_texts_mention_thinking_is_whole() -> None:

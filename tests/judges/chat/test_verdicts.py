@@ -55,7 +55,9 @@ def test_the_threshold_is_an_option_and_part_of_the_identity() -> None:
 
 def test_a_contradiction_that_is_supported_is_asked_about_once_more() -> None:
     odd = verdict(support=95, verdict="CONTRADICTED")
-    ((finding,),) = ChatJudge(scripted(odd, verdict(support=5, verdict="CONTRADICTED"))).answer([VERIFY])
+    model = scripted(odd, verdict(support=5, verdict="CONTRADICTED"))
+    ((finding,),) = ChatJudge(model).answer([VERIFY])
+    assert "is CONTRADICTED and yet has a support of 95 of 100" in model.sent[1][-1].content
     assert (finding.verdict, finding.support) == ("CONTRADICTED", 0.05)
 
 
