@@ -36,8 +36,9 @@ from cosmic_ray.plugins import get_operator, operator_names
 ROOT = Path(__file__).parents[1]
 CONFIG = toml.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["cosmic-ray"]
 Span = tuple[tuple[int, int], tuple[int, int]]
-# These say nothing about a figure: how strictly a class or a `zip` is built, and where a warning points.
-_FLAGS = {"frozen", "slots", "strict", "stacklevel"}
+# These say nothing about a figure: how strictly a class or a `zip` is built, where a warning points, and how much is
+# remembered.
+_FLAGS = {"frozen", "slots", "strict", "stacklevel", "maxsize"}
 
 
 def main() -> int:

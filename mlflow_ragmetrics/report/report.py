@@ -129,8 +129,8 @@ class Report(Figures):
     source: Union[str, Path, None] = None
     figures: Mapping[str, float] = field(default_factory=dict)
     stopped: Union[str, None] = None
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
-    totals: Totals = field(default_factory=Totals, repr=False, compare=False)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
+    totals: Totals = field(default_factory=Totals, compare=False)
 
     def __post_init__(self) -> None:
         if self.totals.kept_all and self.totals.rows != len(self.rows):

@@ -26,10 +26,10 @@ def paired_tests(
     """
     samples = [clusters_of(column, groups) for column in differences.T]
     p_values = [1.0 if each is None or each.groups < 2 else skewed_t_test(each) for each in samples]
-    units = max((0 if each is None else each.groups for each in samples), default=0)
+    units = max([2, *(each.groups for each in samples if each is not None)])
     if units > MANY_ROWS or not samples:
         return p_values
-    sums = np.zeros((max(units, 2), len(samples)))
+    sums = np.zeros((units, len(samples)))
     for place, each in enumerate(samples):
         if each is not None:
             sums[: each.groups, place] = each.residuals + each.counts * each.mean
@@ -90,7 +90,7 @@ def equal_columns(*sides: Union[Sequence[Vector], Matrix]) -> list[int]:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """p-values adjusted by Holm (1979), in the given order; the family-wise error rate is at most α."""
-    adjusted = [0.0] * len(p_values)
+    adjusted = list(p_values)
     largest = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))

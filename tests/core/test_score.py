@@ -150,6 +150,8 @@ def test_the_message_names_the_score_and_its_threshold(given: object, threshold:
     with pytest.raises(InvalidFieldError) as caught:
         score_of(given, "rouge", threshold)
     assert (str(caught.value), caught.value.field) == (message, "scores")
+    with pytest.raises(InvalidFieldError, match=r"the score (and|must)"):
+        score_of(given, 5, threshold)  # an unnamed column of a table
     assert score_of(0.5, "rouge", "0.5").passed is True
     assert score_of(None, "rouge", 0.5).passed is None
 

@@ -115,10 +115,11 @@ def test_golden_cases_by_hand(answer: str, precision: float | None, recall: floa
 
 def test_wrong_and_missing_citations_are_items_with_their_sentence() -> None:
     precision = score("citation_precision", "The house is red [2]. Trees grow [9].")
-    assert [(item.text, str(item.reason)) for item in precision.items] == [
-        ("The house is red.", "[2] does not support the sentence."),
-        ("Trees grow.", "[9] is not one of the passages."),
+    assert [(item.text, item.verdict, str(item.reason)) for item in precision.items] == [
+        ("The house is red.", "NEUTRAL", "[2] does not support the sentence."),
+        ("Trees grow.", "NEUTRAL", "[9] is not one of the passages."),
     ]
+    assert score("citation_precision", "The house is red [1].").items[0].verdict == "SUPPORTED"
     assert precision.items[0].evidence[0].chunk == 2
     assert precision.reason == "0 of 2 citations support their sentence (1 wrong, 0 needless, 1 unknown)."
     recall = score("citation_recall", "The house is red. Trees grow [3].")

@@ -81,6 +81,7 @@ def test_a_blank_side_costs_no_call(record: dict[str, str]) -> None:
     score = rm.score("factual_correctness", record, judge=silent)
     assert (score.value, silent.asked) == (0.0, [])
     assert score.details["answer_total"] == 0
+    assert score.reason == "The answer or the reference is blank."
 
 
 def test_a_side_without_claims_has_share_zero() -> None:

@@ -78,6 +78,15 @@ def test_opposite_vectors() -> None:
     assert score.value == pytest.approx(-1.0)
 
 
+def test_too_few_vectors_are_counted() -> None:
+    class Half(Table):
+        def embed(self, texts: Sequence[str]) -> list[Sequence[float]]:
+            return super().embed(texts)[:1]
+
+    with pytest.raises(AllJudgesFailedError, match="1 vectors for 2 texts"):
+        rm.score("semantic_similarity", RECORD, embeddings=Half("m", (1, 2), (1, 2)))
+
+
 @pytest.mark.parametrize("vectors", [((1, 0), (1, 0, 0)), ((1, float("nan")), (1, 0)), (("a",), ("b",))])
 def test_vectors_that_cannot_be_compared_are_a_failed_model(vectors: tuple[Sequence[float], Sequence[float]]) -> None:
     bad = Table("bad", *vectors)

@@ -39,6 +39,12 @@ def test_a_mean_that_reaches_its_limit_passes() -> None:
     assert check == Check("faithfulness/mean", True, said)
 
 
+def test_a_test_that_fails_its_gate_shows_its_own_line() -> None:
+    with pytest.raises(GateError) as caught:
+        REPORT.check(faithfulness=0.99)
+    assert caught.traceback.filter(caught)[-1].path.name == "test_gates.py"
+
+
 def test_thresholds_are_mlflows_quality_criteria() -> None:
     @rm.metric(higher_is_better=False)
     def waste(answer: str) -> rm.Score:

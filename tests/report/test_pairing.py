@@ -62,8 +62,8 @@ def test_ids_that_have_nothing_in_common_give_way_to_content() -> None:
 
 
 def test_repeated_content_is_paired_in_order() -> None:
-    found = pair(results(question=["q", "q", "p"]), results(question=["p", "q"]))
-    assert (found.rows_a, found.rows_b) == ((0, 2), (1, 0))
+    found = pair(results(question=["q", "q", "p", "q"]), results(question=["p", "q", "q"]))
+    assert (found.rows_a, found.rows_b) == ((0, 1, 2), (1, 2, 0))
     assert len(found.only_a) == 1
 
 

@@ -44,6 +44,7 @@ def test_what_is_not_defined_is_none() -> None:
     one_class = agreement([False, False], [False, False])
     assert (one_class.precision, one_class.recall, one_class.balanced_accuracy, one_class.kappa) == (None,) * 4
     assert one_class.accuracy == 1.0
+    assert agreement([True, False], [True, True]).kappa is None
     assert agreement([], []).accuracy is None
 
 

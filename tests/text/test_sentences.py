@@ -15,6 +15,7 @@ from mlflow_ragmetrics.text.sentences import sentences, statements
         ("One. Two? Three", ["One.", "Two?", "Three"]),
         ("# Title\nIt is so.\n1. First. Again.\n2) Second\n\n* Third\n  goes on", None),
         ("Wrapped\nline ends here.", ["Wrapped line ends here."]),
+        ("It has three:\nred ones\nGreen ones", ["It has three:", "red ones", "Green ones"]),
         ("", []),
         ("***", []),
     ],

@@ -167,9 +167,9 @@ def test_passages_beyond_the_window_are_read_in_groups(calls: Any) -> None:
     assert all(any(chunk in sent[1].content for sent in model.sent) for chunk in chunks)
 
 
-@pytest.mark.parametrize(("longest_reply", "room"), [(None, 9000), (1500, 8500), (9000, 5000)])
+@pytest.mark.parametrize(("longest_reply", "room"), [(None, 9001), (1500, 8501), (9000, 5000)])
 def test_a_prompt_leaves_room_in_the_window_for_a_reply_but_takes_half(longest_reply: int | None, room: int) -> None:
-    model = Writer(max_tokens=longest_reply, profile={"max_input_tokens": 10_000})
+    model = Writer(max_tokens=longest_reply, profile={"max_input_tokens": 10_001})
     assert ChatJudge(model).new_room().prompt == room
 
 
