@@ -208,6 +208,7 @@ print(sum(score.status == "ok" for row in report.rows for score in row.scores.va
 """
 
 
+@pytest.mark.slow
 def test_after_kill_9_only_the_calls_in_flight_are_asked_again(tmp_path: Path) -> None:
     cache, log = tmp_path / "c.db", tmp_path / "log"
     command = [sys.executable, "-c", _RUN, str(cache), str(log)]

@@ -120,6 +120,7 @@ def test_a_grade_in_whole_numbers_stands_as_it_is() -> None:
         assert scored(polite)["grade"].value == 4.0
 
 
+@pytest.mark.slow
 def test_an_aligned_judge_is_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
     base = pytest.importorskip("mlflow.genai.judges.base")
     judges = pytest.importorskip("mlflow.genai.judges")

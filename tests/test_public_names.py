@@ -77,6 +77,7 @@ def test_importing_the_package_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_using_the_core_loads_neither_mlflow_nor_langchain_nor_pandas():
     code = (
         "import sys, mlflow_ragmetrics as rm\n"

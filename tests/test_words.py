@@ -62,6 +62,7 @@ def places() -> Iterator[tuple[str, list[tuple[int, str]]]]:
         yield path.relative_to(ROOT).as_posix(), list(prose_of_module(path.read_text(encoding="utf-8")))
 
 
+@pytest.mark.slow
 def test_phrases_that_must_be_read_twice_are_rare() -> None:
     lines, found = 0, []
     for name, prose in places():

@@ -192,6 +192,7 @@ def test_rows_stand_beside_mlflows_own_tests(project: pytest.Pytester, mlflow_st
     run(project, "-p", "mlflow.pytest.plugin").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(mlflow, "test"), reason="this MLflow has no @mlflow.test")
 def test_assertions_are_in_the_run_of_mlflows_own_tests(project: pytest.Pytester, mlflow_store: str) -> None:
     project.makepyfile(

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _MAIN = "import sys; sys.path[:] = [p for p in sys.path if p]; from mlflow_ragmetrics.cli import main; main()"
 _METRIC = "def length(answer: str) -> float:\n    return min(1.0, len(answer) / 100)\n"
 
@@ -18,6 +20,7 @@ def run(folder: Path, *arguments: str, **environment: str) -> subprocess.Complet
     )
 
 
+@pytest.mark.slow
 def test_files_beside_the_data_do_not_stand_in_for_packages(tmp_path: Path) -> None:
     for name in ("rich", "yaml", "pandas", "statistics", "csv"):
         (tmp_path / f"{name}.py").write_text("open(__name__ + ' ran', 'w').close()\n")
@@ -28,6 +31,7 @@ def test_files_beside_the_data_do_not_stand_in_for_packages(tmp_path: Path) -> N
     assert not list(tmp_path.glob("* ran"))
 
 
+@pytest.mark.slow
 def test_a_metric_beside_the_data_is_found_unless_python_keeps_the_folder_out(tmp_path: Path) -> None:
     (tmp_path / "sibling.py").write_text("LONGEST = 100\n")
     (tmp_path / "mine.py").write_text("from sibling import LONGEST\n" + _METRIC.replace("100", "LONGEST"))

@@ -109,6 +109,7 @@ def test_a_service_loses_nothing_when_it_ends(tmp_path: Path) -> None:
     assert {"seen": 3, "written": 3, "unwritten": 0, "lost": 0}.items() <= ast.literal_eval(said.strip()).items()
 
 
+@pytest.mark.slow
 def test_the_notebook_prints_what_it_shows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(EXAMPLES)
     names: dict[str, Any] = {}

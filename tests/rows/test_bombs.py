@@ -70,6 +70,7 @@ def test_a_parquet_file_of_few_bytes_and_many_values(tmp_path: Path) -> None:
     assert grown < 600
 
 
+@pytest.mark.slow
 def test_many_wide_columns_of_a_parquet_file(tmp_path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
@@ -126,6 +127,7 @@ def refused(path: Path) -> str:
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
 def test_rows_that_share_large_texts(tmp_path: Path, name: str) -> None:
     import pyarrow
@@ -144,6 +146,7 @@ def test_rows_that_share_large_texts(tmp_path: Path, name: str) -> None:
     assert "the text of its first 12 rows" in refused(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_a_list_of_millions_of_texts(tmp_path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
@@ -153,6 +156,7 @@ def test_a_list_of_millions_of_texts(tmp_path: Path) -> None:
     assert "one of its rows" in refused(tmp_path / "a.parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "beginning", "part", "count", "end"),
     [

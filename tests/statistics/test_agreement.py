@@ -54,6 +54,7 @@ def test_auroc_is_scikit_learns_with_ties() -> None:
     assert area.value == pytest.approx(metrics.roc_auc_score(BAD, -SCORES))
 
 
+@pytest.mark.slow
 def test_aurocs_interval_is_that_of_resampling() -> None:
     area = auroc(SCORES, BAD)
     assert area is not None

@@ -259,6 +259,7 @@ def test_a_run_that_hangs_does_not_hold_up_another(
         assert sorted(table["question"]) == [f"question {number}" for number in range(4)]
 
 
+@pytest.mark.slow
 def test_the_interpreter_ends_cleanly(tmp_path: Path, mlflow_store: str) -> None:
     program = textwrap.dedent(
         """

@@ -123,6 +123,7 @@ def test_lone_surrogates_are_replaced() -> None:
         assert judge_at(server.url).answer([Claims("One \ud800.")]) == [("One ?.",)]
 
 
+@pytest.mark.slow
 def test_a_server_that_comes_back_is_asked_again() -> None:
     with misbehaving_server(*[FAULTS["404"][0]] * 4) as server:
         judge = judge_at(server.url)

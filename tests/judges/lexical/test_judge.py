@@ -255,6 +255,7 @@ def test_the_threshold_moves_the_verdict_and_the_fingerprint():
     assert LexicalJudge(threshold=0.3).fingerprint != LexicalJudge().fingerprint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["x" * 300_000, "1 2 3 " * 50_000, "e" + "\u0301" * 300_000, "Cats sat. " * 30_000])
 def test_a_judge_of_longer_texts_takes_seconds_not_minutes(text):
     judge = LexicalJudge(longest=1_000_000)

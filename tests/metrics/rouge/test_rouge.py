@@ -58,6 +58,7 @@ def assert_equal(scorer: RougeScorer, answer: str, reference: str, **options: ob
         assert found == pytest.approx(tuple(expected[kind]), abs=1e-9, rel=0), kind
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(TIES, TIES)
 def test_whitespace_tokens_with_many_ties(answer: str, reference: str) -> None:
