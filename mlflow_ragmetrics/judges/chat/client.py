@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +25,7 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
     JudgeModel,
     Manner,
     rate_limiter_of,
-    untraced_context,
+    untraced,
     without,
 )
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions, Prices
@@ -273,14 +274,14 @@ class ModelClient:
             config["run_name"] = "ragmetrics judge"
 
         def call() -> Any:
-            if manner.sync:
-                return model.invoke(list(messages), config=config, **sent)
-            coroutine = model.ainvoke(list(messages), config=config, **sent)
-            return asyncio.run_coroutine_threadsafe(coroutine, event_loop("judges")).result()
+            with nullcontext() if self._trace else untraced():
+                if manner.sync:
+                    return model.invoke(list(messages), config=config, **sent)
+                coroutine = model.ainvoke(list(messages), config=config, **sent)
+                return asyncio.run_coroutine_threadsafe(coroutine, event_loop("judges")).result()
 
         try:
-            context = None if self._trace else untraced_context()
-            return read_reply(run_in_thread(call, self._timeout, context), keys, asked)
+            return read_reply(run_in_thread(call, self._timeout), keys, asked)
         except ThreadTimeoutError as error:
             raise JudgeError(str(error), code="timeout") from None
         except Exception as error:
