@@ -15,6 +15,7 @@ from typing import Any
 from langchain_core.rate_limiters import InMemoryRateLimiter
 from pydantic_core import to_json
 
+from mlflow_ragmetrics.core.safe_text import said_in
 from mlflow_ragmetrics.engine.program import ChargesCaller, charge, warn_caller
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, event_loop, pause, run_in_thread
 from mlflow_ragmetrics.errors import BudgetExceededError, JudgeError, JudgeReplyError
@@ -30,7 +31,7 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
 )
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions, Prices
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error, tokens_in
-from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry, TokenLimiter, failure_of, may_be_charged, said_in
+from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry, TokenLimiter, failure_of, may_be_charged
 
 _PATIENCE = 1.0
 
