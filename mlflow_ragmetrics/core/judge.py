@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, Protocol, runtime_checkable
 
 from mlflow_ragmetrics.core.question import Outcome, Question
+from mlflow_ragmetrics.core.safe_text import said_in
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError, MissingKeyError
 
 Call = tuple[Question[Any], ...]
 
@@ -117,3 +121,23 @@ def name_of_model(model: object) -> str:
     """The name of a LangChain model: its ``model`` or ``model_name``, or its class name."""
     named = [getattr(model, attribute, None) for attribute in ("model", "model_name")]
     return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
+
+
+_KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|TOKEN)\b")
+
+
+@contextmanager
+def created_by_langchain(what: str, param: str) -> Iterator[None]:
+    """Convert LangChain's errors in this block: a missing package or key, an unknown provider, a wrong option."""
+    try:
+        yield
+    except ImportError as error:
+        message = f"{what} needs more packages: pip install 'mlflow_ragmetrics[langchain]'; {said_in(error)}"
+        raise MissingExtraError(message) from error
+    except Exception as error:  # a provider's own check of its options or key
+        said = said_in(error)
+        variable = _KEY_VARIABLE.search(said)
+        if variable is not None:
+            message = f"{what} needs a key: set the environment variable {variable[0]}"
+            raise MissingKeyError(message, param=param, variable=variable[0]) from error
+        raise InvalidOptionError(f"{what} cannot be created: {said}", param=param) from error

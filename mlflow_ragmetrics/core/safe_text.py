@@ -73,6 +73,7 @@ def as_json(value: Any, indent: int | None = None) -> str:
 _NAMED = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _REDACTED = "[redacted]"
 _SHORTEST = 8
+_LONGEST_MESSAGE = 300
 _known: set[str] = set()
 
 _PEM = re.compile(
@@ -183,6 +184,11 @@ def redact(text: str) -> str:
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+def said_in(error: BaseException) -> str:
+    """The error's message on one line, shortened and without secrets."""
+    return redact(" ".join(str(error).split()))[:_LONGEST_MESSAGE]
 
 
 def for_log(text: str) -> str:

@@ -157,10 +157,10 @@ def _loop_of(process: int, purpose: str) -> asyncio.AbstractEventLoop:
     return loop
 
 
-def run_in_thread(action: Callable[[], T], timeout: float | None, context: contextvars.Context | None = None) -> T:
-    """Run ``action`` on a thread of the pool, in an empty context or in ``context``; return its result or raise.
+def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
+    """Run ``action`` on a thread of the pool, in an empty context; return its result or raise.
 
-    Callbacks and open traces are context variables, so by default the action inherits neither. After ``timeout``
+    Callbacks and open traces are context variables, so the action inherits neither. After ``timeout``
     seconds, ``ThreadTimeoutError`` is raised, regardless of the client's own timeout. The abandoned action keeps the
     slot of its worker until it ends; the worker needs another slot for its next action.
     """
@@ -176,7 +176,7 @@ def run_in_thread(action: Callable[[], T], timeout: float | None, context: conte
         if lease is not None:
             lease.end(ended)
 
-    start_thread(run, name="ragmetrics-call", context=context)
+    start_thread(run, name="ragmetrics-call")
     try:
         result = results.get(timeout=timeout)
     except queue.Empty:

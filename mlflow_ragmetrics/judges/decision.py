@@ -34,14 +34,13 @@ from mlflow_ragmetrics.core.question import (
     Tone,
     Verify,
 )
-from mlflow_ragmetrics.core.safe_text import keep_secret, redact
+from mlflow_ragmetrics.core.safe_text import keep_secret, redact, said_in
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError, MissingExtraError
 from mlflow_ragmetrics.judges.chat.capabilities import DECISIONS, ChatMessage, bare_model
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
-from mlflow_ragmetrics.judges.chat.retry import said_in
 from mlflow_ragmetrics.judges.chat.tasks import ChatRequest, Room
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.text.messages import said

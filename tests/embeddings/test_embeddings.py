@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.embeddings import embeddings_of, resolve
 from mlflow_ragmetrics.embeddings.char_ngram import CharNgram
-from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError, MissingKeyError
 
 
 def cosine(model, one, other):
@@ -86,5 +86,13 @@ def test_what_is_no_embedding_is_refused(wrong):
 def test_a_missing_package_is_named_with_its_pip_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "langchain", None)
     monkeypatch.setitem(sys.modules, "langchain.embeddings", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'mlflow_ragmetrics\[openai\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'mlflow_ragmetrics\[langchain\]'"):
         resolve("openai:/text-embedding-3-small")
+
+
+def test_a_missing_key_is_named(monkeypatch):
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(MissingKeyError, match="set the environment variable OPENAI_API_KEY") as caught:
+        resolve("openai:/text-embedding-3-small")
+    assert (caught.value.param, caught.value.variable) == ("embeddings", "OPENAI_API_KEY")

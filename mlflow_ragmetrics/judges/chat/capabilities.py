@@ -5,14 +5,13 @@ Requests that a model repeats by itself would escape the judge's limits on calls
 
 from __future__ import annotations
 
-import contextvars
 import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -277,54 +276,16 @@ def untraced() -> Iterator[None]:
 
             stack.enter_context(tracing_context(enabled=False))
         if "mlflow" in sys.modules:
-            _switch_mlflow_off(stack)
+            import mlflow
+
+            try:
+                stack.enter_context(mlflow.tracing.context(enabled=False))
+            except (AttributeError, TypeError):  # an older MLflow: beneath an unsampled span, nothing is recorded
+                from opentelemetry import trace
+
+                parent = trace.SpanContext(trace_id=1, span_id=1, is_remote=False, trace_flags=trace.TraceFlags(0))
+                stack.enter_context(trace.use_span(trace.NonRecordingSpan(parent)))
+                attaches = getattr(sys.modules.get(_LANGCHAIN_TRACER), "_should_attach_span_to_context", None)
+                if attaches is not None:  # LangChain's tracer would replace that span
+                    stack.callback(attaches.reset, attaches.set(False))
         yield
-
-
-def untraced_context() -> contextvars.Context:
-    """Return a new, empty context in which nothing is traced."""
-    return _switched_off("langsmith" in sys.modules, "mlflow" in sys.modules, _LANGCHAIN_TRACER in sys.modules).copy()
-
-
-@cache
-def _switched_off(*_loaded: bool) -> contextvars.Context:
-    """Cache one context per combination of loaded tracers."""
-
-    def switch_off() -> contextvars.Context:
-        with untraced():
-            return contextvars.copy_context()
-
-    return contextvars.Context().run(switch_off)
-
-
-def _switch_mlflow_off(stack: ExitStack) -> None:
-    import mlflow
-
-    switch: Callable[..., Any] | None = getattr(mlflow.tracing, "context", None)
-    try:
-        if switch is not None:
-            stack.enter_context(switch(enabled=False))
-            return
-    except TypeError:  # an MLflow version without ``enabled``
-        pass
-    stack.callback(_enter_unsampled_span())
-    stack.callback(_keep_unsampled_span())
-
-
-def _enter_unsampled_span() -> Callable[[], None]:
-    """Make an unsampled span current, so that OpenTelemetry records nothing beneath it; return the undo function."""
-    from opentelemetry import context, trace
-
-    parent = trace.SpanContext(trace_id=1, span_id=1, is_remote=False, trace_flags=trace.TraceFlags(0))
-    token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(parent)))
-    return lambda: context.detach(token)
-
-
-def _keep_unsampled_span() -> Callable[[], None]:
-    """Prevent LangChain's tracer from replacing the unsampled span."""
-    tracer = sys.modules.get(_LANGCHAIN_TRACER)
-    attaches: contextvars.ContextVar[bool] | None = getattr(tracer, "_should_attach_span_to_context", None)
-    if attaches is None:
-        return lambda: None
-    token = attaches.set(False)
-    return lambda: attaches.reset(token)

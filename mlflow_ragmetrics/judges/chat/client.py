@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any
 from langchain_core.rate_limiters import InMemoryRateLimiter
 from pydantic_core import to_json
 
+from mlflow_ragmetrics.core.safe_text import said_in
 from mlflow_ragmetrics.engine.program import ChargesCaller, charge, warn_caller
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, event_loop, pause, run_in_thread
 from mlflow_ragmetrics.errors import BudgetExceededError, JudgeError, JudgeReplyError
@@ -24,12 +26,12 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
     JudgeModel,
     Manner,
     rate_limiter_of,
-    untraced_context,
+    untraced,
     without,
 )
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions, Prices
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error, tokens_in
-from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry, TokenLimiter, failure_of, may_be_charged, said_in
+from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry, TokenLimiter, failure_of, may_be_charged
 
 _PATIENCE = 1.0
 
@@ -273,14 +275,14 @@ class ModelClient:
             config["run_name"] = "ragmetrics judge"
 
         def call() -> Any:
-            if manner.sync:
-                return model.invoke(list(messages), config=config, **sent)
-            coroutine = model.ainvoke(list(messages), config=config, **sent)
-            return asyncio.run_coroutine_threadsafe(coroutine, event_loop("judges")).result()
+            with nullcontext() if self._trace else untraced():
+                if manner.sync:
+                    return model.invoke(list(messages), config=config, **sent)
+                coroutine = model.ainvoke(list(messages), config=config, **sent)
+                return asyncio.run_coroutine_threadsafe(coroutine, event_loop("judges")).result()
 
         try:
-            context = None if self._trace else untraced_context()
-            return read_reply(run_in_thread(call, self._timeout, context), keys, asked)
+            return read_reply(run_in_thread(call, self._timeout), keys, asked)
         except ThreadTimeoutError as error:
             raise JudgeError(str(error), code="timeout") from None
         except Exception as error:

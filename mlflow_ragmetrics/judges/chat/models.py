@@ -15,10 +15,9 @@ from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_me
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from mlflow_ragmetrics.core.judge import name_of_model
-from mlflow_ragmetrics.core.options import meant
+from mlflow_ragmetrics.core.judge import created_by_langchain, name_of_model
 from mlflow_ragmetrics.core.safe_text import keep_secret, redact
-from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError, MissingKeyError
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.judges.chat.capabilities import bare_model
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 
@@ -29,21 +28,9 @@ _PROVIDERS = {
     "togetherai": "together",
     "vertex_ai": "google_vertexai",
 }
-_PACKAGES = {
-    "openai": "langchain-openai",
-    "azure_openai": "langchain-openai",
-    "google_genai": "langchain-google-genai",
-    "google_vertexai": "langchain-google-vertexai",
-    "bedrock": "langchain-aws",
-    "bedrock_converse": "langchain-aws",
-    "nvidia": "langchain-nvidia-ai-endpoints",
-}
-_SAME = ("anthropic", "cohere", "deepseek", "fireworks", "groq", "huggingface", "mistralai", "ollama", "openrouter")
-_PACKAGES |= {provider: f"langchain-{provider}" for provider in (*_SAME, "perplexity", "together", "xai")}
 _DEFAULTS: dict[str, Any] = {"temperature": 0.0, "max_tokens": 1000}
 _REASONING = re.compile(r"^(o\d|gpt-[5-9])")
 _REASONING_TOKENS = 8000  # reasoning counts as reply tokens
-_KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|TOKEN)\b")
 _THROUGH_MLFLOW = ("endpoints", "gateway", "databricks")
 _URI = re.compile(r"^(?P<provider>[A-Za-z][\w-]+):/{0,2}(?P<model>[^\s/]\S*)$")
 
@@ -113,37 +100,15 @@ def _made_with(provider: str, model: str, options: JudgeOptions) -> dict[str, An
 
 
 def _through_langchain(uri: str, provider: str, model: str, options: JudgeOptions) -> Any:
-    package = _PACKAGES.get(provider)
-    known = f"the judge {redact(uri)!r} has the unknown provider {provider!r}{meant(provider, _PACKAGES)}"
-    unknown = InvalidOptionError(f"{known} (known: {', '.join(sorted(_PACKAGES))})", param="model")
-    try:
-        from langchain.chat_models import init_chat_model
-    except ImportError as error:
-        if package is None:
-            raise unknown from None
-        message = f"the judge {redact(uri)!r} needs langchain and {package}: pip install langchain {package}"
-        raise MissingExtraError(message) from error
     made_with = _made_with(provider, model, options)
     if options.base_url:
         made_with["base_url"] = options.base_url
     if options.api_key is not None:
         made_with["api_key"] = options.api_key.get_secret_value()
-    try:
+    with created_by_langchain(f"the judge {redact(uri)!r}", "model"):
+        from langchain.chat_models import init_chat_model
+
         return init_chat_model(model, model_provider=provider, **made_with)
-    except ImportError as error:
-        if package is None:
-            raise unknown from error
-        raise MissingExtraError(f"the judge {redact(uri)!r} needs {package}: pip install {package}") from error
-    except Exception as error:  # a provider's own check of its options or key
-        if "Unsupported provider" in str(error):
-            raise unknown from None
-        said = redact(" ".join(str(error).split()))[:300]
-        variable = _KEY_VARIABLE.search(said)
-        if variable is not None and options.api_key is None:
-            message = f"the judge {redact(uri)!r} needs a key: set the environment variable {variable[0]}"
-            raise MissingKeyError(message, param="model", variable=variable[0]) from error
-        message = f"the judge {redact(uri)!r} cannot be created: {said}"
-        raise InvalidOptionError(message, param="model") from error
 
 
 class EndpointModel(BaseChatModel):

@@ -15,13 +15,12 @@ from typing import Any, TypeVar
 
 import tenacity
 
-from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.safe_text import said_in
 from mlflow_ragmetrics.engine.threads import pause
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.judge_options import RetryOptions
 
 REFUSED_KEYS = {401, 403}
-_LONGEST_MESSAGE = 300
 _SPENT = (
     "insufficient_quota",
     "billing_hard_limit_reached",
@@ -120,11 +119,6 @@ def may_be_charged(error: BaseException) -> bool:
     if any("refused" in str(cause).lower() for cause in _causes(error)):
         return False
     return is_spoiled(error) or (status_of(error) is None and is_connection_failure(error))
-
-
-def said_in(error: BaseException) -> str:
-    """Return the error's message on one line, shortened and without secrets."""
-    return redact(" ".join(str(error).split()))[:_LONGEST_MESSAGE]
 
 
 def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:

@@ -69,10 +69,10 @@ def test_what_is_no_uri_is_refused_with_an_example(uri: str) -> None:
 
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(MissingExtraError, match="pip install langchain-anthropic"):
+    with pytest.raises(MissingExtraError, match="langchain-anthropic"):
         open_model("anthropic:/claude-sonnet", JudgeOptions())
     monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
-    with pytest.raises(MissingExtraError, match="pip install langchain langchain-openai"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'mlflow_ragmetrics\[langchain\]"):
         open_model("openai:/gpt-4o-mini", JudgeOptions())
 
 
