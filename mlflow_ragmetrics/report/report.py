@@ -54,6 +54,7 @@ class Figures:
 
     totals: Totals
     metrics: Mapping[str, float]
+    usage: Mapping[str, float]
     ranges: Mapping[str, tuple[float, float]]
     stopped: Union[str, None] = None
     _language: str

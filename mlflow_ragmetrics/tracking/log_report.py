@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.describe import (
-    Loggable,
     dataset_input,
     description_of,
     figures_of,
@@ -41,13 +40,15 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from mlflow_ragmetrics.report.report import Report
+
 
 _NOTE_TAG = "mlflow.note.content"
 _OWN_NOTE = "| metric | mean |"
 
 
 def log_report(
-    report: Loggable,
+    report: Report,
     *,
     data_digest: str,
     questions_digest: str,
@@ -156,7 +157,7 @@ def _run_name(described: Mapping[str, Any], rows: int) -> str:
     return name
 
 
-def _own_files(report: Loggable, suite: Mapping[str, Any], parts: Mapping[str, int]) -> dict[str, Content]:
+def _own_files(report: Report, suite: Mapping[str, Any], parts: Mapping[str, int]) -> dict[str, Content]:
     about = {"suite": suite, "warnings": report.warnings, "usage": report.usage, "parts": parts}
     return {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about, indent=2))}
 
