@@ -18,11 +18,9 @@ from typing_extensions import Unpack
 
 from mlflow_ragmetrics.cache import SQLiteStore
 from mlflow_ragmetrics.core.composite import Composite, Weights
-from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
-from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, meant, shown
-from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_count, meant, shown
 from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
@@ -50,7 +48,7 @@ from mlflow_ragmetrics.selection import (
     preset_named,
     select,
 )
-from mlflow_ragmetrics.text.messages import Text, check_language, counted, render
+from mlflow_ragmetrics.text.messages import Text, check_language, render
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.judges.chat.plan import Plan, Plans
@@ -81,13 +79,7 @@ class SuiteKeywords(JudgeKeywords, total=False):
 
 
 class SuiteOverrides(SuiteKeywords, total=False):
-    """Overrides for a suite file."""
-
-    metrics: Iterable[MetricLike]
-
-
-class SuiteReplacements(SuiteKeywords, total=False):
-    """The arguments of ``Suite.replace``."""
+    """The arguments of ``Suite`` that override those of a suite or its file."""
 
     metrics: Iterable[MetricLike] | Preset | Selection
 
@@ -212,7 +204,7 @@ class Suite:
     def _configured(cls, arguments: dict[str, Any]) -> Suite:
         return cls.preset(arguments.pop("preset"), **arguments) if "preset" in arguments else cls(**arguments)
 
-    def replace(self, **changes: Unpack[SuiteReplacements]) -> Suite:
+    def replace(self, **changes: Unpack[SuiteOverrides]) -> Suite:
         """Return this suite with ``changes``, which are arguments of ``Suite``.
 
         Judges keep their counts unless a change affects them. Both suites share the limit on calls at a time, unless
@@ -232,31 +224,6 @@ class Suite:
     def __repr__(self) -> str:
         judges = ", ".join(judge.name for judge in self.judges)
         return f"<Suite {self.selection.name or 'custom'}: {', '.join(self.keys)}; judge {judges}>"
-
-    def _repr_html_(self) -> str:
-        columns = ("key", "description", "judge", "threshold", "range")
-        rows = [
-            (
-                self.name_prefix + each.key,
-                each.definition.summary,
-                "judge" if "judge" in each.definition.asks else ", ".join(each.definition.asks) or "computed",
-                "–" if each.threshold is None else f"{each.threshold:g}",
-                "{:g} to {:g}".format(*each.definition.range),
-            )
-            for each in self.metrics
-        ]
-        for each in self.composites:
-            weights = " + ".join(f"{weight:g} {key}" for key, weight in each.weights.items() if weight)
-            threshold = "–" if each.threshold is None else f"{each.threshold:g}"
-            rows.insert(0, (self.name_prefix + each.key, weights, "weighted mean", threshold, "0 to 1"))
-        table = Table(dict(zip(columns, zip(*rows, strict=True), strict=True)), left=columns)
-        notes = [f"Judge: {', '.join(judge.name for judge in self.judges)}"]
-        notes += [f"Embeddings: {', '.join(each.name for each in self.embeddings)}"] if self.embeddings else []
-        notes += [] if self.cache is None else [f"Answers are stored in {redact(str(self.cache))}"]
-        title = (
-            f"Suite {self.selection.name or 'custom'}: {counted(len(self.keys), 'metric')}, language {self.language}"
-        )
-        return cell([Heading(title), table, *(Line(note, "faint") for note in notes)])
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -359,8 +326,7 @@ class Suite:
         report, the worst ones; its figures cover all rows (default: keep all). ``each``: called with every scored row,
         in the first repeat only.
         """
-        if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-            raise InvalidOptionError(f"repeat={repeat!r} must be a whole number, at least 1", param="repeat")
+        check_count("repeat", repeat)
         selection, warnings = checked or check_presence(self.selection, samples)
         if groups is not None:
             sample_groups(samples, groups)  # reports errors before anything is scored

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from mlflow_ragmetrics.calibration.outcome import Bin, Calibration, OtherVerdicts
-from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.pairing import numbers_of
 from mlflow_ragmetrics.report.report import Report
@@ -241,8 +241,7 @@ def rows_to_label(
     """
     import pandas as pd
 
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise InvalidOptionError(f"budget={shown(budget)} must be a whole number, at least 1", param="budget")
+    check_count("budget", budget)
     results = results_of(report)
     key = named_key(results, key)
     table = results.table

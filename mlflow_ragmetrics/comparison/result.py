@@ -473,7 +473,7 @@ class Comparison:
         ``preference/<figure>``. A preference is also written to B's traces as the assessment ``preferred`` (yes, no or
         tie).
         """
-        from mlflow_ragmetrics.tracking.log_report import log_findings, safe_name
+        from mlflow_ragmetrics.tracking.findings import log_findings, safe_name
         from mlflow_ragmetrics.tracking.traces import log_feedback, row_traces
 
         name = safe_name(self.a.name)

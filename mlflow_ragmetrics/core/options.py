@@ -104,6 +104,12 @@ def check_aggregate(how: Aggregate, tolerance: float) -> tuple[Aggregate, float]
     return checked.aggregate, checked.tolerance
 
 
+def check_count(name: str, value: object) -> None:
+    """Raise ``InvalidOptionError`` unless ``value`` is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidOptionError(f"{name}={shown(value)} must be a whole number, at least 1", param=name)
+
+
 def meant(name: str, known: Iterable[str]) -> str:
     """A question that suggests the nearest known name, to end a message; empty if none is near."""
     near = difflib.get_close_matches(name, known, 1)

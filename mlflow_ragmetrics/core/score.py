@@ -130,17 +130,6 @@ def passes(value: float, threshold: float, higher_is_better: Better = True) -> b
     return value <= threshold + _TOLERANCE if higher_is_better is False else value >= threshold - _TOLERANCE
 
 
-def quality_of(value: float, higher_is_better: Better) -> float | None:
-    """``value`` on a higher-is-better scale: 1 − value if lower is better, ``None`` if neither is.
-
-    >>> quality_of(0.25, True), quality_of(0.25, False), quality_of(0.25, None)
-    (0.25, 0.75, None)
-    """
-    if higher_is_better is None:
-        return None
-    return value if higher_is_better else 1.0 - value
-
-
 @dataclass(frozen=True)
 class Evidence:
     """A passage that decided a verdict: its number ``chunk`` (from 1), its ``id`` if it has one, and a ``quote``."""
@@ -246,8 +235,10 @@ class Score:
 
     @property
     def quality(self) -> float | None:
-        """The value on a higher-is-better scale; ``None`` if there is no value or neither direction is better."""
-        return None if self.value is None else quality_of(self.value, self.higher_is_better)
+        """The value, or 1 − value if lower is better; ``None`` without a value or if neither direction is better."""
+        if self.value is None or self.higher_is_better is None:
+            return None
+        return self.value if self.higher_is_better else 1.0 - self.value
 
     @property
     def measured(self) -> bool:

@@ -24,8 +24,8 @@ from functools import lru_cache, partial
 from itertools import count
 from typing import Any, Generic, TypeVar
 
-from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+from mlflow_ragmetrics.core.options import check_count
+from mlflow_ragmetrics.errors import JudgeError
 
 T = TypeVar("T")
 ENDED: ContextVar[threading.Event | None] = ContextVar("ragmetrics_ended", default=None)
@@ -202,10 +202,7 @@ class Slots:
     """
 
     def __init__(self, limit: int) -> None:
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise InvalidOptionError(
-                f"concurrency={shown(limit)} must be a whole number of at least 1", param="concurrency"
-            )
+        check_count("concurrency", limit)
         self.limit = limit
         self._process = os.getpid()
         self._free = threading.Semaphore(limit)

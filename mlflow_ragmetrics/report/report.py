@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.document import cell, to_markdown
+from mlflow_ragmetrics.core.document import cell
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
+from mlflow_ragmetrics.report.log_report import log_report
 from mlflow_ragmetrics.report.marks import (
     Diagnosis,
     cause_figures,
@@ -24,7 +25,7 @@ from mlflow_ragmetrics.report.marks import (
     failure_lines,
     judge_lines,
 )
-from mlflow_ragmetrics.report.page import report_page, write_page
+from mlflow_ragmetrics.report.page import report_page
 from mlflow_ragmetrics.report.sessions import (
     Session,
     keys_of_turns,
@@ -37,13 +38,11 @@ from mlflow_ragmetrics.report.sessions import (
 from mlflow_ragmetrics.report.summary import Totals, agreement_lines, panel_figures, slices_frame
 from mlflow_ragmetrics.report.text import report_blocks, usage_line
 from mlflow_ragmetrics.report.true_score import TrueScore, true_score
-from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import results_of
 from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.rows.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.text.messages import counted, render
-from mlflow_ragmetrics.tracking.describe import criteria_tag, questions_digest, thresholds_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +53,7 @@ class Figures:
 
     totals: Totals
     metrics: Mapping[str, float]
+    usage: Mapping[str, float]
     ranges: Mapping[str, tuple[float, float]]
     stopped: Union[str, None] = None
     _language: str
@@ -293,61 +293,7 @@ class Report(Figures):
             Path(path).write_text(page, encoding="utf-8")
         return page
 
-    def log(
-        self,
-        *,
-        run_id: str | None = None,
-        run_name: str | None = None,
-        tags: Mapping[str, Any] | None = None,
-        params: Mapping[str, Any] | None = None,
-        model_id: str | None = None,
-        step: int = 0,
-        texts: bool = True,
-        traces: bool = True,
-        feedback: bool = False,
-        dataset: Union[bool, str] = True,
-        omit: Collection[str] = (),
-        files: Mapping[str, Union[str, bytes]] | None = None,
-    ) -> str:
-        """Write metrics, params, tags, tables and page into the active MLflow run or a new one; returns its id.
-
-        ``run_id``: another run. ``run_name``: the name of a new run (default: data, version, suite, judge).
-        ``model_id``: a logged model to link, with the figures and intervals (default: the active one). ``step``: the
-        version, if one run has the history of several; tables, page and traces are those of the last call.
-        ``texts=False`` writes only scores, verdicts and ids: no questions, answers, passages, reasons or quotes, and so
-        no page and no traces. ``traces``: write one trace per row with its scores, so that MLflow can compare two runs
-        row by row. ``feedback=True``: write the scores to the traces that the rows come from instead. ``dataset``: the
-        name of the dataset of questions, shared by all versions that answer them; ``False`` logs none. ``files``:
-        further artifacts by name. ``omit``: metrics not to log. Raises ``RagMetricsError`` if something cannot be
-        written.
-
-        Thresholds are also written as MLflow's ``quality_criteria`` for the means (MLflow 3.18).
-        """
-        import pandas as pd
-
-        from mlflow_ragmetrics.tracking import log_report
-
-        report = self if texts else self._without_texts()
-        sessions = [self.sessions(key).assign(metric=key) for key in self._sessions] if texts else []
-        return log_report(
-            report,
-            data_digest=digest(row.sample for row in self.rows),
-            questions_digest=questions_digest(self.rows),
-            run_id=run_id,
-            run_name=run_name,
-            tags={**criteria_tag(thresholds_of(self.rows)), **(tags or {})},
-            params=params,
-            model_id=model_id,
-            step=step,
-            traces=traces and texts,
-            feedback=feedback,
-            dataset=dataset,
-            omit=omit,
-            note=to_markdown(report_blocks(report)),
-            tables={"rag_sessions.json": pd.concat(sessions)} if sessions else {},
-            files=files,
-            page=partial(write_page, self) if texts else None,
-        )
+    log = log_report
 
     def _without_texts(self) -> Report:
         """The report with figures, scores, verdicts and ids, but without questions, answers, passages and reasons."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
@@ -26,25 +26,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Run
 
+    from mlflow_ragmetrics.report.report import Report
 
-Source = Union["_Evaluation", "Results", str, Path]
+
+Source = Union["Report", "Results", str, Path]
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+(?:(?P<count>\d+|two|three)\s+)?of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
 _COUNTS = {"two": 2, "three": 3}
-
-
-class _Evaluation(Protocol):
-    """The attributes that ``results_of`` needs, such as those of a ``Report``."""
-
-    @property
-    def source(self) -> str | Path | None: ...
-    @property
-    def table(self) -> pd.DataFrame: ...
-    @property
-    def items(self) -> pd.DataFrame: ...
-    @property
-    def description(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Union
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain
@@ -21,72 +21,9 @@ from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.writer import reason_of
 
 if TYPE_CHECKING:
-    import pandas as pd
     from mlflow.entities import Dataset, DatasetInput
 
-
-class Measured(Protocol):
-    """An object with figures: a report, or a summary without rows."""
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """Run metrics by name."""
-
-    @property
-    def usage(self) -> Mapping[str, float]:
-        """Cost and usage."""
-
-
-class Diagnosed(Protocol):
-    """The part of the chain that failed on a row."""
-
-    @property
-    def cause(self) -> str:
-        """The part."""
-
-    @property
-    def reason(self) -> str:
-        """A sentence with the evidence."""
-
-
-class Loggable(Measured, Protocol):
-    """The public attributes of a report that are written to a run."""
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        """The samples with their scores."""
-
-    @property
-    def description(self) -> Mapping[str, Any]:
-        """Suite, judges, weights, …."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings, such as rows that were left out."""
-
-    @property
-    def source(self) -> Union[str, Path, None]:
-        """The file that the rows came from."""
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """One row per sample."""
-
-    @property
-    def items(self) -> pd.DataFrame:
-        """One row per claim, chunk, …."""
-
-    @property
-    def diagnoses(self) -> Sequence[Diagnosed]:
-        """The diagnosis of each row; empty without diagnoses."""
-
-    @property
-    def incomplete(self) -> Union[str, None]:
-        """Why the evaluation is incomplete, or ``None``."""
-
-    @property
-    def partial(self) -> Union[str, None]:
-        """The number of failed rows, if more than 5 %."""
+    from mlflow_ragmetrics.report.report import Figures, Report
 
 
 def package_version() -> str:
@@ -140,13 +77,13 @@ def thresholds_of(rows: Iterable[Row]) -> list[tuple[str, float, bool]]:
     return list(found.values())
 
 
-def figures_of(report: Measured) -> dict[str, float]:
+def figures_of(report: Figures) -> dict[str, float]:
     """All finite figures: the report's own and ``usage/*``."""
     figures = {**report.metrics, **{f"usage/{name}": value for name, value in report.usage.items()}}
     return {name: float(value) for name, value in figures.items() if value is not None and math.isfinite(value)}
 
 
-def run_metrics_of(report: Measured) -> dict[str, float]:
+def run_metrics_of(report: Figures) -> dict[str, float]:
     """The figures that are logged as MLflow metrics, by their names in MLflow. Composites come first.
 
     Logged are, for each key, ``mean`` and, with a threshold, ``pass_rate``; ``<composite>_1to5/mean``; retrieval
@@ -172,7 +109,7 @@ def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     return figure in ("", "mean", "pass_rate") or (figure == "coverage" and value < 1)
 
 
-def description_of(report: Loggable, data_digest: str, questions_digest: str) -> dict[str, Any]:
+def description_of(report: Report, data_digest: str, questions_digest: str) -> dict[str, Any]:
     """The run's suite, judges, weights, versions and data, without machine paths."""
     import mlflow
 

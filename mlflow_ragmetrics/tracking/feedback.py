@@ -14,11 +14,13 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.rows.tables import BETTER
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed, mlflow_name
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, mlflow_name
 from mlflow_ragmetrics.tracking.writer import explained, few_attempts
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
+
+    from mlflow_ragmetrics.report.marks import Diagnosis
 
 
 class TraceAbsentError(RagMetricsError):
@@ -73,7 +75,7 @@ def _rounded(score: Score) -> float | None:
     return rounded if same else whole
 
 
-def diagnosis_feedback(diagnosis: Diagnosed, run_id: str | None = None) -> Feedback:
+def diagnosis_feedback(diagnosis: Diagnosis, run_id: str | None = None) -> Feedback:
     """The diagnosis as feedback of ``run_id``. Its value is the failed part, so that MLflow can filter by it."""
     from mlflow.entities import AssessmentSource, Feedback
 
@@ -148,7 +150,7 @@ def _assessment_id(trace_id: str, identity: str) -> str:
 
 
 def assessments_of(
-    row: Row, run_id: str, trace_id: str, span_id: str, diagnosis: Diagnosed | None = None
+    row: Row, run_id: str, trace_id: str, span_id: str, diagnosis: Diagnosis | None = None
 ) -> list[Assessment]:
     """The row's scores and ``diagnosis`` as feedback, and its reference as an expectation, for a new trace.
 

@@ -29,7 +29,6 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.row_groups import SESSION
 from mlflow_ragmetrics.rows.trace_records import TRACE_TIMES, TRACES_TAG
-from mlflow_ragmetrics.tracking.describe import Diagnosed
 from mlflow_ragmetrics.tracking.feedback import (
     SOURCE_RUN,
     assessments_of,
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
     from mlflow.exceptions import MlflowException
 
+    from mlflow_ragmetrics.report.marks import Diagnosis
+
 RUN_TYPE = "mlflow.runType"
 _TRACES_PER_BATCH = 100
 _TRACES_PER_UPLOAD = 20
@@ -55,7 +56,7 @@ _METADATA = 250
 
 
 def log_traces(
-    rows: Sequence[Row], run_id: str, model_id: str | None = None, diagnoses: Sequence[Diagnosed] = ()
+    rows: Sequence[Row], run_id: str, model_id: str | None = None, diagnoses: Sequence[Diagnosis] = ()
 ) -> list[str]:
     """Write one trace per row into the experiment of ``run_id``, link it to the run, and return the traces' ids.
 
@@ -90,7 +91,7 @@ def log_traces(
     return ids
 
 
-def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosed] = ()) -> list[str]:
+def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosis] = ()) -> list[str]:
     """Write the scores of ``rows`` to the traces that the rows come from, and return the traces' ids.
 
     They replace earlier scores from this run. The ``diagnoses``, one per row, are written as ``diagnosis``. Raises
@@ -207,7 +208,7 @@ class _Target:
 
     experiment_id: str
     run_id: str
-    diagnoses: Mapping[str, Diagnosed] = field(default_factory=dict)
+    diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
     model_id: str | None = None
     began_ns: int = field(default_factory=time.time_ns)
 

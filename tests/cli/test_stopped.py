@@ -20,7 +20,6 @@ _ROWS = [{"question": f"Why {n}?", "answer": f"Because of {n}.", "reference": f"
 _PAUSED = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-import mlflow_ragmetrics.tracking.log_report as report
 def pause(*_, **__):
     open("paused", "w").close()
     time.sleep(60)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.score import passes, quality_of
+from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.rows.results import results_of
 
@@ -37,7 +37,7 @@ def report(*values: float, metrics: Any = (faults, length, merit), **options: An
 
 
 def test_quality_and_passing() -> None:
-    assert [quality_of(0.25, side) for side in (True, False, None)] == [0.25, 0.75, None]
+    assert [Score(0.25, higher_is_better=side).quality for side in (True, False, None)] == [0.25, 0.75, None]
     assert [passes(0.2, 0.1), passes(0.2, 0.1, False), passes(0.1 + 1e-12, 0.1, False)] == [True, False, True]
 
 

@@ -37,7 +37,6 @@ class _Balanced(HTMLParser):
 
 
 CELLS = {
-    "suite": (rm.Suite.preset("white_paper"), "0.4 correctness"),
     "report": (REPORT, "rag_score"),
     "row": (REPORT.rows[0], "1 not in the passages"),
     "score": (REPORT.rows[0].scores["faithfulness"], "not in the passages"),

@@ -22,7 +22,7 @@ from langchain_core.runnables.base import coerce_to_runnable
 from mlflow_ragmetrics.adapters.langchain.calls import FIGURES, LOOP, Answered, Caller, Config, ask_all, input_maker
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
 from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
-from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, run_beside
@@ -183,8 +183,7 @@ the report is on the exception's ``__context__`` instead.
 
 
 def _check(concurrency: int, timeout: float | None, config: Config | None) -> None:
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-        raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number, at least 1", param="concurrency")
+    check_count("concurrency", concurrency)
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
         raise InvalidOptionError(f"timeout={timeout!r} must be a number of seconds above 0", param="timeout")
     shared = config.get("configurable") if isinstance(config, Mapping) else None

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage, HumanMessage
 
 from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
+from mlflow_ragmetrics.core.options import check_count
 from mlflow_ragmetrics.core.safe_text import for_log, redact
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.threads import run_beside
@@ -74,8 +75,7 @@ class RagMetricsMiddleware(AgentMiddleware):
             choices = ("annotate", "retry", "stop") if name == "on_failure" else ("pass", "stop")
             if value not in choices:
                 raise InvalidOptionError(f"{name}={value!r} is not one of {', '.join(choices)}", param=name)
-        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 1:
-            raise InvalidOptionError(f"retries={retries!r} must be a whole number, at least 1", param="retries")
+        check_count("retries", retries)
         self._suite = untraced_suite(Suite.of(suite))
         if on_failure != "annotate":
             _check_suite(self._suite, f"on_failure={on_failure!r}")

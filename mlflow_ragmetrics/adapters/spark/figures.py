@@ -23,7 +23,7 @@ from mlflow_ragmetrics.rows.tables import BETTER
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
 from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, figures_of, package_version, run_metrics_of
-from mlflow_ragmetrics.tracking.log_report import log_findings
+from mlflow_ragmetrics.tracking.findings import log_findings
 from mlflow_ragmetrics.tracking.run import status_of
 from mlflow_ragmetrics.tracking.writer import FIGURES, SUITE
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from mlflow_ragmetrics.core.options import check_count
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides, is_suite_file
 from mlflow_ragmetrics.suite_file import read_yaml
@@ -69,8 +70,7 @@ class Recipe:
 
     def most_workers(self, workers: int) -> int:
         """``workers``, or fewer if a limit would leave a worker less than one call."""
-        if workers < 1:
-            raise InvalidOptionError(f"workers={workers!r} must be at least 1", param="workers")
+        check_count("workers", workers)
         limits = [value for name, value in _limits([self.options, self.suite]) if name in _AT_LEAST_ONE]
         return max(1, int(min([workers, *limits])))
 
