@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.question import Claims, Finding, Verify
+from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Verify
 from mlflow_ragmetrics.core.score import Evidence
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.metrics.claims import Correspondence, Verified, held_by, read_findings, to_do, verified_claims
@@ -21,6 +21,17 @@ def test_questions() -> None:
     with pytest.raises(StopIteration) as end:
         program.send(((Finding("supported"),),))
     assert end.value.value.counts == {"supported": 1, "contradicted": 0, "neutral": 1, "total": 2}
+
+
+def test_claims_that_their_text_does_not_make_have_no_support() -> None:
+    program = verified_claims("A.", ["c"])
+    next(program)
+    claims = ("A.", "B.", "C.")
+    assert program.send((Extraction(claims, at_odds=("D.",)),)) == (Verify(claims, ("c",)),)
+    with pytest.raises(StopIteration) as end:
+        program.send(((Finding("SUPPORTED", support=0.8),) * 3,))
+    assert end.value.value.counts == {"supported": 3, "contradicted": 0, "neutral": 1, "total": 4}
+    assert end.value.value.details["support"] == pytest.approx(0.6)
 
 
 def test_a_failed_question_ends_the_program() -> None:

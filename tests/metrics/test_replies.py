@@ -25,6 +25,7 @@ REFUSALS = [
     "Я не располагаю такими сведениями.",
 ]
 ANSWERS = [
+    "It is big. Could you clarify which tower you mean? It is high. Is it red?",
     "No.",
     "Yes, you can.",
     "The shop does not provide parking.",
