@@ -12,7 +12,6 @@ import click
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, print_blocks, report_gates, write_text
 from mlflow_ragmetrics.cli.shared_options import (
     cache_option,
-    files,
     max_calls_option,
     one_or_all,
     open_store,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command("compare")
-@click.argument("runs", nargs=-1, metavar="RUN_A RUN_B [RUN_C …]", shell_complete=files)
+@click.argument("runs", nargs=-1, metavar="RUN_A RUN_B [RUN_C …]", type=click.Path())
 @click.option(
     "--tolerance",
     type=float,
@@ -67,8 +66,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Output format. With formats other than text, nothing else is printed, so you can redirect the output.",
 )
-@click.option("--html", metavar="FILE", shell_complete=files, help="Write the page (of the last comparison).")
-@click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML.")
+@click.option("--html", metavar="FILE", type=click.Path(), help="Write the page (of the last comparison).")
+@click.option("--junit", metavar="FILE", type=click.Path(), help="Write gates and rows as JUnit XML.")
 @tracking_uri_option
 @click.option("--log/--no-log", default=None, help="Log the comparison as a new run [default: if B is a run].")
 @click.pass_context

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import click
 
-from mlflow_ragmetrics.cli.shared_options import files
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
 _SCHEMA = "suite.schema.json"
 
 
 @click.command("init")
-@click.argument("path", default="suite.yaml", shell_complete=files)
+@click.argument("path", default="suite.yaml", type=click.Path())
 @click.option("--schema", is_flag=True, help="Also write suite.schema.json, for completion and checks in editors.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def command(path: str, schema: bool, force: bool) -> None:
