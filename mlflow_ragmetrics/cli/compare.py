@@ -19,7 +19,6 @@ from mlflow_ragmetrics.cli.shared_options import (
     tracking_uri_option,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison import Comparison
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "json", "junit"]),
+    type=click.Choice(["text", "markdown", "json"]),
     default="text",
     show_default=True,
     help="Output format. With formats other than text, nothing else is printed, so you can redirect the output.",
@@ -129,11 +128,9 @@ def command(
         _show(comparisons, by)
     elif form == "markdown":
         click.echo("\n".join(comparison.to_markdown(fail_on) for comparison in comparisons), nl=False)
-    elif form == "json":
+    else:
         content = [comparison.to_dict() for comparison in comparisons]
         click.echo(json.dumps(content if content[1:] else content[0], ensure_ascii=False, indent=1))
-    else:
-        click.echo(to_junit({"gates": gate_cases(checks), **cases}), nl=False)
     _write(comparisons, html, log, quiet=form != "text")
     if not report_gates(checks, junit, cases, quiet=form != "text", said=bool(fail_on)):
         context.exit(GATE_NOT_REACHED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -29,8 +28,6 @@ def command(path: str, schema: bool, force: bool) -> None:
 
     target = Path(path)
     text = (files("mlflow_ragmetrics.cli") / "suite.yaml").read_text(encoding="utf-8")
-    if os.path.isdir(target):
-        raise InvalidOptionError(f"{target} is a folder; name a file in it", param="path")
     if schema:
         from mlflow_ragmetrics.suite_file import suite_schema_text
 
