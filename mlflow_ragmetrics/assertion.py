@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union, cast
 
 from typing_extensions import Unpack
 
-from mlflow_ragmetrics.core.document import shorten
-from mlflow_ragmetrics.core.marked import nearest_sentence
+from mlflow_ragmetrics.core.document import Line, shorten, to_text
+from mlflow_ragmetrics.core.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.safe_text import redact
-from mlflow_ragmetrics.core.score import Evidence, Item, Sample, Score, verdict_name
+from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
@@ -24,7 +24,6 @@ from mlflow_ragmetrics.suite import Suite, SuiteKeywords
 Limit = Union[str, MetricLike]
 """A condition such as ``"faithfulness >= 0.8"``, or a metric with a threshold."""
 
-_BAD = ("CONTRADICTED", "NEUTRAL", "UNRELATED", "NOT_FOUND")
 _MOST_ITEMS = 5
 _MOST_CHARACTERS = 400
 
@@ -53,9 +52,9 @@ def assert_score(
         ...
     mlflow_ragmetrics.errors.GateError: faithfulness is 0.000 and must be >= 0.8 (judge lexical)
       answer: It was built in 1925.
-      not in the passages: “It was built in 1925.”
+      ? not in the passages: “It was built in 1925.”
         why: Lexical: only 1 of 2 content words is in the passages (built); not there: 1925. Support 0.04.
-        passage 1: “It was built in 1889.”
+        nearest: passage 1: “It was built in 1889.”
     """
     __tracebackhide__ = True  # pytest then shows the line of the test
     listed = limits if isinstance(limits, (list, tuple)) else [cast(Limit, limits)]
@@ -114,9 +113,9 @@ def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
     if score.measurement is not None and limit.holds(score.measurement):
         return Check(key, True, f"{key} is {score.value:.3f}")
     texts = {"question": row.sample.question, "answer": row.sample.answer}
-    said = [f"  {name}: {_short(text)}" for name, text in texts.items() if text is not None]
-    lines = (_headline(key, score, limit, row.sample), *said, *_explained(row, key, score))
-    return Check(key, False, redact("\n".join(lines)))
+    said = [Line(f"{name}: {_short(text)}", indent=1) for name, text in texts.items() if text is not None]
+    details = to_text([*said, *_explained(row, score)])
+    return Check(key, False, redact(f"{_headline(key, score, limit, row.sample)}\n{details}".rstrip()))
 
 
 def _headline(key: str, score: Score, limit: Condition, sample: Sample) -> str:
@@ -131,30 +130,18 @@ def _headline(key: str, score: Score, limit: Condition, sample: Sample) -> str:
     return f"{key} is {score.value:.3f} and {must}{named}"
 
 
-def _explained(row: Row, key: str, score: Score) -> Iterator[str]:
-    """Yield the reasons for the score: its items, those of a composite's components, else its reason."""
-    bad = [item for item in _items(row, score) if item.verdict in _BAD]
-    if not bad and score.reason and score.measured:
-        yield f"  {_short(score.reason)}"
-    for item in sorted(bad, key=lambda item: item.verdict != "CONTRADICTED")[:_MOST_ITEMS]:
-        yield f"  {verdict_name(str(item.verdict), item.against)}: “{_short(item.text)}”"
-        if item.reason:
-            yield f"    why: {_short(item.reason)}"
-        for evidence in item.evidence or _nearest(item, row.sample):
-            place = f"passage {evidence.chunk}" if evidence.chunk else ""
-            place += f" ({evidence.id})" if evidence.id else ""
-            quote = f"“{_short(evidence.quote)}”" if evidence.quote else ""
-            said = "" if item.evidence else "nearest: "
-            yield f"    {said}{': '.join(filter(None, (place, quote)))}"
-    if len(bad) > _MOST_ITEMS:
-        yield f"  … and {len(bad) - _MOST_ITEMS} more"
+def _explained(row: Row, score: Score) -> list[Line]:
+    """Return the items that lower the score, or those of a composite's components; without any, the reason."""
+    bad = sorted((item for item in _items(row, score) if item.verdict in FAULTS), key=_severity)
+    if not bad:
+        return [Line(_short(score.reason), indent=1)] if score.reason and score.measured else []
+    lines = [line for item in bad[:_MOST_ITEMS] for line in fault_lines(item, row.sample.contexts or ())]
+    more = len(bad) - _MOST_ITEMS
+    return [*lines, Line(f"… and {more} more", indent=1)] if more > 0 else lines
 
 
-def _nearest(item: Item, sample: Sample) -> list[Evidence]:
-    if item.against:
-        return []  # the passages do not show what is missing from the reference
-    found = nearest_sentence(item.text, sample.contexts or ()) if item.kind in ("claim", "sentence") else None
-    return [found] if found is not None else []
+def _severity(item: Item) -> int:
+    return FAULTS.index(str(item.verdict))
 
 
 def _items(row: Row, score: Score) -> Iterable[Item]:

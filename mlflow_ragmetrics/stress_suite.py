@@ -16,6 +16,7 @@ from mlflow_ragmetrics.core.score import Item, Message, Sample, Score
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.claims import has_context, read_findings, verified_claims
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report.text import interval
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import counted, say
@@ -64,10 +65,7 @@ class Stress:
     def to_text(self, width: int | None = None) -> str:
         """Return the table with an explanation, ``width`` columns wide (default: the terminal)."""
         records = [self._record(key) for key in self.report.keys]
-        intervals = [
-            "–" if r["ci_low"] is None or r["ci_high"] is None else f"{r['ci_low']:.2f}–{r['ci_high']:.2f}"
-            for r in records
-        ]
+        intervals = [interval(record["ci_low"], record["ci_high"], 2) for record in records]
         columns = {
             **{name: [str(record[name]) for record in records] for name in ("kind", "edits", "noticed")},
             "share": [number(record["share"], 2) for record in records],

@@ -31,7 +31,7 @@ from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.mlflow_scorers import metric_of_scorer
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.report.progress import Progress, progress_of
+from mlflow_ragmetrics.report.progress import progress_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import Totals, grouping_of, panel_warnings, repeated_questions
 from mlflow_ragmetrics.rows import Data, read_samples
@@ -261,7 +261,7 @@ class Suite:
         data: Data,
         *,
         columns: Mapping[str, str] | None = None,
-        progress: Union[bool, Progress, None] = None,
+        progress: Union[bool, None] = None,
         repeat: int = 1,
         groups: str | None = None,
     ) -> Report:
@@ -312,7 +312,7 @@ class Suite:
         self,
         samples: Collection[Sample],
         *,
-        progress: Union[bool, Progress, None] = None,
+        progress: Union[bool, None] = None,
         repeat: int = 1,
         groups: str | None = None,
         source: Union[str, Path, None] = None,
@@ -404,7 +404,7 @@ class Suite:
         data: Data,
         *,
         columns: Mapping[str, str] | None = None,
-        progress: Union[bool, Progress, None] = None,
+        progress: Union[bool, None] = None,
         repeat: int = 1,
         groups: str | None = None,
     ) -> Report:

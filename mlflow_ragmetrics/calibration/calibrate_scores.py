@@ -74,6 +74,7 @@ def _labelled_rows(
 
 
 _DEFAULT = 0.5
+_BINS = 10
 _SLACK = 1e-9
 
 
@@ -215,13 +216,13 @@ def _panel_scores(source: Any, key: str) -> dict[str, list[float | None]]:
     return {name: [(scores or {}).get(name) for scores in given] for name in names} if len(names) > 1 else {}
 
 
-def _reliability_bins(values: Values, good: Values, bins: int = 10) -> tuple[Bin, ...]:
-    """Return at most ``bins`` non-empty bins of equal width over the range of scores (at least 0 to 1)."""
+def _reliability_bins(values: Values, good: Values) -> tuple[Bin, ...]:
+    """Return at most ten non-empty bins of equal width over the range of scores (at least 0 to 1)."""
     low, high = min(0.0, float(values.min())), max(1.0, float(values.max()))
-    place = np.minimum(((values - low) / (high - low) * bins).astype(int), bins - 1)
+    place = np.minimum(((values - low) / (high - low) * _BINS).astype(int), _BINS - 1)
     return tuple(
         Bin(float(values[here].mean()), float(good[here].mean()), int(here.sum()))
-        for each in range(bins)
+        for each in range(_BINS)
         if (here := place == each).any()
     )
 

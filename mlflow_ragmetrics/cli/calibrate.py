@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.shared_options import assignments, files, metrics, results_at, tracking_uri_option
+from mlflow_ragmetrics.cli.shared_options import assignments, metrics, results_at, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @click.command("calibrate")
-@click.argument("run", shell_complete=files)
-@click.argument("labels", required=False, shell_complete=files)
+@click.argument("run", type=click.Path())
+@click.argument("labels", required=False, type=click.Path())
 @click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
 @click.option("--good-from", type=float, metavar="NUMBER", help="The lowest good grade, if labels are grades.")
 @click.option("--groups", metavar="COLUMN", help="Column that groups related rows, such as answers to one question.")
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="Meaning of other words in the labels: 1 for good, 0 for bad, none for no label.",
 )
 @click.option("--feedback", is_flag=True, help="Use human feedback on the traces of the run's experiment as labels.")
-@click.option("--plot", metavar="FILE", shell_complete=files, help="Write the reliability plot (.png, .svg or .pdf).")
+@click.option("--plot", metavar="FILE", type=click.Path(), help="Write the reliability plot (.png, .svg or .pdf).")
 @tracking_uri_option
 def command(
     run: str,

@@ -12,7 +12,6 @@ import click
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, print_blocks, report_gates, write_text
 from mlflow_ragmetrics.cli.shared_options import (
     cache_option,
-    files,
     max_calls_option,
     one_or_all,
     open_store,
@@ -20,7 +19,6 @@ from mlflow_ragmetrics.cli.shared_options import (
     tracking_uri_option,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison import Comparison
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command("compare")
-@click.argument("runs", nargs=-1, metavar="RUN_A RUN_B [RUN_C …]", shell_complete=files)
+@click.argument("runs", nargs=-1, metavar="RUN_A RUN_B [RUN_C …]", type=click.Path())
 @click.option(
     "--tolerance",
     type=float,
@@ -62,13 +60,13 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "json", "junit"]),
+    type=click.Choice(["text", "markdown", "json"]),
     default="text",
     show_default=True,
     help="Output format. With formats other than text, nothing else is printed, so you can redirect the output.",
 )
-@click.option("--html", metavar="FILE", shell_complete=files, help="Write the page (of the last comparison).")
-@click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML.")
+@click.option("--html", metavar="FILE", type=click.Path(), help="Write the page (of the last comparison).")
+@click.option("--junit", metavar="FILE", type=click.Path(), help="Write gates and rows as JUnit XML.")
 @tracking_uri_option
 @click.option("--log/--no-log", default=None, help="Log the comparison as a new run [default: if B is a run].")
 @click.pass_context
@@ -130,11 +128,9 @@ def command(
         _show(comparisons, by)
     elif form == "markdown":
         click.echo("\n".join(comparison.to_markdown(fail_on) for comparison in comparisons), nl=False)
-    elif form == "json":
+    else:
         content = [comparison.to_dict() for comparison in comparisons]
         click.echo(json.dumps(content if content[1:] else content[0], ensure_ascii=False, indent=1))
-    else:
-        click.echo(to_junit({"gates": gate_cases(checks), **cases}), nl=False)
     _write(comparisons, html, log, quiet=form != "text")
     if not report_gates(checks, junit, cases, quiet=form != "text", said=bool(fail_on)):
         context.exit(GATE_NOT_REACHED)

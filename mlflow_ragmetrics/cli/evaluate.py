@@ -30,7 +30,6 @@ from mlflow_ragmetrics.cli.shared_options import (
     columns_option,
     destination_of,
     experiment_option,
-    files,
     limit_option,
     numbers,
     open_store,
@@ -63,9 +62,9 @@ MANY_ROWS = 20_000
 
 
 @click.command("evaluate")
-@click.argument("data", required=False, shell_complete=files)
-@click.option("--results", metavar="FILE", shell_complete=files, help="A system's results, joined with --reference.")
-@click.option("--reference", metavar="FILE", shell_complete=files, help="The references, joined with --results by qid.")
+@click.argument("data", required=False, type=click.Path())
+@click.option("--results", metavar="FILE", type=click.Path(), help="A system's results, joined with --reference.")
+@click.option("--reference", metavar="FILE", type=click.Path(), help="The references, joined with --results by qid.")
 @columns_option
 @limit_option
 @suite_options
@@ -89,7 +88,7 @@ MANY_ROWS = 20_000
     "--output",
     "-o",
     metavar="FILE",
-    shell_complete=files,
+    type=click.Path(),
     help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.",
 )
 @click.option(
@@ -113,7 +112,7 @@ MANY_ROWS = 20_000
     callback=share_or_numbers,
     help="Exit code 1 if a smaller share of all rows is measured [default: 0.95 for gated metrics].",
 )
-@click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML.")
+@click.option("--junit", metavar="FILE", type=click.Path(), help="Write gates and rows as JUnit XML.")
 @click.option(
     "--worst", type=click.IntRange(min=0), default=3, show_default=True, metavar="N", help="Number of worst rows shown."
 )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
-from mlflow_ragmetrics.cli.shared_options import files
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
 _SCHEMA = "suite.schema.json"
 
 
 @click.command("init")
-@click.argument("path", default="suite.yaml", shell_complete=files)
+@click.argument("path", default="suite.yaml", type=click.Path())
 @click.option("--schema", is_flag=True, help="Also write suite.schema.json, for completion and checks in editors.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def command(path: str, schema: bool, force: bool) -> None:
@@ -30,8 +28,6 @@ def command(path: str, schema: bool, force: bool) -> None:
 
     target = Path(path)
     text = (files("mlflow_ragmetrics.cli") / "suite.yaml").read_text(encoding="utf-8")
-    if os.path.isdir(target):
-        raise InvalidOptionError(f"{target} is a folder; name a file in it", param="path")
     if schema:
         from mlflow_ragmetrics.suite_file import suite_schema_text
 

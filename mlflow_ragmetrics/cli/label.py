@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlflow_ragmetrics.cli.output import check_writable, csv_text, write_text
-from mlflow_ragmetrics.cli.shared_options import files, metrics, results_at, tracking_uri_option
+from mlflow_ragmetrics.cli.shared_options import metrics, results_at, tracking_uri_option
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command("label")
-@click.argument("run", shell_complete=files)
+@click.argument("run", type=click.Path())
 @click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
 @click.option(
     "--budget", type=click.IntRange(min=1), default=60, show_default=True, metavar="N", help="Number of rows."

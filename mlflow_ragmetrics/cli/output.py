@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from textwrap import wrap
+from textwrap import fill
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -62,10 +62,11 @@ def report_gates(
 
 
 def check_writable(*paths: str | None) -> None:
-    """Raise ``RagMetricsError`` for a file in a missing folder, before anything is computed."""
+    """Raise ``RagMetricsError`` for a folder, or a file in a missing folder, before anything is computed."""
     for path in paths:
-        if path is not None and not os.path.isdir(Path(path).parent):
-            raise RagMetricsError(f"cannot write {path}: there is no folder {Path(path).parent}")
+        if path is not None and (os.path.isdir(path) or not os.path.isdir(Path(path).parent)):
+            what = "it is a folder" if os.path.isdir(path) else f"there is no folder {Path(path).parent}"
+            raise RagMetricsError(f"cannot write {path}: {what}")
 
 
 def write_text(path: str, text: str) -> None:
@@ -73,23 +74,18 @@ def write_text(path: str, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise RagMetricsError(f"cannot write {path}: {error.strerror or error}") from None
+        raise unwritable(path, error) from None
 
 
 _FORMATS = (".csv", ".json", ".jsonl", ".parquet", ".html")
 
 
 def check_output(output: str | None) -> None:
-    """Raise ``InvalidOptionError`` for an unusable file name, before anything is scored."""
-    if output is None:
-        return
-    path = Path(output)
-    if path.suffix.lower() not in _FORMATS:
+    """Raise ``RagMetricsError`` for an unusable file name, before anything is scored."""
+    if output is not None and Path(output).suffix.lower() not in _FORMATS:
         message = f"--output {output}: the name must end in one of {', '.join(_FORMATS)}"
         raise InvalidOptionError(message, param="output")
-    if not os.path.isdir(path.parent) or os.path.isdir(path):
-        what = "is a folder" if os.path.isdir(path) else f"there is no folder {path.parent}"
-        raise InvalidOptionError(f"--output {output}: {what}", param="output")
+    check_writable(output)
 
 
 class Output:
@@ -142,9 +138,9 @@ class Output:
         return self.refusal is None
 
 
-def unwritable(path: Path, error: OSError) -> RagMetricsError:
+def unwritable(path: str | Path, error: OSError) -> RagMetricsError:
     """Why the file could not be written."""
-    return RagMetricsError(f"cannot write --output {path}: {os.strerror(error.errno) if error.errno else error}")
+    return RagMetricsError(f"cannot write {path}: {os.strerror(error.errno) if error.errno else error}")
 
 
 def _write_whole(report: Report, path: Path) -> None:
@@ -176,18 +172,10 @@ def _cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
-    """``text`` in lines of at most ``width`` columns; continuation lines are indented by two more."""
-    lines = wrap(text, max(20, width - indent - 2), break_on_hyphens=False)
-    return [" " * (indent + 2 * (number > 0)) + line for number, line in enumerate(lines)]
-
-
 def fitted(line: str, width: int) -> str:
-    """``line``, wrapped with its own indent if it does not fit."""
-    if len(line) <= width:
-        return line
-    text = line.lstrip()
-    return "\n".join(wrapped(text, width, indent=len(line) - len(text)))
+    """``line``, wrapped if it does not fit; continuation lines are indented by two more."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return fill(line, max(20, width), subsequent_indent=indent, break_on_hyphens=False)
 
 
 def for_terminal(text: str, stream: IO[Any]) -> str:

@@ -9,7 +9,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,27 +98,11 @@ def _name(parameter: click.Parameter) -> str:
     return parameter.opts[0].removeprefix("--")
 
 
-def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Shell completion of paths."""
-    return [CompletionItem(incomplete, type="file")]
-
-
 def metrics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Shell completion of metrics' names."""
     from mlflow_ragmetrics.registry import all_metrics
 
-    return _begun(sorted(all_metrics()), incomplete)
-
-
-def suites(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Shell completion of presets, else of files."""
-    from mlflow_ragmetrics.selection import PRESETS
-
-    return _begun(PRESETS, incomplete) or files(context, parameter, incomplete)
-
-
-def _begun(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in sorted(all_metrics()) if name.startswith(incomplete)]
 
 
 columns_option = click.option(
@@ -134,7 +118,7 @@ limit_option = click.option(
 suite_option = click.option(
     "--suite",
     metavar="NAME|FILE",
-    shell_complete=suites,
+    type=click.Path(),
     help=f"white_paper, lexical, response, retrieval, diagnose, full, or a suite.yaml [default: {_DEFAULT_SUITE}].",
 )
 metric_option = click.option(
@@ -164,7 +148,7 @@ language_option = click.option("--language", metavar="en|ru", help="Language of 
 cache_option = click.option(
     "--cache",
     metavar="FILE|none",
-    shell_complete=files,
+    type=click.Path(),
     help=f"File that caches the answers of language models [default: {CACHE}].",
 )
 max_calls_option = click.option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlflow_ragmetrics.cli.output import print_blocks
-from mlflow_ragmetrics.cli.shared_options import files, results_at, tracking_uri_option
+from mlflow_ragmetrics.cli.shared_options import results_at, tracking_uri_option
 from mlflow_ragmetrics.core.document import Cell, Line, Styled, Table, shorten
 from mlflow_ragmetrics.core.marked import row_blocks
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
@@ -28,7 +28,7 @@ _LONGEST_QUESTION = 100
 
 
 @click.command("show")
-@click.argument("run", shell_complete=files)
+@click.argument("run", type=click.Path())
 @click.argument("row", required=False)
 @click.option(
     "--where",

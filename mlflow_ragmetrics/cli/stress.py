@@ -12,20 +12,18 @@ import click
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.cli.shared_options import (
     experiment_option,
-    files,
     limit_option,
     one_or_all,
     suite_of,
-    suites,
     tracking_uri_option,
 )
 from mlflow_ragmetrics.errors import JudgeError
 
 
 @click.command("stress")
-@click.argument("data", shell_complete=files)
+@click.argument("data", type=click.Path())
 @limit_option
-@click.option("--suite", metavar="FILE", shell_complete=suites, help="The suite.yaml with the judge to test.")
+@click.option("--suite", metavar="FILE", type=click.Path(), help="The suite.yaml with the judge to test.")
 @click.option("--judge", "-j", multiple=True, callback=one_or_all, metavar="JUDGE", help="lexical or a model URI.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only these: negation, number, …, control.")
 @tracking_uri_option

@@ -95,7 +95,6 @@ def compare(
         rows=changed_rows(a, b, pairing, scores, rows),
         pairing=pairing,
         warnings=(*warnings, *pairing.warnings, *only_one, *([warning] if warning else []), *doubts),
-        unit="rows" if None in questions or len(set(questions)) < len(questions) else "questions",
         preference=preferred,
         **options,
     )

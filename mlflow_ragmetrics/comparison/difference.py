@@ -149,42 +149,26 @@ class Difference:
         return ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "paired")
 
     @property
-    def sentence(self) -> str:
-        """Metric, verdict and figures in one line."""
-        if self.difference is None:
-            return f"{self.key}: {self.verdict}; no row is measured on both sides"
-        means = f"paired means {number(self.paired_mean_a)} → {number(self.paired_mean_b)} ({signed(self.difference)}"
-        if self.low is None:
-            return f"{self.key}: {self.verdict}, {means}, {self.counted()})"
-        interval = f"95 % interval {signed(self.low)} to {signed(self.high)}, p = {number(self.p_holm, 4)} after Holm"
-        groups = "" if self.groups is None else f", {self.counted()}"
-        said = f"{self.key}: {self.verdict}, {means}, {interval}{groups})"
-        if self.verdict != "cannot be told" or self.needed is None:
-            return said
-        rows, tolerance = counted(self.rows, "row"), f"a difference of {self.tolerance:g}"
-        if self.needed > self.rows:
-            return f"{said}; {rows}, about {self.needed} would show {tolerance}"
-        return f"{said}; {tolerance} cannot be ruled out with {rows}"
-
-    def counted(self, unit: str = "rows") -> str:
+    def counted(self) -> str:
         """Number of rows and groups, with the mark: ``60 rows in 4 groups (few groups)``."""
-        rows = counted(self.rows, unit.removesuffix("s"))
+        rows = counted(self.rows, "row")
         if self.groups is None:
             return rows
         return f"{rows} in {counted(self.groups, 'group')}{' (few groups)' if self.few_groups else ''}"
 
-    def plain(self, unit: str = "rows") -> str:
-        """The figures in brief: ``faithfulness (+0.19 [0.13, 0.27], 60 questions)``; with too few rows, the number
+    @property
+    def plain(self) -> str:
+        """The figures in brief: ``faithfulness (+0.19 [0.13, 0.27], 60 rows)``; with too few rows, the number
         needed: ``no verdict on faithfulness with 60 rows (about 370 needed)``."""
         if self.verdict != "cannot be told":
             limits = f"[{number(self.low, 2)}, {number(self.high, 2)}]"
-            return f"{self.key} ({self.difference:+.2f} {limits}, {self.counted(unit)})"
+            return f"{self.key} ({self.difference:+.2f} {limits}, {self.counted})"
         if self.difference is None:
             return f"no verdict on {self.key}: no row is measured on both sides"
         if self.verdict != self.paired_verdict:
             lost = " and ".join(f"{side} lost {n}" for side, n in (("A", self.lost_a), ("B", self.lost_b)) if n)
             return f"no verdict on {self.key}: {lost} of the rows that the other measured"
-        cannot = f"no verdict on {self.key} with {self.counted()}"
+        cannot = f"no verdict on {self.key} with {self.counted}"
         if self.needed is not None and self.needed > self.rows:
             return f"{cannot} (about {about(self.needed)} {'rows ' if self.groups else ''}needed)"
         return f"{cannot}: the difference may exceed {self.tolerance:g}"

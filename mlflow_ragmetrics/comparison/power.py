@@ -16,7 +16,7 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.pairing import measured, metric_spans, numbers_of
 from mlflow_ragmetrics.rows.results import Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
-from mlflow_ragmetrics.statistics.sample_size import about, power_of
+from mlflow_ragmetrics.statistics.sample_size import power_of
 from mlflow_ragmetrics.statistics.significance import equal_columns
 from mlflow_ragmetrics.text.messages import counted
 
@@ -43,20 +43,6 @@ class MetricPower:
     smallest: float | None
     rows_needed: int | None
     groups_needed: int | None
-
-    def sentence(self, detect: float) -> str:
-        """The figures in words."""
-        rows = counted(self.rows, "row") + (f" in {counted(self.groups, 'group')}" if self.groups is not None else "")
-        if self.rows_needed is None:
-            return f"{self.key}: all scores of {rows} are equal, so the power cannot be computed"
-        shows = (
-            "can show no difference" if self.smallest is None else f"can show a difference of {number(self.smallest)}"
-        )
-        text = f"{self.key}: {rows} {shows}"
-        if self.smallest is not None and self.smallest <= detect:
-            return f"{text}, enough for {detect:g}"
-        groups = f" in about {about(self.groups_needed)} groups" if self.groups_needed is not None else ""
-        return f"{text}; {detect:g} would take about {about(self.rows_needed)} rows{groups}"
 
 
 @dataclass(frozen=True)
@@ -103,7 +89,6 @@ class PowerReport:
         return [
             Heading("What the data can show"),
             Table(columns, left=["metric"], droppable=["design effect", "groups"]),
-            *(Line(each.sentence(self.detect)) for each in found),
             *(Line(note, "faint") for note in notes),
         ]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -98,8 +98,7 @@ class Comparison:
     the closed forms used instead). Tests: ``statistics.significance.paired_tests``, adjusted by Holm over the metrics.
     Both use ``resamples`` and ``seed``. With ``groups``, one name per pair, both are over groups.
 
-    ``unit``: "questions" if every row asks a different question, otherwise "rows". ``preference``: the judge's
-    preference, if one was asked for.
+    ``preference``: the judge's preference, if one was asked for.
     """
 
     a: Results = field(repr=False, compare=False)
@@ -112,7 +111,6 @@ class Comparison:
     resamples: int = 10_000
     seed: int = 0
     groups: tuple[str, ...] | None = field(default=None, repr=False)
-    unit: Literal["questions", "rows"] = "rows"
     preference: Preference | None = None
 
     def __getitem__(self, key: str) -> Difference:
@@ -168,9 +166,9 @@ class Comparison:
         parts = []
         for verdict, words in _WORDS.items():
             if verdict in found:
-                listed = ", ".join(each.plain(self.unit) for each in found[verdict])
+                listed = ", ".join(each.plain for each in found[verdict])
                 parts.append(words.format(b=self.b.name, a=self.a.name, tolerance=self.tolerance) + listed)
-        parts += [each.plain(self.unit) for each in found.get("cannot be told", ())]
+        parts += [each.plain for each in found.get("cannot be told", ())]
         return f"{'; '.join(parts)}."
 
     def pairs(self, key: str) -> tuple[Values, Values]:
@@ -299,7 +297,7 @@ class Comparison:
             Check(
                 f"{self.name}: {each.key}",
                 not each.reaches(failing),
-                f"{self.name}: {each.sentence}; rows: {each.accounted}",
+                f"{self.name}: {each.verdict}: {each.plain}; rows: {each.accounted}",
             )
             for each in self.differences
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import nsmallest
 from statistics import fmean
 from textwrap import shorten
@@ -40,14 +40,11 @@ class Cause:
 class Failures:
     """The errors of rows added one by one; the rows are not kept."""
 
-    def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self._causes: dict[str, Cause] = {}
-        self._general: dict[str, str] = {}  # the text of each cause without the id of its first row
+    def __init__(self) -> None:
+        self._causes: dict[str, Cause] = {}  # by text, without the quoted reply
         self._unanswered: str | None = None
         self.rows = 0  # rows with a failed score
         self._answered = False
-        for row in rows:
-            self.add(row)
 
     def add(self, row: Row) -> None:
         """Add a row."""
@@ -59,21 +56,19 @@ class Failures:
         self._unanswered = self._unanswered or judge_failure(row)
         self.rows += bool(found)
         for text, keys in found.items():
-            if text in self._causes or len(self._causes) < _MOST_CAUSES:
-                self._general.setdefault(text, _without_id(text, row.sample.id))
-                _count(self._causes, text, Cause(text, 1, tuple(keys)))
+            kind = _QUOTED_REPLY.sub("", text)
+            known = self._causes.get(kind, Cause(text, 0, ()))
+            if known.rows or len(self._causes) < _MOST_CAUSES:
+                named = dict.fromkeys((*known.keys, *keys))
+                self._causes[kind] = Cause(known.text, known.rows + 1, tuple(named))
 
     @property
     def causes(self) -> list[Cause]:
         """The distinct causes of errors, most frequent first.
 
-        Texts that differ only in a row's id, or in the judge's reply that they quote, are one cause.
+        Texts that differ only in the judge's reply that they quote are one cause.
         """
-        found: dict[str, Cause] = {}
-        for each in self._causes.values():
-            cause = replace(each, text=self._general[each.text]) if each.rows == 1 else each
-            _count(found, _QUOTED_REPLY.sub("", cause.text), cause)
-        return sorted(found.values(), key=lambda cause: -cause.rows)
+        return sorted(self._causes.values(), key=lambda cause: -cause.rows)
 
     @property
     def asked(self) -> bool:
@@ -84,16 +79,6 @@ class Failures:
     def silence(self) -> Text | None:
         """Why no judge gave a usable answer; ``None`` if one did, or none was asked."""
         return None if self._answered or self._unanswered is None else say("marks.silent", error=self._unanswered)
-
-
-def _count(causes: dict[str, Cause], name: str, more: Cause) -> None:
-    known = causes.get(name, more)
-    keys = tuple(dict.fromkeys((*known.keys, *more.keys)))
-    causes[name] = more if known is more else Cause(known.text, known.rows + more.rows, keys)
-
-
-def _without_id(text: str, name: str | None) -> str:
-    return re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text) if name else text
 
 
 def judge_lines(asked: bool, names: Sequence[str], language: str = "en") -> list[str]:

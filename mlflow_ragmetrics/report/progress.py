@@ -6,30 +6,14 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
-from types import TracebackType
-from typing import Protocol, TypeVar, Union
+from typing import TypeVar, Union
 
 T = TypeVar("T")
 _REDRAWN_EVERY = 0.3  # seconds
 
 
-class Progress(Protocol):
-    """Counts the rows as they are scored."""
-
-    def __enter__(self) -> Progress:
-        """Begin."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End."""
-
-    def advance(self, row: T) -> T:
-        """Count ``row`` as done, and return it."""
-
-
-class _Line:
-    """A line that ``show`` redraws in place and clears at the end."""
+class Progress:
+    """Counts the rows as they are scored, in a line that ``show`` redraws in place and clears at the end."""
 
     def __init__(self, total: int, show: Callable[[str], object] | None) -> None:
         self._total = total
@@ -37,7 +21,7 @@ class _Line:
         self._done = 0
         self._shown_at = self._began = time.monotonic()
 
-    def __enter__(self) -> _Line:
+    def __enter__(self) -> Progress:
         if self._show is not None:
             self._show(f"rows scored: 0 of {self._total}")
         return self
@@ -47,6 +31,7 @@ class _Line:
             self._show("")
 
     def advance(self, row: T) -> T:
+        """Count ``row`` as done, and return it."""
         self._done += 1
         if self._show is not None and (now := time.monotonic()) - self._shown_at > _REDRAWN_EVERY:
             self._shown_at, left = now, (now - self._began) / self._done * (self._total - self._done)
@@ -54,19 +39,17 @@ class _Line:
         return row
 
 
-def progress_of(wanted: Union[bool, Progress, None], total: int) -> Progress:
+def progress_of(wanted: Union[bool, None], total: int) -> Progress:
     """The progress line for ``total`` rows. ``True``: always; ``False``: never; ``None``: terminals and notebooks."""
     if wanted is False:
-        return _Line(total, None)
-    if wanted is not None and wanted is not True:
-        return wanted
+        return Progress(total, None)
     from rich.console import Console
 
     console = Console(stderr=True)
     if console.is_jupyter:
         handle = import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)
-        return _Line(total, lambda text: handle.update({"text/plain": text}, raw=True))
-    return _Line(total, _rewrite if wanted or console.is_terminal else None)
+        return Progress(total, lambda text: handle.update({"text/plain": text}, raw=True))
+    return Progress(total, _rewrite if wanted or console.is_terminal else None)
 
 
 def _rewrite(text: str) -> None:

@@ -37,20 +37,14 @@ def repeatability(runs: Sequence[Source]) -> dict[str, float]:
         scores, complete = _columns(results, key)
         if scores.size:
             figures[f"{key}/repeat_sd"] = float(np.sqrt(scores.var(axis=0, ddof=1).mean()))
-            figures |= _crossed(key, scores.T, None if groups is None else groups[complete])
+            figures[f"{key}/repeat_mean"] = float(np.sort(scores.mean(axis=0)).mean())
+            interval = crossed_interval(scores.T, groups=None if groups is None else groups[complete])
+            ends = ("repeat_ci_low", "repeat_ci_high")
+            figures |= {f"{key}/{end}": limit for end, limit in zip(ends, interval or (), strict=False)}
         passes, _ = _columns(results, f"{key}_passed")
         if passes.size:
             figures[f"{key}/flip_rate"] = float((passes != passes[0]).any(axis=0).mean())
     return figures | _item_flips(results)
-
-
-def _crossed(key: str, scores: Matrix, groups: Any) -> dict[str, float]:
-    """Mean and interval of a rows × repeats matrix."""
-    figures = {"repeat_mean": float(np.sort(scores.mean(axis=1)).mean())}
-    interval = crossed_interval(scores, groups=groups)
-    if interval is not None:
-        figures |= {"repeat_ci_low": interval[0], "repeat_ci_high": interval[1]}
-    return {f"{key}/{name}": value for name, value in figures.items()}
 
 
 def _columns(results: Sequence[Results], name: str) -> tuple[Matrix, Any]:

@@ -71,7 +71,7 @@ def figures_table(report: Report) -> Table:
     cells = {
         "metric": keys,
         "mean": [_figure(figures, f"{key}/mean") for key in keys],
-        "95 % interval": [_interval(figures.get(f"{key}/ci_low"), figures.get(f"{key}/ci_high")) for key in keys],
+        "95 % interval": [interval(figures.get(f"{key}/ci_low"), figures.get(f"{key}/ci_high")) for key in keys],
         "1–5": [_figure(figures, f"{key}_1to5/mean", ".1f") for key in keys],
         "passed": [_figure(figures, f"{key}/pass_rate", ".0%") for key in keys],
     }
@@ -97,7 +97,7 @@ def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
         "metric": [record["metric"] for record in records],
         "rows": [str(record["rows"]) for record in records],
         "mean": [number(record["mean"]) for record in records],
-        "95 % interval": [_interval(record["ci_low"], record["ci_high"]) for record in records],
+        "95 % interval": [interval(record["ci_low"], record["ci_high"]) for record in records],
         "p (Holm)": [number(record["p_holm"], 4) for record in records],
     }
     marks: dict[str, list[str]] = {}
@@ -108,8 +108,9 @@ def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
     return [table, *(Line(f"{mark}: {', '.join(found)}", "faint") for mark, found in marks.items())]
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"{low:.3f}–{high:.3f}"
+def interval(low: float | None, high: float | None, digits: int = 3) -> str:
+    """The ends of an interval, or a dash if it is unknown."""
+    return "–" if low is None or high is None else f"{low:.{digits}f}–{high:.{digits}f}"
 
 
 def _figure(figures: Mapping[str, float], name: str, form: str = ".3f") -> str:

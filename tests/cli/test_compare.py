@@ -33,7 +33,7 @@ def test_a_regression_ends_with_1_and_one_line_a_reason(ragmetrics: Run, files: 
     result = ragmetrics("compare", *files, "--fail-on", "regressed")
     assert result.exit_code == 1
     (reason,) = [line for line in result.stderr.splitlines() if "Gate" in line]
-    assert reason.startswith("Gate failed: worse vs old: faithfulness: regressed, ")
+    assert reason.startswith("Gate failed: worse vs old: regressed: faithfulness (")
 
 
 def test_the_same_without_a_gate_ends_with_0(ragmetrics: Run, files: list[str]) -> None:
@@ -52,7 +52,7 @@ def test_page_and_junit_are_written(ragmetrics: Run, files: list[str], tmp_path:
     assert 40 < int(rows.get("failures", 0)) < 80
 
 
-@pytest.mark.parametrize(("form", "start"), [("markdown", "## worse"), ("json", "{"), ("junit", "<?xml")])
+@pytest.mark.parametrize(("form", "start"), [("markdown", "## worse"), ("json", "{")])
 def test_other_formats_stand_alone_on_standard_output(ragmetrics: Run, files: list[str], form: str, start: str) -> None:
     result = ragmetrics("compare", files[0], files[2], "--format", form, "--fail-on", "regressed")
     assert result.exit_code == 1
@@ -61,8 +61,6 @@ def test_other_formats_stand_alone_on_standard_output(ragmetrics: Run, files: li
     assert "Gate failed" in result.stderr
     if form == "json":
         assert json.loads(result.stdout)["metrics"][0]["verdict"] == "regressed"
-    if form == "junit":
-        assert len(ElementTree.fromstring(result.stdout)) == 2
     assert ragmetrics("compare", *files[:2], "--format", form, "--by", "id").exit_code == 2
 
 

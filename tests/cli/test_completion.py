@@ -22,14 +22,16 @@ def test_metrics_are_offered(words):
     assert offered(*words) == [("faithfulness", "plain")]
 
 
-def test_presets_are_offered_and_else_files():
-    assert offered("evaluate", "--suite", "wh") == [("white_paper", "plain")]
-    assert offered("evaluate", "--suite", "my-su") == [("my-su", "file")]
-
-
 @pytest.mark.parametrize(
     "words",
-    [("evaluate", "rows"), ("evaluate", "-o", "rows"), ("compare", "rows"), ("calibrate", "rows"), ("init", "rows")],
+    [
+        ("evaluate", "rows"),
+        ("evaluate", "--suite", "rows"),
+        ("evaluate", "-o", "rows"),
+        ("compare", "rows"),
+        ("calibrate", "rows"),
+        ("init", "rows"),
+    ],
 )
 def test_the_shell_completes_files(words):
     assert offered(*words) == [("rows", "file")]

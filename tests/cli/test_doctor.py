@@ -3,8 +3,6 @@ from __future__ import annotations
 import pytest
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.cli.doctor import Check, check_pool
-from mlflow_ragmetrics.cli.shared_options import Destination
 from mlflow_ragmetrics.tracking import outbox as module
 from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
 
@@ -49,14 +47,3 @@ def test_a_judge_that_is_none_is_a_fault(ragmetrics):
     result = ragmetrics("doctor", "--judge", "nobody")
     assert result.exit_code == 1
     assert "✗ judge nobody" in result.stdout
-
-
-@pytest.mark.parametrize(("workers", "level"), [("", "note"), ("10", "ok"), ("15", "note")])
-def test_more_threads_than_connections_are_noted(monkeypatch, workers, level):
-    for name in ("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", "MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", workers)
-    (check,) = check_pool(Destination("sqlite:///mlflow.db", "any"))
-    assert isinstance(check, Check)
-    assert check.level == level
-    assert list(check_pool(Destination("http://server", "any"))) == []

@@ -132,7 +132,7 @@ def test_a_comparison_over_groups_by_topic() -> None:
     code, text = run(*arguments, "--html", "page.html")
     assert code == 0, text
     assert "b is better on coherence (+0." in text
-    assert "32 questions in 8 groups (few groups))" in text
+    assert "32 rows in 8 groups (few groups))" in text
     assert "topic metric" in text
     assert "(few groups)" in Path("page.html").read_text(encoding="utf-8")
 

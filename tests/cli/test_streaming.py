@@ -161,7 +161,7 @@ def test_a_full_disk_leaves_the_figures_and_a_sentence(ragmetrics, written, monk
     monkeypatch.setattr(table_file.TableFile, "add", full)
     done = ragmetrics("evaluate", written(_rows()), "-m", "rouge", "--no-log", "--output", "out.jsonl")
     assert done.exit_code == 2
-    assert "cannot write --output out.jsonl: No space left on device" in done.stderr
+    assert "cannot write out.jsonl: No space left on device" in done.stderr
     assert "230 rows" in done.stdout
     assert not Path("out.jsonl").exists()
 

@@ -66,4 +66,4 @@ def test_the_line_of_a_gate_is_broken_between_words(monkeypatch, passed):
     monkeypatch.setattr(sys, "stdout" if passed else "stderr", stream)
     assert report_gates([Check("gate", passed, "faithfulness/mean = 0.7595 and the limit is 0.8")]) is passed
     outcome = "passed" if passed else "failed"
-    assert stream.getvalue() == f"Gate {outcome}: faithfulness/mean =\n  0.7595 and the limit is 0.8\n"
+    assert stream.getvalue() == f"Gate {outcome}: faithfulness/mean = 0.7595\n  and the limit is 0.8\n"

@@ -113,7 +113,7 @@ def test_a_version_that_drops_its_worst_rows_is_not_better(tmp_path: Path) -> No
         files.append(str(path))
     found = rm.compare(*files)
     for each in found.differences:
-        assert each.verdict not in ("improved", "unchanged"), each.sentence
+        assert each.verdict not in ("improved", "unchanged"), each.plain
         assert (each.rows, each.unscored_b, each.lost_b) in ((20, 40, 40), (60, 0, 0))
     result = CliRunner().invoke(main, ["compare", *files, "--fail-on", "regressed"])
     assert result.exit_code == 1

@@ -78,7 +78,7 @@ def test_a_metric_that_nothing_was_scored_for_is_told_so() -> None:
     found = rm.compare(report_of([None] * 10), report_of([0.5] * 10))
     assert found.verdict == {"faithfulness": "cannot be told"}
     assert found["faithfulness"].difference is None
-    assert "no row is measured on both sides" in found["faithfulness"].sentence
+    assert "no row is measured on both sides" in found["faithfulness"].plain
 
 
 def test_thresholds_have_mcnemars_test() -> None:

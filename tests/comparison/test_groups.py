@@ -96,7 +96,7 @@ def test_plain_words_name_the_runs_and_the_figures() -> None:
     a, b = results_of(report_of(noisy(60))), results_of(report_of(noisy(60, shift=0.19, seed=1)))
     text = rm.compare(replace(a, name="baseline"), replace(b, name="candidate")).plain
     assert text.startswith("candidate is better on faithfulness (+0.1")
-    assert text.endswith("], 60 questions).")
+    assert text.endswith("], 60 rows).")
 
 
 def test_plain_words_say_how_many_rows_would_tell() -> None:
@@ -117,4 +117,4 @@ def test_needed_never_stands_beside_a_verdict_that_is_reached() -> None:
     worse = rm.compare(report_of(noisy(60, shift=0.2, seed=1)), report_of(noisy(60)))
     assert worse.plain.startswith("B is worse on faithfulness (-0.")
     same = rm.compare(report_of(noisy(80)), report_of(noisy(80)))
-    assert same.plain == "B is within 0.05 of A on faithfulness (+0.00 [-0.05, 0.05], 80 questions)."
+    assert same.plain == "B is within 0.05 of A on faithfulness (+0.00 [-0.05, 0.05], 80 rows)."

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -49,16 +47,14 @@ def test_groups_count_for_fewer_rows() -> None:
     assert (grouped.smallest or 0) > 1.8 * (alone.smallest or 0)
     assert grouped.groups_needed is not None
     assert grouped.rows_needed == pytest.approx(5 * grouped.groups_needed)
-    assert "groups" in grouped.sentence(0.05)
 
 
 def test_enough_is_said_and_what_cannot_be_said() -> None:
     enough = rm.power(report_of(noisy(400)), detect=0.2)
-    assert "enough for 0.2" in str(enough)
+    assert (enough["faithfulness"].smallest or 1) < 0.2
     same = rm.power(report_of([0.5] * 20))
     assert same["faithfulness"].rows_needed is None
     assert same["faithfulness"].smallest is None
-    assert "are equal, so the power cannot be computed" in str(same)
     assert rm.power(report_of([0.5, 0.6, 0.7]))["faithfulness"].smallest is None
     with pytest.raises(InvalidDataError, match="two rows"):
         rm.power(report_of([0.5]))
@@ -87,22 +83,6 @@ def test_the_shown_table_has_groups_and_rows_or_a_dash() -> None:
         assert line.split()[-1] == str(found["faithfulness"].rows_needed)
     same = next(line for line in rm.power(report_of([0.5] * 20)).to_text().splitlines() if "20" in line)
     assert same.split()[-1] == "–"
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({}, "m: 50 rows can show a difference of 0.100; 0.05 would take about 200 rows"),
-        ({"groups": 1, "groups_needed": 40}, "m: 50 rows in 1 group can show a difference of 0.100; "
-         "0.05 would take about 200 rows in about 40 groups"),
-        ({"smallest": 0.05}, "m: 50 rows can show a difference of 0.050, enough for 0.05"),
-        ({"smallest": None}, "m: 50 rows can show no difference; 0.05 would take about 200 rows"),
-        ({"rows_needed": None}, "m: all scores of 50 rows are equal, so the power cannot be computed"),
-    ],
-)  # fmt: skip
-def test_the_power_of_a_metric_in_words(fields: dict[str, Any], sentence: str) -> None:
-    known: dict[str, Any] = {"groups": None, "smallest": 0.1, "rows_needed": 200, "groups_needed": None}
-    assert MetricPower("m", 50, deviation=0.2, design_effect=1.0, **{**known, **fields}).sentence(0.05) == sentence
 
 
 def test_a_report_of_power_names_its_metrics_tests_and_assumption() -> None:

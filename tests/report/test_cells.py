@@ -41,7 +41,7 @@ CELLS = {
     "row": (REPORT.rows[0], "1 not in the passages"),
     "score": (REPORT.rows[0].scores["faithfulness"], "not in the passages"),
     "comparison": (COMPARISON, "regressed"),
-    "power": (rm.power(COMPARISON, detect=0.03), "can show a difference of"),
+    "power": (rm.power(COMPARISON, detect=0.03), "What the data can show"),
     "calibration": (rm.calibrate(report_of(noisy(40)), [n % 2 for n in range(40)], key="faithfulness"), "AUROC"),
     "diagnosis": (Diagnosis("retrieval", "No passage holds <b>it</b>."), "retrieval</p>"),
     "plan": (PLANNED, "Nothing was sent"),

@@ -153,7 +153,7 @@ def test_a_comparison_fails_on_what_it_is_told_to() -> None:
     worse = rm.compare(report_of(noisy(60)), report_of(noisy(60, shift=-0.2, seed=1)))
     (regressed,) = worse.checks()
     assert not regressed.passed
-    assert "faithfulness: regressed" in regressed.reason
+    assert "regressed: faithfulness" in regressed.reason
     with pytest.raises(GateError, match="regressed"):
         worse.check()
     worse.check(["improved", "cannot be told"])

@@ -114,20 +114,6 @@ def test_further_files_stay_as_they_were_given() -> None:
     assert files == {"note.txt": "mine"}
 
 
-def test_causes_that_differ_only_by_the_rows_id_are_one() -> None:
-    @rm.metric
-    def fragile(answer: str, metadata: dict) -> float:  # type: ignore[type-arg]
-        """Fails and names the row."""
-        raise KeyError(f"row {metadata['n']}: no stock" if metadata["n"] != "7" else "attempt 1 of 2")
-
-    rows = [{"id": str(n), "n": str(n), "answer": "It is so."} for n in range(1, 10)]
-    report = rm.Suite([fragile]).evaluate(rows, progress=False)
-    assert report.banner[:2] == [
-        "8 of 9 rows failed (fragile): KeyError: 'row …: no stock'",
-        "1 of 9 rows failed (fragile): KeyError: 'attempt 1 of 2'",
-    ]
-
-
 def test_causes_that_differ_only_by_the_quoted_reply_are_one() -> None:
     judge = rm.ChatJudge(FakeListChatModel(responses=[f"Reply {n}, no JSON." for n in range(100)]), name="odd")
     rows = [{"id": str(n), "question": "Why?", "answer": "It is so."} for n in range(6)]

@@ -27,7 +27,7 @@ from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
-from mlflow_ragmetrics.report.progress import Progress, progress_of
+from mlflow_ragmetrics.report.progress import progress_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.selection import check_presence
@@ -57,7 +57,7 @@ def evaluate_chain(
     concurrency: int = 4,
     config: Config | None = None,
     timeout: float | None = None,
-    progress: bool | Progress | None = None,
+    progress: bool | None = None,
     log: bool = True,
     run_name: str | None = None,
     feedback: bool = True,
