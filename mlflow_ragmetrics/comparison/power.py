@@ -96,7 +96,7 @@ class PowerReport:
         return cell(self._blocks())
 
     def to_text(self, width: int | None = None) -> str:
-        """A table of the metrics, then a sentence for each."""
+        """A table of the metrics and notes on how to read it."""
         return to_text(self._blocks(), width)
 
     def __str__(self) -> str:
