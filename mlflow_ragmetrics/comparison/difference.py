@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args
 import numpy as np
 
 from mlflow_ragmetrics.core.document import Cell, Interval, number, signed
-from mlflow_ragmetrics.core.score import Better
+from mlflow_ragmetrics.core.score import Better, passes
 from mlflow_ragmetrics.statistics.intervals import clusters_of, paired_intervals, unseen_share
 from mlflow_ragmetrics.statistics.sample_size import about, power_of
 from mlflow_ragmetrics.statistics.significance import effect_size, equal_columns, holm, mcnemar, paired_tests
@@ -120,7 +120,7 @@ class Difference:
         if independent < _FEWEST or self.low is None or self.high is None or self.p_holm is None:
             return "cannot be told"
         size = abs(self.difference or 0.0)
-        if max(-self.low, self.high, size + self.unseen) <= self.tolerance:
+        if passes(max(-self.low, self.high, size + self.unseen), self.tolerance, higher_is_better=False):
             return "unchanged"
         if self.p_holm < ALPHA and size > self.unseen:
             if self.higher_is_better is None:

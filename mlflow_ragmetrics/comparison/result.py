@@ -34,6 +34,7 @@ from mlflow_ragmetrics.core.document import (
     to_text,
 )
 from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.gates import Check, raise_failures
 from mlflow_ragmetrics.report.junit import Case
@@ -322,7 +323,7 @@ class Comparison:
             for each in failed:
                 before, after = (side[row] for side in scores[each.key])
                 fall, moved = (after - before, "rose") if each.higher_is_better is False else (before - after, "fell")
-                if fall > self.tolerance:
+                if not passes(fall, self.tolerance, higher_is_better=False):
                     faults.append(f"{each.key} {moved} from {before:.3f} to {after:.3f}")
             shown = {side: f"{values[row]:.6g}" for side, values in sides.items() if not np.isnan(values[row])}
             cases.append(Case(name, failure="; ".join(faults) or None, properties=shown))
