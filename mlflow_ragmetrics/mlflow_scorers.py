@@ -45,7 +45,7 @@ def metric_of_scorer(scorer: Scorer) -> Metric:
             references=None if reference is None else (reference,),
             contexts=None if contexts is None else tuple(Chunk(str(text)) for text in contexts),
         )
-        return (yield from ask(_AskScorer(judge, _Given(sample))))
+        return (yield from ask(_AskScorer(judge, sample)))
 
     program.__doc__ = f"The value of MLflow's scorer {scorer.name}. {scorer.description or ''}".strip()
     program.__name__ = re.sub(r"\W", "_", scorer.name)
@@ -54,17 +54,10 @@ def metric_of_scorer(scorer: Scorer) -> Metric:
     return made
 
 
-class _Given:
-    """The input of a scorer; equal only to itself."""
-
-    def __init__(self, sample: Sample) -> None:
-        self.sample = sample
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # equal only to itself
 class _AskScorer(Question[Score]):
     judge: _ScorerJudge
-    given: _Given
+    sample: Sample
     kind: ClassVar[str] = "mlflow_scorer"
     stored: ClassVar[bool] = False
 
@@ -82,7 +75,7 @@ class _ScorerJudge(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """Return one score per question."""
-        return [self._outcome(each.given.sample) for each in questions if isinstance(each, _AskScorer)]
+        return [self._outcome(each.sample) for each in questions if isinstance(each, _AskScorer)]
 
     def _outcome(self, sample: Sample) -> Outcome:
         expectations = {} if sample.reference is None else {"expected_response": sample.reference}

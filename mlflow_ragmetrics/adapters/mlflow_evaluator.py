@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 
 from mlflow_ragmetrics.adapters.mlflow_retrieval import with_traced_contexts
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
@@ -22,13 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NAME = "ragmetrics"
-_NO_KEYS = ("metrics", "judge_options", "name")  # a name belongs to one judge, and there may be several
-_OPTIONS = tuple(
-    name
-    for name in dict.fromkeys([*inspect.signature(Suite).parameters, *JudgeOptions.model_fields])
-    if name not in _NO_KEYS
-)
-_KEYS = ("suite", "columns", "col_mapping", "traces", *_OPTIONS)
+_READ_HERE = ("suite", "columns", "col_mapping", "traces")
 
 
 class RagMetricsEvaluator(ModelEvaluator):
@@ -61,7 +53,7 @@ class RagMetricsEvaluator(ModelEvaluator):
     ) -> EvaluationResult:
         """Score the dataset's predictions, or those of ``model``, and log the result to ``run_id``."""
         config = _unnested(evaluator_config)
-        suite = _suite_of(config)
+        suite = Suite.of(config["suite"], **{name: each for name, each in config.items() if name not in _READ_HERE})
         import pandas as pd
 
         features = dataset.features_data
@@ -97,14 +89,6 @@ def _unnested(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
     config = config or {}
     inner = config.get(_NAME)
     return inner if isinstance(inner, Mapping) else config
-
-
-def _suite_of(config: Mapping[str, Any]) -> Suite:
-    unknown = sorted(set(config) - set(_KEYS))
-    if unknown:
-        message = f"evaluator_config has the unknown key {unknown[0]!r}; ragmetrics accepts {', '.join(_KEYS)}"
-        raise InvalidOptionError(message, param=unknown[0])
-    return Suite.of(config["suite"], **{name: config[name] for name in _OPTIONS if name in config})
 
 
 def _with_outputs(table: pd.DataFrame, outputs: Any, answer: str | None) -> pd.DataFrame:

@@ -238,7 +238,8 @@ class RagScorer(_SuiteScorer):
         one per metric, and treats the data's expectations as failed criteria.
         """
         if isinstance(getattr(result, "pass_criteria", None), dict):
-            result.pass_criteria.update(self._shared.all_criteria)
+            for_data = dict.fromkeys(self._shared.expected, _criterion(None, None))  # expectations always pass
+            result.pass_criteria.update({**for_data, **self._shared.criteria})
         report = self.report(result)
         known = {name for name, value in run_metrics_of(report).items() if result.metrics.get(name) == value}
         return report.log(run_id=result.run_id, traces=False, dataset=False, omit=known)
@@ -282,7 +283,7 @@ class _SharedRows:
         self._entries: dict[str, _Entry] = {}
         self._expenses = Expenses()
         self._warned_of: set[str] = set()
-        self._expected: set[str] = set()
+        self.expected: set[str] = set()
         limits = {suite.name_prefix + each.key: each.threshold for each in suite.metrics}
         limits |= {suite.name_prefix + each.key: each.threshold for each in suite.composites}
         names = (DIAGNOSIS, *(limits if {*limits.values()} != {None} else ()))  # without a limit, nothing passes
@@ -306,11 +307,6 @@ class _SharedRows:
                 self._mark(entry.row, trace)
         return entry.row
 
-    @property
-    def all_criteria(self) -> dict[str, Callable[[Any], bool]]:
-        """The criteria of the metrics, and criteria for the data's expectations that always pass."""
-        return {**dict.fromkeys(self._expected, _criterion(None, None)), **self.criteria}
-
     def report(self, result: Any) -> Report:
         found = map(self._entries.get, result.result_df["trace_id"])
         rows = [entry.row for entry in found if entry is not None and entry.row is not None]
@@ -321,7 +317,7 @@ class _SharedRows:
         return self.suite.report(placed, expenses=self._expenses)
 
     def _scored(self, row: Mapping[str, Any], trace: Trace | None) -> Row:
-        self._expected.update(row.get("expectations") or ())
+        self.expected.update(row.get("expectations") or ())
         sample = _sample_of(row, trace, self.columns)
         failure = failure_of(trace) if trace is not None else None
         if row["outputs"] is None and (failure or trace is None):

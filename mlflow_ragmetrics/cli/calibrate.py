@@ -61,10 +61,6 @@ def command(
     results = results_at(run, tracking_uri)
     others = [results_at(other, tracking_uri) for other in also]
     given = _labels(labels, feedback, results)
-    if feedback and options["good_from"] is None:
-        from mlflow_ragmetrics.tracking.review import good_grade
-
-        options["good_from"] = good_grade(results.run_id, options["key"] or results.keys[0])
     found = calibrate_run([results, *others], given, words=_meanings(words), **options)
     click.echo(f"{for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
     if plot is not None:

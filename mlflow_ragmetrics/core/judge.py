@@ -104,16 +104,24 @@ def take_over(adapted: object, given: object, members: Sequence[str]) -> None:
 
 def as_judge(given: AnswersQuestions) -> Judge:
     """``given`` if it is a complete ``Judge``, else a ``Judge`` with its members and default values."""
-    return given if isinstance(given, Judge) else _AdaptedJudge(given)
+    return given if isinstance(given, Judge) else AdaptedJudge(given)
 
 
-class _AdaptedJudge(Judge):
+class AdaptedJudge(Judge):
+    """A judge with the members of another object."""
+
     def __init__(self, given: AnswersQuestions) -> None:
         self.name = given.name
         self._given = given
-        take_over(self, given, ("local", "fingerprint", "usage", "calls"))
+        take_over(self, given, ("local", "usage", "form", "calls"))
+
+    @property
+    def fingerprint(self) -> str | None:  # type: ignore[override]
+        """The object's own fingerprint, which may change."""
+        return getattr(self._given, "fingerprint", None)
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
+        """Return the object's answers."""
         return self._given.answer(questions)
 
 

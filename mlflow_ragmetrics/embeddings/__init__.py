@@ -72,14 +72,17 @@ def _spelled(spelling: str) -> Embedding:
 
 def as_embedding(given: EmbedsTexts) -> Embedding:
     """``given`` if it is a complete ``Embedding``, else an ``Embedding`` with its members and default values."""
-    return given if isinstance(given, Embedding) else _AdaptedEmbedding(given)
+    return given if isinstance(given, Embedding) else AdaptedEmbedding(given)
 
 
-class _AdaptedEmbedding(Embedding):
+class AdaptedEmbedding(Embedding):
+    """An embedding model with the members of another object."""
+
     def __init__(self, given: EmbedsTexts) -> None:
         self.name = given.name
         self._given = given
         take_over(self, given, ("local",))
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return the object's vectors."""
         return self._given.embed(texts)

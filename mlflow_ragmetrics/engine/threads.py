@@ -34,7 +34,6 @@ TO_HAND_OVER = 30.0
 """Maximum seconds that a cancelled evaluation has to return and log finished work."""
 _SLICE = 1.0
 _SLOT_SLICE = 0.25
-_IDLE_SECONDS = 10.0
 _local = threading.local()
 
 
@@ -74,23 +73,20 @@ class ThreadTask:
         return not self._ended and self._process == os.getpid()
 
 
-class _Thread:
-    """A daemon thread that runs one action after another and ends after idling for a while."""
+_idle: list[_Thread] = []
 
-    def __init__(self, pool: _Pool) -> None:
-        self._pool = pool
+
+class _Thread:
+    """A daemon thread that runs one action after another."""
+
+    def __init__(self) -> None:
         self.inbox: queue.SimpleQueue[tuple[Callable[[], object], ThreadTask, str]] = queue.SimpleQueue()
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
     def _serve(self) -> None:
         while True:
-            try:
-                action, task, name = self.inbox.get(timeout=_IDLE_SECONDS)
-            except queue.Empty:
-                if self._pool.dismiss(self):
-                    return
-                continue
+            action, task, name = self.inbox.get()
             self.thread.name = name
             try:
                 action()
@@ -98,30 +94,7 @@ class _Thread:
                 task._ended = True
             del action, task  # release references while idle
             self.thread.name = "ragmetrics-idle"
-            self._pool.idle.append(self)
-
-
-class _Pool:
-    def __init__(self) -> None:
-        self.process = os.getpid()
-        self.idle: list[_Thread] = []
-        self._lock = threading.Lock()
-
-    def take(self) -> _Thread:
-        """An idle thread, the most recently used one, or a new one."""
-        with self._lock:
-            return self.idle.pop() if self.idle else _Thread(self)
-
-    def dismiss(self, thread: _Thread) -> bool:
-        """Whether the thread may end; False if it has just been taken."""
-        with self._lock:
-            if thread not in self.idle:
-                return False
-            self.idle.remove(thread)
-            return True
-
-
-_pool = _Pool()
+            _idle.append(self)
 
 
 def start_thread(action: Callable[[], object], *, name: str, context: contextvars.Context | None = None) -> ThreadTask:
@@ -129,11 +102,12 @@ def start_thread(action: Callable[[], object], *, name: str, context: contextvar
 
     Threads are reused: only ``context`` passes anything of the caller's (callbacks, open spans) to the action.
     """
-    global _pool
-    if _pool.process != os.getpid():  # a forked process has none of its parent's threads
-        _pool = _Pool()
+    try:
+        thread = _idle.pop()
+    except IndexError:
+        thread = _Thread()
     task = ThreadTask()
-    _pool.take().inbox.put((partial((context or contextvars.Context()).run, action), task, name))
+    thread.inbox.put((partial((context or contextvars.Context()).run, action), task, name))
     return task
 
 
@@ -403,5 +377,6 @@ def _begin_child() -> None:
             action()
 
 
+after_fork(_idle.clear)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)

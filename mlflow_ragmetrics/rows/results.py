@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 Source = Union["Report", "Results", str, Path]
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 _RUN_ID = re.compile("[0-9a-f]{32}")
-_LATEST = re.compile(r"latest\s+(?:(?P<count>\d+|two|three)\s+)?of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
-_COUNTS = {"two": 2, "three": 3}
+_LATEST = re.compile(r"latest\s+two\s+of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -99,16 +98,14 @@ def latest_results(text: str) -> list[Results] | None:
         return None
     import mlflow
 
-    count = (found["count"] or "two").lower()
-    wanted = _COUNTS.get(count) or int(count)
     runs = mlflow.MlflowClient().search_runs(
         [experiment_named(found["name"].strip().strip("'\""))],
         "tags.`ragmetrics.status` = 'complete'",
-        max_results=wanted,
+        max_results=2,
         order_by=["start_time DESC"],
     )
-    if len(runs) < wanted:
-        raise InvalidDataError(f"evaluated runs in experiment {found['name']!r}: {len(runs)}, fewer than {wanted}")
+    if len(runs) < 2:
+        raise InvalidDataError(f"evaluated runs in experiment {found['name']!r}: {len(runs)}, fewer than 2")
     return [_from_run(run) for run in reversed(runs)]
 
 

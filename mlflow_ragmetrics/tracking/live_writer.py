@@ -129,7 +129,7 @@ class LiveWriter:
         records = [_record(list(frame.columns), row) for row in table_rows(frame)]
         listed = self._records(ROWS)
         known = [number for number, record in zip(found, records, strict=True) if listed[record]]
-        self._outbox.note_known(known)
+        self._outbox.note(known, measured=1, listed=1)
         return {number: row for number, row in found.items() if number not in known}
 
     def _tell(self, writer: RunWriter) -> None:
@@ -147,9 +147,9 @@ class LiveWriter:
                         writer.present_tags()  # raises if the store does not answer: then everything waits
                     is_absent = True
                 if is_absent and each.attempts + 1 < _FEEDBACK_ATTEMPTS:
-                    self._outbox.note_refused(each.number)
+                    self._outbox.note([each.number], attempts=each.attempts + 1)
                 else:
-                    self._outbox.note_told(each.number, withheld=is_absent)
+                    self._outbox.note([each.number], told=1, withheld=is_absent)
 
     def _publish(self, writer: RunWriter, *, all_rows: bool) -> None:
         """Rewrite the tables once enough new answers wait; longer tables are rewritten less often."""

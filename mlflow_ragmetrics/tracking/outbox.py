@@ -316,35 +316,26 @@ class Outbox:
         """Mark the metrics of these answers as written, and add ``lines`` to the run's tables."""
         with self._changing() as db:
             self._add_losses(number, losses)
-            db.executemany("UPDATE answers SET measured = 1 WHERE number = ?", [(each,) for each in answers])
+            self._note(db, answers, {"measured": 1})
             insert = "INSERT INTO lines (run, name, columns, content) VALUES (?, ?, ?, ?)"
             for name, *texts in lines:
                 db.execute(insert, (number, name, *(_checked(text, number) for text in texts)))
             db.execute("UPDATE runs SET figures = ? WHERE number = ?", (_checked(figures, number), number))
 
-    def note_told(self, answer: int, *, withheld: bool) -> None:
-        """Mark the feedback of an answer as written or ``withheld``."""
+    def note(self, answers: Collection[int], **columns: int) -> None:
+        """Set columns of these answers, such as ``told=1``."""
         with self._changing() as db:
-            db.execute("UPDATE answers SET told = 1, withheld = ? WHERE number = ?", (withheld, answer))
-
-    def note_known(self, answers: Collection[int]) -> None:
-        """Mark answers that are already in the run's tables."""
-        with self._changing() as db:
-            update = "UPDATE answers SET measured = 1, listed = 1 WHERE number = ?"
-            db.executemany(update, [(each,) for each in answers])
+            self._note(db, answers, columns)
 
     def note_unreadable(self, number: int, answer: int) -> None:
         """Mark an answer as unreadable and count it as lost."""
         with self._changing() as db:
-            db.execute(
-                "UPDATE answers SET measured = 1, told = 1, listed = 1, withheld = 2 WHERE number = ?", (answer,)
-            )
+            self._note(db, [answer], {"measured": 1, "told": 1, "listed": 1, "withheld": 2})
             self._add_losses(number, {"lost": 1})
 
-    def note_refused(self, answer: int) -> None:
-        """Count a failed attempt to write an answer's feedback."""
-        with self._changing() as db:
-            db.execute("UPDATE answers SET attempts = attempts + 1 WHERE number = ?", (answer,))
+    def _note(self, db: sqlite3.Connection, answers: Collection[int], columns: Mapping[str, int]) -> None:
+        changes = ", ".join(f"{name} = {value:d}" for name, value in columns.items())
+        db.executemany(f"UPDATE answers SET {changes} WHERE number = ?", [(each,) for each in answers])
 
     def unlisted(self, number: int) -> tuple[int, int, float]:
         """The count, last number and earliest time of answers with metrics that are not in the run's tables."""

@@ -75,30 +75,6 @@ def queue_for_review(
     )
 
 
-def good_grade(run_id: str | None, key: str) -> float | None:
-    """The lowest good grade: the start of the upper quarter of the scale of the question about ``key``.
-
-    ``None`` if there is no such question, or its answers are words.
-    """
-    import mlflow
-    from mlflow.exceptions import MlflowException
-
-    if run_id is None:
-        return None
-    try:
-        from mlflow.genai import label_schemas
-
-        experiment_id = mlflow.get_run(run_id).info.experiment_id
-        schemas = label_schemas.list_label_schemas(experiment_id)
-    except (ImportError, NotImplementedError, MlflowException):  # this MLflow or this store has no questions
-        return None
-    for schema in schemas:
-        low, high = (getattr(schema.input, name, None) for name in ("min_value", "max_value"))
-        if schema.name == mlflow_name(key) and low is not None and high is not None:
-            return float(low + 0.75 * (high - low))
-    return None
-
-
 def _queue(
     experiment_id: str, key: str, name: str, traces: list[str], *, answers: Answers, reviewers: Sequence[str]
 ) -> Union[str, None]:

@@ -103,7 +103,7 @@ def test_columns_are_mapped(name: str) -> None:
     [
         (
             {**CONFIG, "judges": "lexical"},
-            "unknown key 'judges'; ragmetrics accepts suite, columns, col_mapping, traces, judge",
+            "there is no option .judges.; did you mean .judge.",
         ),
         ({"suite": "white-papers"}, "'white-papers' is not a preset .*white_paper"),
         ({"suite": ["rouge"], "columns": {"nonsense": "answer"}}, "nonsense"),

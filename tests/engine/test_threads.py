@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mlflow_ragmetrics.engine import threads
 from mlflow_ragmetrics.engine.threads import Slots, ThreadTimeoutError, Workers, pause, run_in_thread, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -199,13 +198,17 @@ def test_a_worker_waits_for_a_slot_that_others_hold_unless_its_job_is_idle() -> 
     assert workers.in_flight == 1
 
 
-def test_a_thread_that_nobody_needs_ends_and_another_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_pool", threads._Pool())
-    monkeypatch.setattr(threads, "_IDLE_SECONDS", 0.02)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_does_not_use_its_parents_idle_threads() -> None:
     first = run_in_thread(threading.current_thread, 5.0)
-    first.join(5)
-    assert not first.is_alive()
-    assert run_in_thread(threading.current_thread, 5.0) is not first
+    until = time.monotonic() + 5
+    while first.name != "ragmetrics-idle" and time.monotonic() < until:
+        time.sleep(0.001)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if run_in_thread(lambda: 1, 5.0) == 1 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

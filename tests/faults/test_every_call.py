@@ -94,7 +94,7 @@ def shim() -> Callable[[], Any]:
                 "note_measured",
             ):
                 counter.around(Outbox, name, patch, lambda: sqlite3.OperationalError("database or disk is full"))
-            for name in ("note_told", "note_listed", "leave", "forget"):
+            for name in ("note", "note_listed", "leave", "forget"):
                 counter.around(Outbox, name, patch, lambda: sqlite3.OperationalError("database or disk is full"))
             yield counter
 

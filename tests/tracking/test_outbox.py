@@ -62,8 +62,8 @@ def test_an_answer_is_deleted_once_it_is_written(outbox: Outbox) -> None:
     answers = [outbox.append(number, {"a": 1}) for _ in range(2)]
     lines = Lines("rows.json", ["id"], [["x"], ["y"]])
     outbox.note_measured(number, answers, {"step": 2}, [lines])
-    outbox.note_told(answers[0], withheld=False)
-    outbox.note_told(answers[1], withheld=True)
+    outbox.note([answers[0]], told=1, withheld=0)
+    outbox.note([answers[1]], told=1, withheld=1)
     assert (outbox.waiting(number), outbox.take_written(number)) == (2, {})
     outbox.note_listed(number, answers[1], "mark")
     assert (outbox.waiting(number), outbox.take_written(number)) == (0, {answers[0]: 0, answers[1]: 1})

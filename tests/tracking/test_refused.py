@@ -16,7 +16,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.tracking.describe import questions_digest
 from mlflow_ragmetrics.tracking.feedback import feedback_of, remove_assessment, write_assessment
-from mlflow_ragmetrics.tracking.review import good_grade, queue_for_review
+from mlflow_ragmetrics.tracking.review import queue_for_review
 
 RECORDS = [
     {"id": "a", "question": "Where?", "answer": "In Paris.", "reference": "Paris."},
@@ -145,5 +145,3 @@ def test_a_store_of_files_takes_all_but_what_it_has_no_place_for(
     rows = pd.DataFrame({"id": ["a"], "trace_id": [span.trace_id]})
     waiting = queue_for_review(run_id, "rouge1_f1", rows)
     assert (waiting.rows, waiting.name, waiting.queue_id) == (1, None, None)  # it has no label schemas
-    assert good_grade(run_id, "rouge1_f1") is None
-    assert good_grade(None, "rouge1_f1") is None

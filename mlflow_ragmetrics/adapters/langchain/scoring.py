@@ -13,10 +13,11 @@ from typing import Any, Generic, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
-from mlflow_ragmetrics.core.judge import Embedding, Judge
+from mlflow_ragmetrics.core.judge import AdaptedJudge
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.safe_text import for_log, redact
 from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.embeddings import AdaptedEmbedding
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import start_thread
 from mlflow_ragmetrics.judges.chat.capabilities import untraced
@@ -231,30 +232,13 @@ def untraced_suite(suite: Suite) -> Suite:
     return changed.replace(embeddings=embeddings) if embeddings else changed
 
 
-class _UntracedJudge(Judge):
-    """A judge whose calls are not traced."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self.name, self.local, self.usage, self.form = judge.name, judge.local, judge.usage, judge.form
-        self.calls = judge.calls  # type: ignore[method-assign]
-
-    @property
-    def fingerprint(self) -> str | None:  # type: ignore[override]
-        return self._judge.fingerprint
-
+class _UntracedJudge(AdaptedJudge):
     @untraced()
     def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
-        return self._judge.answer(questions)
+        return super().answer(questions)
 
 
-class _UntracedEmbedding(Embedding):
-    """An embedding model whose calls are not traced."""
-
-    def __init__(self, embedding: Embedding) -> None:
-        self._embedding = embedding
-        self.name, self.local = embedding.name, embedding.local
-
+class _UntracedEmbedding(AdaptedEmbedding):
     @untraced()
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return self._embedding.embed(texts)
+        return super().embed(texts)
