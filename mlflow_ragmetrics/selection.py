@@ -265,14 +265,10 @@ def _check_keys(measures: Sequence[Measure]) -> None:
 def _with_thresholds(metrics: Sequence[Metric], thresholds: Thresholds | None) -> list[Metric]:
     if thresholds is None:
         return list(metrics)
-    if isinstance(thresholds, str):
-        if thresholds not in _LEVELS:
-            message = f"thresholds={thresholds!r} is not one of {', '.join(_LEVELS)}, nor a mapping from metric key"
-            raise InvalidOptionError(message, param="thresholds")
+    if isinstance(thresholds, str) and thresholds in _LEVELS:
         return [_at_level(metric, thresholds) for metric in metrics]
-    given: object = thresholds
-    if not isinstance(given, Mapping):
-        message = f"thresholds is {kind_of(given)}, but must be {', '.join(_LEVELS)}, or a mapping from metric key"
+    if not isinstance(thresholds, Mapping):
+        message = f"thresholds={shown(thresholds)} is not one of {', '.join(_LEVELS)}, nor a mapping from metric key"
         raise InvalidOptionError(message, param="thresholds")
     known = {metric.key for metric in metrics}
     unknown = [name for name in thresholds if name not in known]

@@ -105,11 +105,10 @@ class Calibration:
         import pandas as pd
 
         judge = f" by {self.judge}" if self.judge and any(other.cost is not None for other in self.beside) else ""
-        named = [(f"{self.key} at {self.default:g} (default){judge}", self.at_default, self.auroc, self.cost)]
-        if self.gain is not None:
-            named.append((f"{self.key} at {self.gain.chosen:g} (best){judge}", self.at_chosen, self.auroc, self.cost))
-        named += [(other.name, other.agreement, other.auroc, other.cost) for other in self.beside]
-        return pd.DataFrame([_record(*each) for each in named])
+        own = [(f"{self.key} at {self.default:g} (default){judge}", self.at_default)]
+        own += [] if self.gain is None else [(f"{self.key} at {self.gain.chosen:g} (best){judge}", self.at_chosen)]
+        verdicts = [OtherVerdicts(name, found, self.auroc, self.cost) for name, found in own if found is not None]
+        return pd.DataFrame(list(map(_record, (*verdicts, *self.beside))))
 
     @property
     def decision(self) -> str:
@@ -241,14 +240,11 @@ def _cell(value: str | float | None) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _record(
-    name: str, agreement: Agreement | None, auroc: Estimate | None, cost: float | None = None
-) -> dict[str, Any]:
-    if agreement is None:
-        return {"verdicts": name}
+def _record(verdicts: OtherVerdicts) -> dict[str, Any]:
+    agreement, auroc = verdicts.agreement, verdicts.auroc
     kappa = agreement.kappa
     return {
-        "verdicts": name,
+        "verdicts": verdicts.name,
         "rows": agreement.rows,
         **{figure: getattr(agreement, figure) for figure in FIGURES},
         "kappa": kappa.value if kappa else None,
@@ -256,5 +252,5 @@ def _record(
         "kappa_high": kappa.high if kappa else None,
         "auroc": auroc.value if auroc else None,
         **{count: getattr(agreement, count) for count in _COUNTS},
-        "cost": cost,
+        "cost": verdicts.cost,
     }

@@ -16,7 +16,6 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from types import FrameType
@@ -71,19 +70,14 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
-            return None
+            from mlflow_ragmetrics.core.options import meant
+
+            return (
+                None if ctx.resilient_parsing else ctx.fail(f"No such command {cmd_name!r}{meant(cmd_name, _COMMANDS)}")
+            )
         module, _, name = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(f"{__name__}.{module}"), name or "command")
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest the nearest name for an unknown command; otherwise as in click."""
-        if args and args[0] not in _COMMANDS and not ctx.resilient_parsing:
-            near = get_close_matches(args[0], _COMMANDS, n=1)
-            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

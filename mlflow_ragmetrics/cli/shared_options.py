@@ -35,13 +35,12 @@ _DEFAULT_SUITE = "white_paper"
 _OTHERS = "all others"
 
 
-def pairs_of(given: Sequence[str], option: str) -> dict[str, str]:
-    """The pairs of a repeatable ``--option a=x,b=y``; raises ``InvalidOptionError`` for another form.
+def assignments(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, str] | None:
+    """The callback of a repeatable ``--option a=x,b=y``: the pairs, or ``None`` if not given.
 
-    >>> pairs_of(["question=prompt,answer=output"], "columns")
-    {'question': 'prompt', 'answer': 'output'}
+    Raises ``InvalidOptionError`` for another form.
     """
-    pairs: dict[str, str] = {}
+    option, pairs = _name(parameter), dict[str, str]()
     for part in (part.strip() for each in given for part in each.split(",")):
         name, sign, value = (piece.strip() for piece in part.partition("="))
         if not (name and sign and value):
@@ -50,34 +49,20 @@ def pairs_of(given: Sequence[str], option: str) -> dict[str, str]:
         if name in pairs:
             raise InvalidOptionError(f"--{option} gives {name!r} twice", param=option)
         pairs[name] = value
-    return pairs
+    return pairs or None
 
 
-def numbers_of(given: Sequence[str], option: str) -> dict[str, float]:
-    """``pairs_of`` with numbers as values.
-
-    >>> numbers_of(["faithfulness=0.8"], "fail-under")
-    {'faithfulness': 0.8}
-    """
-    numbers: dict[str, float] = {}
-    for name, value in pairs_of(given, option).items():
+def numbers(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, float] | None:
+    """``assignments`` with finite numbers as values."""
+    option, numbers = _name(parameter), dict[str, float]()
+    for name, value in (assignments(context, parameter, given) or {}).items():
         try:
             numbers[name] = float(value)
         except ValueError:
             raise InvalidOptionError(f"--{option} {name}={value}: {value!r} is not a number", param=option) from None
         if not math.isfinite(numbers[name]):
             raise InvalidOptionError(f"--{option} {name}={value}: the number must be finite", param=option)
-    return numbers
-
-
-def assignments(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, str] | None:
-    """The callback of an option that takes ``name=value``; ``None`` if not given."""
-    return pairs_of(given, _name(parameter)) if given else None
-
-
-def numbers(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, float] | None:
-    """The callback of an option that takes ``name=number``; ``None`` if not given."""
-    return numbers_of(given, _name(parameter)) if given else None
+    return numbers or None
 
 
 def share_or_numbers(
@@ -309,10 +294,6 @@ def reaching(destination: Destination) -> Iterator[None]:
             advice = (
                 "its tables are incomplete (a process may have been killed) or from another MLflow version; move the "
                 f"file away, or run: mlflow db upgrade {destination.shown}"
-            )
-        if isinstance(error, ImportError) and re.match(r"postgres(ql)?://", destination.uri):
-            advice = (  # the default driver is psycopg 3 in SQLAlchemy 2.1, and psycopg2 in 2.0
-                "name your installed driver, as in postgresql+psycopg2://…, or install the missing one"
             )
         message = f"cannot use the MLflow store {destination.shown} ({reason_of(error)}); {advice}"
         raise InvalidOptionError(message, param="tracking_uri") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ from mlflow_ragmetrics.cli.output import print_blocks
 from mlflow_ragmetrics.cli.shared_options import results_at, tracking_uri_option
 from mlflow_ragmetrics.core.document import Cell, Line, Styled, Table, shorten
 from mlflow_ragmetrics.core.marked import row_blocks
+from mlflow_ragmetrics.core.options import meant
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.gates import condition_of
 from mlflow_ragmetrics.report.marks import Ranking
@@ -94,16 +94,13 @@ def command(
     lines = [str(causes_line(count_causes(causes)))] if causes else []
     lines.append(f"{count}{cut}. One of them: ragmetrics show {shlex.quote(run)} ID")
     table = _table(chosen[:limit], ranking, causes)
-    if table.droppable:
-        lines.append(f"{counted(len(ranking.keys), 'metric')}; a narrow terminal leaves out the last ones.")
     print_blocks([table, *(Line(line, "faint") for line in lines)])
 
 
 def _found(rows: Sequence[Row], name: str, results: Results) -> Row:
     by_id = {row.sample.id: row for row in rows}
     if name not in by_id:
-        near = get_close_matches(name, by_id, n=1)
-        raise InvalidDataError(f"{results.name} has no row {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise InvalidDataError(f"{results.name} has no row {name!r}{meant(name, by_id)}")
     return by_id[name]
 
 

@@ -230,8 +230,7 @@ class Comparison:
         own = labelled_scores(self.a, key, labels, column=column)
         other = labelled_scores(self.b, key, labels if labels_b is None else labels_b, column=column)
         names = None if self.groups is None else list(self.groups)
-        rows_a, rows_b = (np.array(rows, dtype=int) for rows in (self.pairing.rows_a, self.pairing.rows_b))
-        return true_difference(key, own.select(rows_a, names), other.select(rows_b, names))
+        return true_difference(key, own, other, self.pairing, names)
 
     @property
     def causes(self) -> dict[str, tuple[int, int]]:

@@ -142,12 +142,8 @@ def _explanations(report: Report) -> Iterator[str]:
             yield f"{words}: {', '.join(keys)}"
     grouped = [key for key in report.totals.keys if f"{key}/n_groups" in figures]
     if grouped:
-        designs = {key: figures[f"{key}/design_effect"] for key in grouped if f"{key}/design_effect" in figures}
-        effects = ", ".join(unbroken(f"{key} {effect:.1f}") for key, effect in designs.items())
         groups = counted(max(figures[f"{key}/n_groups"] for key in grouped), "group")
-        yield f"Intervals are over {groups} ({report.description.get('groups')})" + (
-            f"; design effects: {effects}" if effects else ""
-        )
+        yield f"Intervals are over {groups} ({report.description.get('groups')})"
     few = [key for key in grouped if f"{key}/few_groups" in figures]
     if few:
         of = "" if few == grouped else f" of {', '.join(few)}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mlflow_ragmetrics.core.document import number
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.report.pairing import numbers_of
+from mlflow_ragmetrics.report.pairing import Pairing, numbers_of
 from mlflow_ragmetrics.rows.labels import Labels, labels_of
 from mlflow_ragmetrics.rows.results import Results, results_groups
 from mlflow_ragmetrics.rows.row_groups import Groups
@@ -58,10 +57,6 @@ class LabelledScores:
     labels: Vector
     groups: list[str] | None
 
-    def select(self, rows: NDArray[np.integer], groups: list[str] | None) -> LabelledScores:
-        """These rows in this order, with the ``groups`` of each."""
-        return LabelledScores(self.scores[rows], self.labels[rows], groups)
-
 
 def labelled_scores(
     results: Results, key: str, labels: Labels, *, column: str = "label", groups: Groups | None = None
@@ -88,11 +83,14 @@ def true_score(
     return _described(key, estimated, found.labels, found.groups, found.scores)
 
 
-def true_difference(key: str, a: LabelledScores, b: LabelledScores) -> TrueScore:
-    """B's true score minus A's over pairs of rows in the same order; see ``Comparison.true_score``."""
-    estimated = prediction_powered.true_difference(a.labels, a.scores, b.labels, b.scores, groups=a.groups)
-    either = np.where(np.isnan(b.labels), a.labels, b.labels)
-    return _described(key, estimated, either, a.groups, b.scores - a.scores)
+def true_difference(
+    key: str, a: LabelledScores, b: LabelledScores, pairing: Pairing, groups: list[str] | None
+) -> TrueScore:
+    """B's true score minus A's over the pairs of rows; see ``Comparison.true_score``."""
+    rows_a, rows_b = list(pairing.rows_a), list(pairing.rows_b)
+    y_a, f_a, y_b, f_b = a.labels[rows_a], a.scores[rows_a], b.labels[rows_b], b.scores[rows_b]
+    estimated = prediction_powered.true_difference(y_a, f_a, y_b, f_b, groups=groups)
+    return _described(key, estimated, np.where(np.isnan(y_b), y_a, y_b), groups, f_b - f_a)
 
 
 def _described(

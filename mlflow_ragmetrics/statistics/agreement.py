@@ -61,11 +61,6 @@ class Agreement:
         return _share(self.found, self.found + self.missed)
 
     @property
-    def specificity(self) -> float | None:
-        """Share of the good rows that pass."""
-        return _share(self.cleared, self.cleared + self.false_alarms)
-
-    @property
     def f1(self) -> float | None:
         """The harmonic mean of precision and recall; 0 if none of the bad rows is found."""
         return _share(2 * self.found, 2 * self.found + self.false_alarms + self.missed)
@@ -73,7 +68,8 @@ class Agreement:
     @property
     def balanced_accuracy(self) -> float | None:
         """The mean of recall and specificity; 0.5 for uninformative verdicts, whatever the share of bad rows."""
-        return None if self.recall is None or self.specificity is None else (self.recall + self.specificity) / 2
+        passed = _share(self.cleared, self.cleared + self.false_alarms)
+        return None if self.recall is None or passed is None else (self.recall + passed) / 2
 
 
 def agreement(

@@ -1,23 +1,37 @@
 from __future__ import annotations
 
+import click
 import pytest
 
-from mlflow_ragmetrics.cli.shared_options import numbers_of, pairs_of
+from mlflow_ragmetrics.cli.shared_options import assignments, numbers
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 
+@click.command()
+@click.option("--columns", multiple=True, callback=assignments)
+@click.option("--weights", multiple=True, callback=numbers)
+def command(**given: object) -> dict[str, object]:
+    return given
+
+
+def given(*arguments: str) -> dict[str, object]:
+    found: dict[str, object] = command.main(arguments, standalone_mode=False)
+    return found
+
+
 def test_one_option_may_hold_several_and_be_repeated():
-    assert pairs_of(["a=x, b = y", "c=z"], "columns") == {"a": "x", "b": "y", "c": "z"}
-    assert numbers_of(["a=1,b=.5"], "weights") == {"a": 1.0, "b": 0.5}
-    assert pairs_of([], "columns") == {}
+    found = given("--columns", "a=x, b = y", "--columns", "c=z", "--weights", "a=1,b=.5")
+    assert found == {"columns": {"a": "x", "b": "y", "c": "z"}, "weights": {"a": 1.0, "b": 0.5}}
+    assert given() == {"columns": None, "weights": None}
 
 
-@pytest.mark.parametrize("given", ["a", "a=", "=x", "a=x,,b=y", "a=x,a=y"])
-def test_another_form_is_refused_with_the_option_s_name(given):
+@pytest.mark.parametrize("text", ["", "a", "a=", "=x", "a=x,,b=y", "a=x,a=y"])
+def test_another_form_is_refused_with_the_option_s_name(text):
     with pytest.raises(InvalidOptionError, match="--columns"):
-        pairs_of([given], "columns")
+        given("--columns", text)
 
 
-def test_a_word_is_no_number():
-    with pytest.raises(InvalidOptionError, match="'high' is not a number"):
-        numbers_of(["a=high"], "weights")
+@pytest.mark.parametrize(("word", "why"), [("high", "'high' is not a number"), ("inf", "must be finite")])
+def test_a_word_is_no_number(word, why):
+    with pytest.raises(InvalidOptionError, match=why):
+        given("--weights", f"a={word}")

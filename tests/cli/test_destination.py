@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from mlflow_ragmetrics.cli.shared_options import Destination, destination_of
@@ -45,11 +43,3 @@ def test_a_store_that_a_kill_left_half_made_is_explained(ragmetrics, tmp_path):
     assert result.exit_code == 1
     assert "its tables are incomplete (a process may have been killed)" in " ".join(result.stdout.split())
     assert "mlflow db upgrade sqlite:///half.db" in " ".join(result.stdout.split())
-
-
-def test_a_postgresql_without_its_driver_says_which_to_name(ragmetrics, monkeypatch):
-    for driver in ("psycopg", "psycopg2"):  # the default driver of SQLAlchemy 2.1, and that of 2.0
-        monkeypatch.setitem(sys.modules, driver, None)
-    result = ragmetrics("compare", "a", "b", "--tracking-uri", "postgresql://me@127.0.0.1:1/mlflow")
-    assert result.exit_code == 2
-    assert "name your installed driver, as in postgresql+psycopg2://" in " ".join(result.output.split())

@@ -42,7 +42,7 @@ def test_the_version_is_the_package_s(ragmetrics):
 def test_a_misspelled_command_is_recognised(ragmetrics):
     result = ragmetrics("evaluatte")
     assert result.exit_code == 2
-    assert "Did you mean 'evaluate'?" in result.stderr
+    assert "did you mean 'evaluate'?" in result.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)
