@@ -92,11 +92,6 @@ def _version(name: str) -> str | None:
         return None
 
 
-_DATABASE = re.compile(r"(?:sqlite|postgresql|mysql|mssql)(?:\+\w+)?://")
-_POOL = {"MLFLOW_SQLALCHEMYSTORE_POOL_SIZE": 5, "MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW": 10}
-_WORKERS = ("MLFLOW_GENAI_EVAL_MAX_WORKERS", 40)
-
-
 def check_store(destination: Destination) -> Check:
     """Whether the store answers; does not create a missing SQLite file."""
     subject = f"MLflow store {destination.shown}"
@@ -156,35 +151,12 @@ def check_waiting(destination: Destination) -> Iterator[Check]:
         yield Check("note", f"live answers in {folder}", f"{finding}; {advice}")
 
 
-def check_pool(destination: Destination) -> Iterator[Check]:
-    """Whether ``mlflow.genai.evaluate`` may use more threads than the store has connections, which can lose rows.
-
-    ``ragmetrics evaluate`` writes from one thread.
-    """
-    if not _DATABASE.match(destination.uri):
-        return
-    pool = sum(_number(name, default) for name, default in _POOL.items())
-    name, default = _WORKERS
-    workers = _number(name, default)
-    finding = f"{pool} connections, but mlflow.genai.evaluate may use {workers} threads"
-    if workers < pool:
-        yield Check("ok", "connection pool", finding)
-    else:
-        advice = f"set {name}={max(1, pool - 5)} or MLFLOW_SQLALCHEMYSTORE_POOL_SIZE=100 before you call it"
-        yield Check("note", "connection pool", f"{finding}, so it may lose rows; {advice}")
-
-
 def _check_folder(subject: str, path: Path) -> Check:
     """Whether the nearest existing folder is writable; MLflow creates missing folders."""
     folder = next(each for each in path.parents if each.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         return Check("fault", subject, f"{folder} is not a writable folder")
     return Check("ok", subject, "does not exist yet; the first evaluation creates it")
-
-
-def _number(name: str, default: int) -> int:
-    value = os.environ.get(name, "")
-    return int(value) if value.isdecimal() else default
 
 
 _MARKS = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "red")}
@@ -224,6 +196,7 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
 
 def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
     from mlflow_ragmetrics.cli.shared_options import destination_of
+    from mlflow_ragmetrics.tracking.home import pool_shortage
 
     yield from check_versions()
     yield from check_extras()
@@ -233,6 +206,7 @@ def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
     if store.level == "ok":
         yield from check_runs(destination)
     yield from check_waiting(destination)
-    yield from check_pool(destination)
+    if (shortage := pool_shortage(destination.uri)) is not None:
+        yield Check("note", "connection pool", shortage)
     if judge is not None:
         yield check_judge(judge)

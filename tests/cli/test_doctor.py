@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.cli.doctor import Check, check_pool
-from mlflow_ragmetrics.cli.shared_options import Destination
 from mlflow_ragmetrics.tracking import outbox as module
+from mlflow_ragmetrics.tracking.home import pool_shortage
 from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
 
 
@@ -51,12 +50,10 @@ def test_a_judge_that_is_none_is_a_fault(ragmetrics):
     assert "✗ judge nobody" in result.stdout
 
 
-@pytest.mark.parametrize(("workers", "level"), [("", "note"), ("10", "ok"), ("15", "note")])
-def test_more_threads_than_connections_are_noted(monkeypatch, workers, level):
+@pytest.mark.parametrize(("workers", "is_noted"), [("", True), ("10", False), ("15", True)])
+def test_more_threads_than_connections_are_noted(ragmetrics, monkeypatch, workers, is_noted):
     for name in ("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", "MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", workers)
-    (check,) = check_pool(Destination("sqlite:///mlflow.db", "any"))
-    assert isinstance(check, Check)
-    assert check.level == level
-    assert list(check_pool(Destination("http://server", "any"))) == []
+    assert ("the store has 15 connections" in " ".join(ragmetrics("doctor").stdout.split())) == is_noted
+    assert pool_shortage("http://server") is None
