@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +36,7 @@ from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, mlflow_name, package_version, run_metrics_of
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
+from mlflow_ragmetrics.tracking.home import pool_shortage
 from mlflow_ragmetrics.tracking.live_writer import MarkCounts
 from mlflow_ragmetrics.tracking.run import COMPLETE, PARTIAL, status_of
 from mlflow_ragmetrics.tracking.writer import STATUS_TAG, SUITE, RunWriter, explained
@@ -98,29 +98,9 @@ def get_scorer(
     return scorer(Suite([made(**options) if options else made], judge=model, **of_suite), columns)
 
 
-_SAFE_WORKERS = 14
-_WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
-_POOL = "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE"
-
-
-def _warn_of_small_pool() -> None:
-    """Warn, with two remedies, if ``mlflow.genai.evaluate`` has more workers than the store has connections.
-
-    Each worker that starts a trace holds one connection and waits for a second. With SQLAlchemy's default of 15
-    connections, 15 workers can deadlock until they time out.
-    """
-    if not mlflow.get_tracking_uri().startswith("sqlite") or os.environ.get(_POOL):
-        return
-    if int(os.environ.get(_WORKERS) or 40) > _SAFE_WORKERS:
-        message = (
-            "mlflow.genai.evaluate starts more workers than a SQLite store has connections, and then loses traces and "
-            f"feedback; set {_WORKERS}=10 or {_POOL}=100 in the environment before the first use of the store"
-        )
-        warnings.warn(message, stacklevel=4)
-
-
 def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -> RagScorer:
-    _warn_of_small_pool()
+    if (shortage := pool_shortage(mlflow.get_tracking_uri())) is not None:
+        warnings.warn(shortage, stacklevel=3)
     made = RagScorer(name=name, description=as_json(suite.describe()))
     made._keys, made._shared = tuple(keys), shared
     made._decide_by(shared.criteria.get(mlflow_name(keys[0])) if len(keys) == 1 else None)

@@ -196,6 +196,7 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
 
 def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
     from mlflow_ragmetrics.cli.shared_options import destination_of
+    from mlflow_ragmetrics.tracking.home import pool_shortage
 
     yield from check_versions()
     yield from check_extras()
@@ -205,5 +206,7 @@ def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
     if store.level == "ok":
         yield from check_runs(destination)
     yield from check_waiting(destination)
+    if (shortage := pool_shortage(destination.uri)) is not None:
+        yield Check("note", "connection pool", shortage)
     if judge is not None:
         yield check_judge(judge)

@@ -60,19 +60,6 @@ def result_of(task: Future[T]) -> T:
             return task.result()
 
 
-class ThreadTask:
-    """An action on a thread of the pool."""
-
-    def __init__(self) -> None:
-        self._process = os.getpid()
-        self._ended = False
-
-    @property
-    def alive(self) -> bool:
-        """Whether it is still running; always False in a process forked from the one that started it."""
-        return not self._ended and self._process == os.getpid()
-
-
 _idle: list[_Thread] = []
 
 
@@ -80,35 +67,38 @@ class _Thread:
     """A daemon thread that runs one action after another."""
 
     def __init__(self) -> None:
-        self.inbox: queue.SimpleQueue[tuple[Callable[[], object], ThreadTask, str]] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[tuple[Callable[[], object], threading.Event, str]] = queue.SimpleQueue()
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
     def _serve(self) -> None:
         while True:
-            action, task, name = self.inbox.get()
+            action, ended, name = self.inbox.get()
             self.thread.name = name
             try:
                 action()
             finally:
-                task._ended = True
-            del action, task  # release references while idle
+                ended.set()
+            del action, ended  # release references while idle
             self.thread.name = "ragmetrics-idle"
             _idle.append(self)
 
 
-def start_thread(action: Callable[[], object], *, name: str, context: contextvars.Context | None = None) -> ThreadTask:
+def start_thread(
+    action: Callable[[], object], *, name: str, context: contextvars.Context | None = None
+) -> threading.Event:
     """Run ``action`` on a daemon thread of that name, in an empty context or in ``context``; it must not raise.
 
-    Threads are reused: only ``context`` passes anything of the caller's (callbacks, open spans) to the action.
+    Returns an event that is set when the action has ended. Threads are reused: only ``context`` passes anything of the
+    caller's (callbacks, open spans) to the action.
     """
     try:
         thread = _idle.pop()
     except IndexError:
         thread = _Thread()
-    task = ThreadTask()
-    thread.inbox.put((partial((context or contextvars.Context()).run, action), task, name))
-    return task
+    ended = threading.Event()
+    thread.inbox.put((partial((context or contextvars.Context()).run, action), ended, name))
+    return ended
 
 
 _loop_lock = threading.Lock()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, count
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 _CREATION_TAG = "ragmetrics.live"
+_DATABASE = re.compile(r"(?:sqlite|postgresql|mysql|mssql)(?:\+\w+)?://")
 _EXPERIMENTS = {"id": "MLFLOW_EXPERIMENT_ID", "name": "MLFLOW_EXPERIMENT_NAME"}
 
 
@@ -45,6 +47,27 @@ def resolved_store(uri: str) -> str:
     if scheme.startswith("sqlite"):
         return f"{scheme}///{Path(path).absolute()}"
     return uri if "://" in uri else str(Path(uri.removeprefix("file:")).absolute())
+
+
+def pool_shortage(uri: str) -> str | None:
+    """Why ``mlflow.genai.evaluate`` may lose rows in the store at ``uri``, with two remedies; ``None`` if it cannot.
+
+    Each worker that starts a trace holds one connection and waits for a second. With as many workers as connections,
+    they can deadlock until they time out.
+    """
+
+    def number(name: str, default: int) -> int:
+        given = os.environ.get(name, "")
+        return int(given) if given.isdecimal() else default
+
+    pool = number("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", 5) + number("MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW", 10)
+    workers = number("MLFLOW_GENAI_EVAL_MAX_WORKERS", 40)
+    if workers < pool or not _DATABASE.match(uri):
+        return None
+    return (
+        f"mlflow.genai.evaluate may use {workers} threads, but the store has {pool} connections: it may lose rows; set "
+        f"MLFLOW_GENAI_EVAL_MAX_WORKERS={max(1, pool - 5)} or MLFLOW_SQLALCHEMYSTORE_POOL_SIZE=100 before its first use"
+    )
 
 
 def unused_name(client: MlflowClient, experiment_id: str, name: str) -> str:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from mlflow_ragmetrics.core.safe_text import for_log
-from mlflow_ragmetrics.engine.threads import ThreadTask, after_fork, start_thread
+from mlflow_ragmetrics.engine.threads import after_fork, start_thread
 from mlflow_ragmetrics.tracking.live_writer import LiveWriter, Service
 
 _PAUSE = 0.5
@@ -57,7 +57,7 @@ class LiveRun:
         self.closed = False
         """Whether this process has stopped writing to the run."""
         self._is_over = False
-        self._thread: ThreadTask | None = None
+        self._ended: threading.Event | None = None  # of the writing thread
         self.failure: str | None = None
 
     def use(self, user: object) -> None:
@@ -116,8 +116,8 @@ class LiveRun:
 
     def _start(self) -> None:
         with self._changed:
-            if not self.closed and (self._thread is None or not self._thread.alive):
-                self._thread = start_thread(self._run, name="ragmetrics-mlflow")
+            if not self.closed and (self._ended is None or self._ended.is_set()):
+                self._ended = start_thread(self._run, name="ragmetrics-mlflow")
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -127,7 +127,7 @@ class LiveRun:
             pause = _PAUSE if self.failure is None else min(2 * pause, _LONGEST_PAUSE)
             with self._changed:
                 if self.closed or not (self._pending or waiting):
-                    self._thread = None
+                    self._ended = None
                     break
                 if self.failure is not None:
                     self._changed.wait_for(lambda: self.closed, _SHORTEST_PAUSE_AFTER_FAILURE)

@@ -4,6 +4,7 @@ import pytest
 
 from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.tracking import outbox as module
+from mlflow_ragmetrics.tracking.home import pool_shortage
 from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
 
 
@@ -47,3 +48,12 @@ def test_a_judge_that_is_none_is_a_fault(ragmetrics):
     result = ragmetrics("doctor", "--judge", "nobody")
     assert result.exit_code == 1
     assert "✗ judge nobody" in result.stdout
+
+
+@pytest.mark.parametrize(("workers", "is_noted"), [("", True), ("10", False), ("15", True)])
+def test_more_threads_than_connections_are_noted(ragmetrics, monkeypatch, workers, is_noted):
+    for name in ("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", "MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", workers)
+    assert ("the store has 15 connections" in " ".join(ragmetrics("doctor").stdout.split())) == is_noted
+    assert pool_shortage("http://server") is None
