@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import NamedTuple, Union
 
 from mlflow_ragmetrics.core.options import shown
@@ -197,12 +196,6 @@ def raise_failures(checks: Sequence[Check]) -> None:
         raise GateError("; ".join(check.reason for check in failed), failed)
 
 
-def to_json(checks: Sequence[Check]) -> str:
-    """``{"passed": …, "checks": [{"name", "passed", "reason"}]}``."""
-    content = {"passed": all(check.passed for check in checks), "checks": [asdict(check) for check in checks]}
-    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
-
-
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
@@ -228,9 +221,6 @@ class Condition:
         (False, True)
         """
         return _OPERATORS[self.sign](value, self.limit + _SLACK[self.sign])
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.sign} {self.limit:g}"
 
 
 def check_limit(

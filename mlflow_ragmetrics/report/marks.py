@@ -11,7 +11,6 @@ from statistics import fmean
 from textwrap import shorten
 from typing import Literal, Union, get_args
 
-from mlflow_ragmetrics.core.document import Line, Style, cell
 from mlflow_ragmetrics.core.score import DOUBTS, Better, Item, Score
 from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
 from mlflow_ragmetrics.metrics.claims import held_by, is_held, is_right
@@ -177,7 +176,6 @@ _FACTS, _CLAIMS = TELLING
 _SUFFICIENCY = "context_sufficiency"
 _READ = ("judged", "nothing_held", "indistinct_answer", "no_claims", "unnamed_passages")
 _LONGEST = 160
-_STYLES: dict[str, Style] = {"no fault": "good", "not answerable": "middling", "not measured": "faint"}
 
 
 @dataclass(frozen=True)
@@ -186,9 +184,6 @@ class Diagnosis:
 
     cause: Fault
     reason: str
-
-    def _repr_html_(self) -> str:
-        return cell([Line(self.cause, _STYLES.get(self.cause, "bad")), Line(self.reason)])
 
 
 def diagnose(scores: Mapping[str, Score], language: str = "en") -> Diagnosis | None:

@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.cli.shared_options import numbers_of
+from mlflow_ragmetrics.cli.shared_options import numbers
 from mlflow_ragmetrics.core.question import RelatedChunks, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.report.gates import check_names
@@ -113,8 +114,8 @@ def test_a_header_of_very_many_columns(ending: str, tmp_path: Path) -> None:
         lambda: rm.Suite.preset([]),
         lambda: rm.Suite("rouge", thresholds=[1]),
         lambda: rm.Suite("rouge", name_prefix=5),
-        lambda: numbers_of(["a=nan"], "fail-under"),
-        lambda: numbers_of(["a=1e999"], "weights"),
+        lambda: numbers(click.Context(main), click.Option(["--fail-under"]), ["a=nan"]),
+        lambda: numbers(click.Context(main), click.Option(["--weights"]), ["a=1e999"]),
         lambda: check_names(["a"], {"a": float("nan")}),
     ],
 )  # fmt: skip

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.cli.shared_options import numbers_of, pairs_of
+from mlflow_ragmetrics.cli import main, shared_options
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.report.gates import check_figures, to_json
+from mlflow_ragmetrics.report.gates import check_figures
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from tests.comparison.reports import report_of
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import texts, values
 
 FIGURES = {"faithfulness/mean": 0.5, "faithfulness/n_scored": 2.0, "rouge1_f1/n_scored": 0.0}
+CONTEXT = click.Context(main)
 COMPARISON = rm.compare(report_of([0.5] * 8), report_of([0.6] * 8), resamples=100)
 numbers = st.one_of(st.floats().map(str), st.sampled_from(["1_0", "nan", "inf", "-0", "1e999", "٣", "9" * 400]), texts)
 sides = st.one_of(
@@ -47,10 +47,9 @@ def _loaded() -> None:
 @given(given_texts=st.lists(assignments, max_size=3), rate=st.one_of(st.none(), st.floats(), st.floats(0, 1)))
 def test_any_gate(given_texts: list[str], rate: float | None) -> None:
     with in_time(), contextlib.suppress(RagMetricsError):
-        limits = numbers_of(given_texts, "fail-under")
+        limits = shared_options.numbers(CONTEXT, click.Option(["--fail-under"]), given_texts) or {}
         assert all(map(math.isfinite, limits.values()))
         checks = check_figures(FIGURES, limits, rate)
-        json.loads(to_json(checks))
         to_junit({"gates": gate_cases(checks)}).encode("utf-8")
 
 
@@ -58,7 +57,8 @@ def test_any_gate(given_texts: list[str], rate: float | None) -> None:
 @given(given_texts=st.lists(assignments, max_size=3), verdict=texts)
 def test_any_columns(given_texts: list[str], verdict: str) -> None:
     with in_time(), contextlib.suppress(RagMetricsError):
-        rm.Suite("rouge").evaluate([{"answer": "a", "reference": "a"}], columns=pairs_of(given_texts, "columns"))
+        columns = shared_options.assignments(CONTEXT, click.Option(["--columns"]), given_texts)
+        rm.Suite("rouge").evaluate([{"answer": "a", "reference": "a"}], columns=columns)
     with in_time(), contextlib.suppress(RagMetricsError):
         COMPARISON.checks([verdict])
 

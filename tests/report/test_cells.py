@@ -9,7 +9,6 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.marks import Diagnosis
 from tests.comparison.reports import noisy, report_of
 
 ROWS = [
@@ -43,7 +42,6 @@ CELLS = {
     "comparison": (COMPARISON, "regressed"),
     "power": (rm.power(COMPARISON, detect=0.03), "What the data can show"),
     "calibration": (rm.calibrate(report_of(noisy(40)), [n % 2 for n in range(40)], key="faithfulness"), "AUROC"),
-    "diagnosis": (Diagnosis("retrieval", "No passage holds <b>it</b>."), "retrieval</p>"),
     "plan": (PLANNED, "Nothing was sent"),
     "no plan": (rm.Suite(["rouge"]).plan([{"answer": "a", "reference": "a"}]), "is free"),
 }
