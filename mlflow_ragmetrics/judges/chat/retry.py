@@ -147,11 +147,11 @@ class Retry:
     """Repeats an action while another attempt may succeed: after HTTP 429, 5xx and the other ``options.codes``,
     timeouts, connection errors and broken replies.
 
-    ``sleep`` returns True if the run ended meanwhile. ``passes``: whether an otherwise final failure is temporary.
+    ``passes``: whether an otherwise final failure is temporary.
     """
 
     options: RetryOptions = field(default_factory=RetryOptions)
-    sleep: Callable[[float], bool] = pause
+    sleep: Callable[[float], None] = pause
     passes: Callable[[BaseException], bool] = lambda error: False
 
     def asks_to_wait(self, error: BaseException) -> bool:
@@ -195,14 +195,10 @@ class Retry:
             retry=tenacity.retry_if_exception(self.worth_it),
             wait=lambda state: self.wait_after(_error_in(state), state.attempt_number),
             before_sleep=lambda state: before_retry(_error_in(state), state.upcoming_sleep),
-            sleep=self._sleep,
+            sleep=self.sleep,
             reraise=True,
         )
         return retrying(action)
-
-    def _sleep(self, seconds: float) -> None:
-        if self.sleep(seconds):
-            raise JudgeError("the run ended before the judge answered", code="interrupted")
 
 
 def _error_in(state: tenacity.RetryCallState) -> BaseException:
