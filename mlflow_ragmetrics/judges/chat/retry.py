@@ -213,19 +213,18 @@ _STEADY = 5.0
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of failure; the breaker opens after ``failures`` in a row over ``seconds``, or after ``at_once``."""
+    """A kind of failure; the breaker opens after ``failures`` in a row over at least ``seconds``."""
 
     code: str
     message: str
     failures: int
     seconds: float = 0.0
-    at_once: int = 1_000
 
 
 _QUOTA = _Kind("quota", "the account's quota is exhausted", 4)
 _SPOILED = _Kind("not_a_completion", "the address does not reply with chat completions", 4)
-_UNREACHABLE = _Kind("unreachable", "the server cannot be reached", 4, seconds=5.0, at_once=24)
-_TIMEOUT = _Kind("timeout", "the server does not reply in time", 8, seconds=5.0, at_once=64)
+_UNREACHABLE = _Kind("unreachable", "the server cannot be reached", 4, seconds=5.0)
+_TIMEOUT = _Kind("timeout", "the server does not reply in time", 8, seconds=5.0)
 _BROKEN = _Kind("http_5xx", "the server only replies with errors", 12, seconds=60.0)
 _ABSENT = {404, 405, 410}
 
@@ -306,8 +305,6 @@ class Breaker:
 
     def _is_enough(self, kind: _Kind) -> bool:
         is_steady = self._has_answered and kind is not _QUOTA
-        if self._failures >= kind.at_once and not is_steady:
-            return True
         seconds = max(kind.seconds, _STEADY) if is_steady else kind.seconds
         return self._failures >= kind.failures and self._now() - self._began >= seconds
 
