@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import warnings
 import weakref
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -159,17 +160,9 @@ def _prepare(connection: sqlite3.Connection) -> None:
         connection.execute(_CREATE)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
     connection.execute("COMMIT")
-    _write_ahead(connection)
+    with suppress(sqlite3.OperationalError):  # if the file is locked, another process sets the mode, which is kept
+        connection.execute("PRAGMA journal_mode = WAL")  # allows reading during writing
 
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Allow reading during writing; the file keeps the mode. If it is locked, another process sets the mode."""
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-    except sqlite3.OperationalError as error:
-        if "locked" not in str(error):
-            raise

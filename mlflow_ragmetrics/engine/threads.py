@@ -150,13 +150,13 @@ def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
     return result()
 
 
-def pause(seconds: float) -> bool:
-    """Sleep. Returns True at once if this thread's ``Workers`` are closed, else False after ``seconds``."""
+def pause(seconds: float) -> None:
+    """Sleep; raise ``JudgeError`` as soon as this thread's ``Workers`` are closed."""
     closing: threading.Event | None = getattr(_local, "closing", None)
     if closing is None:
-        time.sleep(max(0.0, seconds))
-        return False
-    return closing.wait(max(0.0, seconds))
+        time.sleep(seconds)
+    elif closing.wait(seconds):
+        raise JudgeError("the run ended before the judge answered", code="interrupted")
 
 
 class Slots:

@@ -19,7 +19,6 @@ from langchain_core.runnables import Runnable
 from pydantic import ValidationError
 from typing_extensions import Unpack
 
-from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.question import (
     Claims,
     Finding,
@@ -41,8 +40,8 @@ from mlflow_ragmetrics.judges.chat.capabilities import DECISIONS, ChatMessage, b
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
-from mlflow_ragmetrics.judges.chat.tasks import ChatRequest, Room
-from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
+from mlflow_ragmetrics.judges.chat.tasks import Part, Room
+from mlflow_ragmetrics.judges.resolve import judge_of
 from mlflow_ragmetrics.text.messages import said
 
 _NEEDS: Final = "decision models need langchain-core 1.8 or later: pip install -U langchain-core"
@@ -78,13 +77,13 @@ class DecisionJudge(ChatJudge):
             model = _imported(model, base_url=options.pop("base_url", None), api_key=options.pop("api_key", None))
         options |= {"calls": "compact", "structured": False}
         super().__init__(_sender_of(model), language=language, **options)
-        self.claims = _claims_judge(claims, language)
+        self.claims = judge_of(claims, language, {})
         questions = crc32(repr(_texts()).encode())
         self._identity = f"{self.fingerprint};questions={questions:08x};claims={self.claims.fingerprint}"
         self.fingerprint = self._identity if self.fingerprint and self.claims.fingerprint else None
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
-        """One outcome per question. Claims and nuggets come from ``claims``; all others are asked in one request."""
+        """One outcome per question. Claims and nuggets come from ``claims``; the other kinds are asked."""
         handed = [each for each in questions if isinstance(each, (Claims, Nuggets))]
         unjudged = [replace(each, passages=()) if isinstance(each, Claims) else each for each in handed]
         asked = [each for each in questions if each.kind in _KINDS]
@@ -97,18 +96,18 @@ class DecisionJudge(ChatJudge):
         """Replies have no limit; prompts are limited to the model's context window, if it is known."""
         return Room(self.form, sys.maxsize, self._client.model.window)
 
-    def messages(self, request: ChatRequest) -> list[ChatMessage]:
+    def messages(self, request: Part) -> list[ChatMessage]:
         """The state and the questions of a request, as JSON."""
         return [self._form(request).message()]
 
-    def _form(self, request: ChatRequest) -> _Form:
-        asked = [question for part in request.parts for question in part.questions]
-        form = _Form(self.name, sorted(asked, key=lambda each: not isinstance(each, RelatedChunks)))  # evidence first
+    def _form(self, request: Part) -> _Form:
+        evidence_first = sorted(request.questions, key=lambda each: not isinstance(each, RelatedChunks))
+        form = _Form(self.name, evidence_first)
         for question in form.asked:
             getattr(self, f"_{question.kind}")(form, question)
         return form
 
-    def _ask(self, request: ChatRequest, needed: int) -> dict[Question[Any], Outcome]:
+    def _ask(self, request: Part, needed: int) -> dict[Question[Any], Outcome]:
         form = self._form(request)
         form.receive(self._client.reply([form.message()], {"properties": {"model": {}}}).data or {})
         if self.fingerprint and form.model != self.model.model:  # only the response names the model behind an alias
@@ -272,13 +271,6 @@ class _Sender(Runnable[Any, Any]):
             raise JudgeReplyError(f"{self.model}: {type(response).__name__} is from an incompatible langchain-core")
         usage = {name: number for name, number in dict(response.usage or {}).items() if number}
         return SimpleNamespace(content=response.model_dump_json(), usage_metadata=usage)
-
-
-def _claims_judge(given: Any, language: str) -> Judge:
-    if isinstance(given, str) and given == "lexical":
-        return LexicalJudge(language=language)
-    is_judge = not isinstance(given, str) and isinstance(given, AnswersQuestions)
-    return as_judge(given) if is_judge else ChatJudge(given, language=language)
 
 
 def _forms_of(model: Any) -> ModuleType:

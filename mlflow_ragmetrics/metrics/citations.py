@@ -56,8 +56,27 @@ class Citation:
     statement: int | None
 
 
+class _Passages:
+    """The passages that citations may name; ``ids``: their numbers by id."""
+
+    def __init__(self, texts: Sequence[str], ids: Sequence[str] | None) -> None:
+        self.texts = texts
+        self.ids = {each: number for number, each in enumerate(ids or (), 1)}
+
+    def at(self, number: int) -> int:
+        """The number itself, or 0 if there is no such passage."""
+        return number if 1 <= number <= len(self.texts) else 0
+
+    def quoted(self, text: str) -> int:
+        """The number of the first passage that contains ``text``; 0 if none does."""
+        wanted = " ".join(text.split()).strip(" .…\"'“”«»").casefold()
+        if len(wanted) < 8:
+            return 0
+        return next((i for i, each in enumerate(self.texts, 1) if wanted in " ".join(each.split()).casefold()), 0)
+
+
 def cited_statements(
-    answer: str, passages: Sequence[str], ids: Sequence[str] | None, metadata: Mapping[str, Any] | None
+    answer: str, texts: Sequence[str], ids: Sequence[str] | None, metadata: Mapping[str, Any] | None
 ) -> tuple[list[str], list[Citation]]:
     """The sentences of ``answer`` without citation marks, and the citations, without repeats within a sentence.
 
@@ -66,11 +85,12 @@ def cited_statements(
     mappings in the formats of Anthropic, Cohere and LangChain (document index, ids or quote; with a position in the
     answer, or for all of it). A citation after a full stop belongs to the sentence before it.
     """
-    body, defined = _without_definitions(_MARKS.sub("", answer), passages, ids)
+    passages = _Passages(texts, ids)
+    body, labels = _without_definitions(_MARKS.sub("", answer), passages)
     found: list[tuple[str, list[int]]] = []
 
     def marked(label: str, inside: str, bare: bool) -> str:
-        numbers = _numbers(inside, bare, passages, ids, defined)
+        numbers = _numbers(inside, bare, passages, labels)
         if numbers is None or len(found) >= _MOST:
             return label
         found.append((label, numbers))
@@ -78,108 +98,84 @@ def cited_statements(
 
     text = _BRACKETS.sub(lambda match: marked(match[0], match[1], match[0][0] != "("), body)
     text = _SUPERSCRIPTS.sub(lambda match: marked(match[0], match[0].translate(_PLAIN), True), text)
-    lines = statements(_BEHIND_STOP.sub(r"\3\1\2", text))
-    citations: dict[tuple[int, int | None], Citation] = {}
     plain: list[str] = []
-    for line in lines:
-        for mark in _MARKS.findall(line):
-            label, numbers = found[ord(mark) - _FIRST_MARK]
-            for number in numbers:
-                citations.setdefault((number or -len(citations) - 1, len(plain)), Citation(label, number, len(plain)))
+    cited: list[Citation] = []
+    for line in statements(_BEHIND_STOP.sub(r"\3\1\2", text)):
+        marks = [found[ord(mark) - _FIRST_MARK] for mark in _MARKS.findall(line)]
+        cited += [Citation(label, number, len(plain)) for label, numbers in marks for number in numbers]
         plain.append(re.sub(r" ([.,;:!?…])", r"\1", " ".join(_MARKS.sub(" ", line).split())))
-    for label, number, place in _structured(answer, plain, passages, ids, metadata):
-        citations.setdefault((number or -len(citations) - 1, place), Citation(label, number, place))
+    cited += _structured(answer, plain, passages, (metadata or {}).get("citations"))
+    citations: dict[tuple[int, int | None], Citation] = {}
+    for each in cited:  # each unknown passage counts
+        citations.setdefault((each.passage or -len(citations) - 1, each.statement), each)
     return plain, list(citations.values())
 
 
-def _without_definitions(answer: str, passages: Sequence[str], ids: Sequence[str] | None) -> tuple[str, dict[str, int]]:
-    """The answer without its list of sources, and the passage number of each entry in that list."""
+def _without_definitions(answer: str, passages: _Passages) -> tuple[str, dict[str, int]]:
+    """The answer without its list of sources, and passage numbers by label in that list or by id."""
     defined: dict[str, int] = {}
     heading = _LIST_HEADING.search(answer)
     body, listed = (answer[: heading.start()], answer[heading.end() :]) if heading else (answer, "")
     entries = [*_DEFINITION.findall(body), *_DEFINITION.findall(listed), *_LISTED.findall(listed)]
     for label, text in entries:
-        number = next((i for i, each in enumerate(ids or (), 1) if each and each in text), 0) or _quoted(text, passages)
-        if number:
+        named = next((number for each, number in passages.ids.items() if each and each in text), 0)
+        if number := named or passages.quoted(text):
             defined[label] = number
-    return _DEFINITION.sub("", body), defined
+    return _DEFINITION.sub("", body), {**defined, **passages.ids}
 
 
-def _quoted(text: str, passages: Sequence[str]) -> int:
-    """The number of the first passage that contains ``text``; 0 if none does."""
-    wanted = " ".join(text.split()).strip(" .…\"'“”«»").casefold()
-    if len(wanted) < 8:
-        return 0
-    return next((i for i, each in enumerate(passages, 1) if wanted in " ".join(each.split()).casefold()), 0)
-
-
-def _numbers(
-    inside: str, bare: bool, passages: Sequence[str], ids: Sequence[str] | None, defined: Mapping[str, int]
-) -> list[int] | None:
+def _numbers(inside: str, bare: bool, passages: _Passages, labels: Mapping[str, int]) -> list[int] | None:
     """The passages that a bracket cites, 0 for each unknown one; ``None`` if it is not a citation."""
     text = inside.partition("†")[0].strip()
+    if text in passages.ids:
+        return [passages.ids[text]]
     named = _NAMED.fullmatch(text)
-    by_id = {each: number for number, each in enumerate(ids or (), 1)}
-    if text in by_id:
-        return [by_id[text]]
+    may_count = bare or named is not None
     numbers: list[int] = []
     for part in _SEPARATORS.split(named[1] if named else text):
         each = part.strip().lstrip("^")
         again = _NAMED.fullmatch(each)
         each = again[1] if again else each
         span = _RANGE.fullmatch(each)
-        if each in by_id or part.strip() in by_id:
-            numbers.append(by_id.get(each) or by_id[part.strip()])
-        elif each in defined:
-            numbers.append(defined[each])
-        elif (each.isdecimal() and len(each) <= 3) and (bare or named):
-            numbers.append(int(each) if 1 <= int(each) <= len(passages) else 0)
-        elif span and (bare or named) and int(span[1]) <= int(span[2]):
-            numbers += [n if n <= len(passages) else 0 for n in range(max(1, int(span[1])), int(span[2]) + 1)]
+        if number := labels.get(part.strip()) or labels.get(each):
+            numbers.append(number)
+        elif may_count and each.isdecimal() and len(each) <= 3:
+            numbers.append(passages.at(int(each)))
+        elif may_count and span and int(span[1]) <= int(span[2]):
+            numbers += map(passages.at, range(max(1, int(span[1])), int(span[2]) + 1))
         else:
             return None
     return numbers
 
 
-def _structured(
-    answer: str,
-    lines: Sequence[str],
-    passages: Sequence[str],
-    ids: Sequence[str] | None,
-    metadata: Mapping[str, Any] | None,
-) -> Iterator[tuple[str, int, int | None]]:
-    given = (metadata or {}).get("citations")
+def _structured(answer: str, lines: Sequence[str], passages: _Passages, given: object) -> Iterator[Citation]:
+    """Yield the citations of the metadata, per passage and statement."""
     if not isinstance(given, (list, tuple)):
         return
     entries = [each if isinstance(each, Mapping) else {"source_id": each} for each in given]
     from_0 = any(each.get(key) in (0, "0") for each in entries for key in ("source_id", *_NUMBER_KEYS))
     for entry in entries:
-        places = _places(entry, answer, lines)
-        for label, number in _sources(entry, passages, ids, from_0):
-            for place in places:
-                yield label, number, place
+        for label, number in _sources(entry, passages, from_0):
+            for place in _places(entry, answer, lines):
+                yield Citation(label, number, place)
 
 
-def _sources(
-    entry: Mapping[str, Any], passages: Sequence[str], ids: Sequence[str] | None, from_0: bool
-) -> list[tuple[str, int]]:
+def _sources(entry: Mapping[str, Any], passages: _Passages, from_0: bool) -> list[tuple[str, int]]:
     """The passages of one structured citation, each with its label; 0 for an unknown passage."""
     quote = next((str(entry[key]) for key in _QUOTE_KEYS if entry.get(key)), "")
     index = entry.get("document_index")
     if isinstance(index, int):
-        return [(quote or f"document_index {index}", index + 1 if 0 <= index < len(passages) else 0)]
-    named = next((entry[key] for key in (*_ID_KEYS, *_NUMBER_KEYS) if entry.get(key) is not None), None)
-    if quote and (number := _quoted(quote, passages)):
+        return [(quote or f"document_index {index}", passages.at(index + 1))]
+    if quote and (number := passages.quoted(quote)):
         return [(quote, number)]
+    named = next((entry[key] for key in (*_ID_KEYS, *_NUMBER_KEYS) if entry.get(key) is not None), None)
     found = []
-    by_id = {each: number for number, each in enumerate(ids or (), 1)}
     for each in named if isinstance(named, (list, tuple)) else [named]:
         text = str(each).strip()
-        if text in by_id:
-            found.append((text, by_id[text]))
+        if text in passages.ids:
+            found.append((text, passages.ids[text]))
         elif text.isdecimal() and len(text) <= 3:
-            number = int(text) + from_0
-            found.append((text, number if 1 <= number <= len(passages) else 0))
+            found.append((text, passages.at(int(text) + from_0)))
         else:
             found.append((quote or text, 0))
     return found

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.metric import metric, named_as
 from mlflow_ragmetrics.core.question import Steps, Tone, ask
 from mlflow_ragmetrics.core.score import Item, Message, Score
 from mlflow_ragmetrics.errors import JudgeReplyError
@@ -20,21 +20,40 @@ from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
+def _of_claims(rate: Callable[[Verified, States], Score]) -> Callable[..., Steps[Score]]:
+    """A metric function from the score for an answer's claims, checked against the contexts; rules score other rows.
+
+    ``no_context`` is the rule for rows without context. A non-answer scores 0.0 against a clear reference and 1.0
+    without one. If both are non-answers, the judge rates the tone.
+    """
+
+    def score(
+        answer: str,
+        question: str | None = None,
+        reference: str | None = None,
+        contexts: Sequence[str] | None = None,
+        history: Sequence[Message] | None = None,
+        *,
+        indistinct: Indistinct = "rules",
+        no_context: NoContext = "vacuous",
+    ) -> Steps[Score]:
+        states = states_of(answer, reference, indistinct)
+        if contexts is None or not has_context(contexts):
+            return without_context(no_context, 1.0, states.details("no_context", Verified().details))
+        if states.answer == "indistinct":
+            return (yield from _of_non_answer(answer, reference, question, states))
+        return rate((yield from verified_claims(answer, contexts, question=question, history=history)), states)
+
+    return named_as(rate, score)
+
+
 @metric(
     scaled=True,
     source="RAG Answer Evaluation Framework (white paper)",
     aliases=("rag_faithfulness", "response_groundedness", "retrieval_groundedness"),
 )
-def faithfulness(
-    answer: str,
-    question: str | None = None,
-    reference: str | None = None,
-    contexts: Sequence[str] | None = None,
-    history: Sequence[Message] | None = None,
-    *,
-    indistinct: Indistinct = "rules",
-    no_context: NoContext = "vacuous",
-) -> Steps[Score]:
+@_of_claims
+def faithfulness(verified: Verified, states: States) -> Score:
     """Share of the answer's claims that the retrieved passages support.
 
     Formula: claims of the answer that are SUPPORTED by ``contexts`` / claims of the answer; 1.0 with a note if the
@@ -61,10 +80,6 @@ def faithfulness(
     (0 contradicted, 1 not in the passages). Leave out what no passage
     says, or retrieve a passage that does: “Old.”'
     """
-    states = states_of(answer, reference, indistinct)
-    verified = yield from grounded(answer, question, reference, contexts, history, states, no_context)
-    if isinstance(verified, Score):
-        return verified
     rule = "judged" if verified.claims else "no_claims"
     reason = joined(
         say("faithfulness.counts", n=len(verified.claims), **verified.counts),
@@ -80,16 +95,8 @@ def faithfulness(
 
 
 @metric()
-def weakest_claim(
-    answer: str,
-    question: str | None = None,
-    reference: str | None = None,
-    contexts: Sequence[str] | None = None,
-    history: Sequence[Message] | None = None,
-    *,
-    indistinct: Indistinct = "rules",
-    no_context: NoContext = "vacuous",
-) -> Steps[Score]:
+@_of_claims
+def weakest_claim(verified: Verified, states: States) -> Score:
     """Support of the answer's least supported claim: one unsupported claim makes an answer unfaithful.
 
     Formula: minimum of the judge's supports for the claims, 0 to 1. Support is the share of careful checkers who would
@@ -112,10 +119,6 @@ def weakest_claim(
     >>> score.value, score.reason
     (0.0, 'Least supported of 2 claims: “Old.”')
     """
-    states = states_of(answer, reference, indistinct)
-    verified = yield from grounded(answer, question, reference, contexts, history, states, no_context)
-    if isinstance(verified, Score):
-        return verified
     weakest = min(verified.items, key=_support_of, default=None)
     doubt = next((text for code, text in verified.warnings if code == "reply_at_odds"), None)
     if doubt is not None:  # the weakest claim is then uncertain
@@ -132,27 +135,6 @@ def weakest_claim(
 def _support_of(item: Item) -> float:
     """The claim's support; if the judge gives only verdicts, 1 for SUPPORTED and 0 otherwise."""
     return float(item.verdict == "SUPPORTED") if item.support is None else item.support
-
-
-def grounded(
-    answer: str,
-    question: str | None,
-    reference: str | None,
-    contexts: Sequence[str] | None,
-    history: Sequence[Message] | None,
-    states: States,
-    no_context: NoContext,
-) -> Steps[Score | Verified]:
-    """Check the answer's claims against the contexts, or return the score that a rule determines.
-
-    ``no_context`` is the rule for rows without context. A non-answer scores 0.0 against a clear reference and 1.0
-    without one. If both are non-answers, the judge rates the tone.
-    """
-    if contexts is None or not has_context(contexts):
-        return without_context(no_context, 1.0, states.details("no_context", Verified().details))
-    if states.answer == "indistinct":
-        return (yield from _of_non_answer(answer, reference, question, states))
-    return (yield from verified_claims(answer, contexts, question=question, history=history))
 
 
 def _of_non_answer(answer: str, reference: str | None, question: str | None, states: States) -> Steps[Score]:

@@ -51,11 +51,10 @@ class Texts:
             return self.unscored("indistinct_answer")
         return None
 
-    def unscored(self, rule: str, checked: CheckedClaims | None = None) -> Score:
+    def unscored(self, rule: str, items: tuple[Item, ...] = (), warnings: Warnings = ()) -> Score:
         """No score; the reason is the message ``checked.<rule>``."""
-        checked = checked or CheckedClaims()
         details = self.states.details(rule, no_context=False)
-        return Score(reason=say(f"checked.{rule}"), items=checked.items, details=details, warnings=checked.warnings)
+        return Score(reason=say(f"checked.{rule}"), items=items, details=details, warnings=warnings)
 
     def verified(self, role: Role, against: Against) -> Steps[Verified]:
         """The claims of the text ``role``, checked against the passages or the other text."""
@@ -66,22 +65,14 @@ class Texts:
         )
 
 
-@dataclass(frozen=True)
-class CheckedClaims:
-    """The claims of one text: verdicts by the other text, and the passages that support them as evidence.
+def checked_claims(role: Role, by_other: Verified, by_passages: Verified) -> tuple[tuple[Item, ...], Warnings]:
+    """The claims of the text ``role``: verdicts by the other text, and the passages that support them as evidence.
 
     A claim without evidence is in no passage. Evidence without a number comes from a judge that does not name the
     passage.
     """
-
-    items: tuple[Item, ...] = ()
-    warnings: Warnings = ()
-
-    @classmethod
-    def of(cls, role: Role, by_other: Verified, by_passages: Verified) -> CheckedClaims:
-        """Combine the verdicts of the other text and of the passages on the claims of the text ``role``."""
-        items = tuple(_joined(role, *each) for each in zip(by_other.items, by_passages.items, strict=True))
-        return cls(items, tuple(dict.fromkeys((*by_other.warnings, *by_passages.warnings))))
+    items = tuple(_joined(role, *each) for each in zip(by_other.items, by_passages.items, strict=True))
+    return items, tuple(dict.fromkeys((*by_other.warnings, *by_passages.warnings)))
 
 
 def _joined(role: Role, by_other: Item, by_passages: Item) -> Item:
@@ -121,45 +112,35 @@ def rate_of_answer(
     if by_relevance:
         programs.append(texts.verified("reference", "contexts"))
     verified = yield from together(*programs)
-    checked = CheckedClaims.of("answer", verified[1], verified[0])
-    if not checked.items:
-        return texts.unscored("no_claims", checked)
+    items, warnings = checked_claims("answer", verified[1], verified[0])
+    if not items:
+        return texts.unscored("no_claims", warnings=warnings)
     relevant: list[int] = []
     if by_relevance:
         facts = [item for item in verified[2].items if is_right(item)]
-        wrong = [item for item in checked.items if is_held(item) and not is_right(item)]
+        wrong = [item for item in items if is_held(item) and not is_right(item)]
         if not all(held_by(item.evidence) for item in (*facts, *wrong)):
-            return texts.unscored("unnamed_passages", checked)
+            return texts.unscored("unnamed_passages", items, warnings)
         relevant = held_by(each for item in facts for each in item.evidence)
-    found_claims = [item for item in checked.items if counted(item, relevant)]
+    found_claims = [item for item in items if counted(item, relevant)]
     number = len(found_claims)
     counts: Mapping[str, Any] = {
         "counted": number,
-        "total": len(checked.items),
-        "right": sum(map(is_right, checked.items)),
-        "held": sum(map(is_held, checked.items)),
+        "total": len(items),
+        "right": sum(map(is_right, items)),
+        "held": sum(map(is_held, items)),
         **({"relevant_passages": len(relevant)} if by_relevance else {}),
     }
     return Score(
-        value=number / len(checked.items),
+        value=number / len(items),
         reason=joined(
-            say(f"checked.{code}", n=len(checked.items), counted=number),
+            say(f"checked.{code}", n=len(items), counted=number),
             to_do("not_in_reference", [item.text for item in found_claims]) if faults else None,
         ),
-        items=checked.items,
+        items=items,
         details=texts.states.details("judged", counts, no_context=False),
-        warnings=checked.warnings,
+        warnings=warnings,
     )
-
-
-def reference_facts(texts: Texts) -> Steps[CheckedClaims]:
-    """The facts of the reference, checked against the answer; a non-answer is not checked and states none."""
-    if texts.states.answer == "indistinct":
-        by_passages = yield from texts.verified("reference", "contexts")
-        unstated = Verified(by_passages.claims, (Finding("NEUTRAL"),) * len(by_passages.claims))
-        return CheckedClaims.of("reference", unstated, by_passages)
-    sides = yield from together(texts.verified("reference", "contexts"), texts.verified("reference", "answer"))
-    return CheckedClaims.of("reference", sides[1], sides[0])
 
 
 def _of_claims(rate: Callable[[Texts], Steps[Score]]) -> Callable[..., Steps[Score]]:
@@ -340,21 +321,27 @@ def context_utilization(texts: Texts) -> Steps[Score]:
     found = texts.unusable(answer_too=False)
     if found is not None:
         return found
-    facts = yield from reference_facts(texts)
-    held = [item for item in facts.items if is_held(item)]
+    if texts.states.answer == "indistinct":  # it is not checked
+        by_passages = yield from texts.verified("reference", "contexts")
+        by_answer = Verified(by_passages.claims, (Finding("NEUTRAL"),) * len(by_passages.claims))
+    else:
+        programs = texts.verified("reference", "contexts"), texts.verified("reference", "answer")
+        by_passages, by_answer = yield from together(*programs)
+    items, warnings = checked_claims("reference", by_answer, by_passages)
+    held = [item for item in items if is_held(item)]
     if not held:
-        return texts.unscored("nothing_held" if facts.items else "no_facts", facts)
+        return texts.unscored("nothing_held" if items else "no_facts", items, warnings)
     stated = sum(map(is_right, held))
-    counts = {"stated": stated, "held": len(held), "total": len(facts.items)}
+    counts = {"stated": stated, "held": len(held), "total": len(items)}
     return Score(
         value=stated / len(held),
         reason=joined(
             say("checked.context_utilization", n=len(held), stated=stated),
             to_do("not_in_answer", [item.text for item in held if not is_right(item)]),
         ),
-        items=facts.items,
+        items=items,
         details=texts.states.details("judged", counts, no_context=False),
-        warnings=facts.warnings,
+        warnings=warnings,
     )
 
 
@@ -397,7 +384,7 @@ def relevant_chunk_precision(
     supported = [item for item in facts.items if is_right(item)]
     if not facts.items or not all(held_by(item.evidence) for item in supported):
         rule = "unnamed_passages" if facts.items else "no_facts"
-        return texts.unscored(rule, CheckedClaims(warnings=facts.warnings))
+        return texts.unscored(rule, warnings=facts.warnings)
     items = tuple(_chunk(number, text, supported) for number, text in enumerate(contexts, 1))
     related = sum(item.verdict == "RELATED" for item in items)
     counts = {"related": related, "unrelated": len(items) - related, "total": len(items)}

@@ -172,7 +172,7 @@ def test_grades_and_rubrics_are_the_expected_value_and_tone_the_likeliest(kind: 
     assert tone.value == 0.5
     assert sufficiency.support == 0.3
     assert first.reason == "luna: оценка в среднем 4.20, вероятнее всего 5 с вероятностью 0.50."
-    ((state, _),) = script.requests
+    (state, _), *_ = script.requests
     assert (state["reference"], state["reference_2"]) == ("R.", "Another.")
     assert any("5 kind, 1 rude" in text for text in script.texts())
 

@@ -72,7 +72,7 @@ def test_grades_by_rubrics_share_a_call_of_their_own(calls: Any) -> None:
 
 def test_a_rubric_may_speak_of_everything_that_is_given() -> None:
     request = request_of([Grade("candour", "a", "q", "r", ("one", "two"), rubric="Does the answer hide a passage?")])
-    assert request.blocks == [
+    assert list(request.blocks) == [
         Block("question", "q"),
         Block("reference", "r"),
         Block("p1", "one"),

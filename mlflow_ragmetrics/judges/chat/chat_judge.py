@@ -28,18 +28,16 @@ from mlflow_ragmetrics.judges.chat.models import name_of, open_model
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
 from mlflow_ragmetrics.judges.chat.tasks import (
     Block,
-    ChatRequest,
     Incomplete,
     Instruction,
+    Part,
     Prompt,
     Result,
     Room,
-    answers_in_calls,
+    answers_of,
     group_calls,
-    no_task,
     register_task,
     request_of,
-    task_of,
 )
 from mlflow_ragmetrics.text.messages import check_language
 
@@ -122,10 +120,8 @@ class ChatJudge(Judge):
         return group_calls(self.form, pending, in_flight)
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
-        """Return one outcome per question; all go into one message, and again if the reply cannot be used."""
-        asked = [question for question in dict.fromkeys(questions) if task_of(question) is not None]
-        outcomes = answers_in_calls(asked, self._room, self.prompt_length, self._outcomes) if asked else {}
-        return [outcomes[each] if each in outcomes else no_task(self.name, each) for each in questions]
+        """Return one outcome per question; a call's questions go into one message, and again if the reply is bad."""
+        return answers_of(self.name, questions, self._room, self.prompt_length, self._outcomes)
 
     def new_room(self) -> Room:
         """Return the limits of replies and prompts; a known window keeps room for a usual reply."""
@@ -148,7 +144,7 @@ class ChatJudge(Judge):
         limit = self._client.model.longest_reply
         return (None if limit is None else max(limit, min(_SPARE * needed, self._most_tokens))), self._most_tokens
 
-    def messages(self, request: ChatRequest) -> list[ChatMessage]:
+    def messages(self, request: Part) -> list[ChatMessage]:
         """Return the messages of a request: the fixed part, then the fenced data with a reminder that it is data."""
         data = f"{fenced(request.blocks)}\n{self.prompts.texts['reminder']}"
         return [("system", self.prompts.system(request.prompts, self.language)), ("human", data)]
@@ -161,14 +157,14 @@ class ChatJudge(Judge):
                 error = JudgeReplyError(str(error), code="too_long")
             return dict.fromkeys(questions, error)
 
-    def _ask(self, request: ChatRequest, needed: int) -> dict[Question[Any], Outcome]:
+    def _ask(self, request: Part, needed: int) -> dict[Question[Any], Outcome]:
         messages = self.messages(request)
         allowed, most = self.allowances(needed)
-        reply = self._reply(messages, request.schema, allowed)
+        reply = self._reply(messages, request.reply_schema, allowed)
         results = _read(request, reply)
         if reply.cut and _problem_in(results) and (allowed or 0) < min(most, self._most_tokens):
             allowed = most
-            reply = self._reply(messages, request.schema, allowed)
+            reply = self._reply(messages, request.reply_schema, allowed)
             results = _read(request, reply)
         problem = _problem_in(results)
         doubts = [doubt for each in results.values() if isinstance(each, Incomplete) for doubt in each.doubts]
@@ -177,7 +173,7 @@ class ChatJudge(Judge):
             turn = self.prompts.turn("repair" if problem else "again", problem or "; ".join(doubts[:_MOST_DOUBTS]))
             more: list[ChatMessage] = [("ai", reply.text[:_LONGEST_ECHO] or "{}"), ("human", turn)]
             try:
-                reply = self._reply([*messages, *more], request.schema, allowed)
+                reply = self._reply([*messages, *more], request.reply_schema, allowed)
                 again = _read(request, reply)
             except JudgeError:
                 if problem:
@@ -227,11 +223,11 @@ class ChatJudge(Judge):
         return JudgeReplyError(message, code="unusable")
 
 
-def _read(request: ChatRequest, reply: Reply) -> dict[Question[Any], Result]:
+def _read(request: Part, reply: Reply) -> dict[Question[Any], Result]:
     if reply.refused or reply.data is None:
         problem = Problem("it holds no JSON object of the form asked for")
-        return {question: problem for part in request.parts for question in part.questions}
-    return request.read(reply.data)
+        return dict.fromkeys(request.questions, problem)
+    return dict(request.read(reply.data))
 
 
 def _problem_in(results: Mapping[Question[Any], Result]) -> str | None:

@@ -29,7 +29,7 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
     untraced,
     without,
 )
-from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions, Prices
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error, tokens_in
 from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry, TokenLimiter, failure_of, may_be_charged
 
@@ -50,14 +50,15 @@ class Request:
 
 
 class Usage(ChargesCaller):
-    """Counts requests and tokens; safe to use from many threads.
+    """Counts the requests and tokens of ``judge``, within its budget; safe to use from many threads.
 
     ``calls`` counts requests sent, answered or not. ``estimated_calls`` counts those without token counts from the
-    provider; their tokens are estimated as a quarter of the characters.
+    provider; their tokens are estimated as a quarter of the characters. ``options`` has the prices and the
+    limits on what the judge may spend over its life.
     """
 
-    def __init__(self, prices: Prices | None = None) -> None:
-        self.prices = prices
+    def __init__(self, judge: str, options: JudgeOptions) -> None:
+        self.judge, self.options, self.prices = judge, options, options.prices
         self._counts = Counter(dict.fromkeys(_COUNTS, 0))
         self._open: dict[Request, None] = {}
         self._lost: dict[Request, None] = {}
@@ -88,7 +89,7 @@ class Usage(ChargesCaller):
             cost = self._cost()
         return counts if cost is None else {**counts, "cost": cost}
 
-    def begin_call(self, budget: Budget, prompt_tokens: int, most_tokens: int) -> Request:
+    def begin_call(self, prompt_tokens: int, most_tokens: int) -> Request:
         """Count a request before it is sent; raise ``BudgetExceededError`` if the budget does not cover it.
 
         Open requests and lost replies count at their highest possible cost. If only open requests are in the way, wait
@@ -97,11 +98,14 @@ class Usage(ChargesCaller):
         request = Request(prompt_tokens, most_tokens)
         with self._changed:
             while True:
-                budget.check_calls(self._counts["calls"])
-                if budget.covers(self._expected_cost([*self._open, *self._lost, request])):
+                if self.options.max_calls is not None and self._counts["calls"] >= self.options.max_calls:
+                    raise self._exceeded(f"max_calls={self.options.max_calls} is reached")
+                if self._covers([*self._open, *self._lost, request]):
                     break
-                if not self._open or not budget.covers(self._expected_cost([*self._lost, request])):
-                    raise budget.cost_exceeded()
+                if not self._open or not self._covers([*self._lost, request]):
+                    raise self._exceeded(
+                        f"max_cost={self.options.max_cost} is reached, or one more call could exceed it"
+                    )
                 self._changed.wait(_PATIENCE)
             self._counts["calls"] += 1
             self._open[request] = None
@@ -131,43 +135,22 @@ class Usage(ChargesCaller):
         cost = {} if self.prices is None else {"cost": self.prices.cost(prompt, completion, cached)}
         charge({**counts, **cost})
 
-    def _expected_cost(self, unanswered: list[Request]) -> float | None:
-        spent = self._cost()
-        if self.prices is None or spent is None:
-            return None
+    def _covers(self, unanswered: list[Request]) -> bool:
+        """Whether the budget covers these requests at their highest possible cost."""
+        if self.prices is None or self.options.max_cost is None:
+            return True
         prompts = self._underestimated * sum(request.prompt for request in unanswered)
-        return spent + self.prices.cost(prompts, sum(request.completion for request in unanswered))
+        most = self.prices.cost(prompts, sum(request.completion for request in unanswered))
+        return (self._cost() or 0.0) + most <= self.options.max_cost
+
+    def _exceeded(self, limit: str) -> BudgetExceededError:
+        message = f"{self.judge}: {limit}; earlier answers are kept, and a higher limit lets you continue"
+        return BudgetExceededError(message, fatal=True, code="budget")
 
     def _cost(self) -> float | None:
         if self.prices is None:
             return None
         return self.prices.cost(*map(self._counts.__getitem__, _COUNTS[1:4]))
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The requests and dollars that a judge may spend over its life."""
-
-    judge: str
-    max_calls: int | None = None
-    max_cost: float | None = None
-
-    def check_calls(self, calls: int) -> None:
-        """Raise ``BudgetExceededError`` if one more request after ``calls`` exceeds the limit."""
-        if self.max_calls is not None and calls >= self.max_calls:
-            raise self._exceeded(f"max_calls={self.max_calls} is reached")
-
-    def covers(self, cost: float | None) -> bool:
-        """Whether a total of ``cost`` dollars is within the limit."""
-        return self.max_cost is None or cost is None or cost <= self.max_cost
-
-    def cost_exceeded(self) -> BudgetExceededError:
-        """Return the error for a request that might cost more than the budget has left."""
-        return self._exceeded(f"max_cost={self.max_cost} is reached, or one more call could exceed it")
-
-    def _exceeded(self, limit: str) -> BudgetExceededError:
-        message = f"{self.judge}: {limit}; earlier answers are kept, and a higher limit lets you continue"
-        return BudgetExceededError(message, fatal=True, code="budget")
 
 
 _SLICE = 0.25
@@ -184,7 +167,7 @@ class ModelClient:
 
     def __init__(self, name: str, model: Any, call_options: Mapping[str, Any], options: JudgeOptions) -> None:
         self.name = name
-        self.usage = Usage(options.prices)
+        self.usage = Usage(name, options)
         own_limiter = rate_limiter_of(model)
         self._request_limiters = [] if own_limiter is None else [own_limiter]
         self.model = JudgeModel(model if own_limiter is None else without(model, "rate_limiter"), call_options)
@@ -196,7 +179,6 @@ class ModelClient:
         self._limiter = TokenLimiter(options.tokens_per_minute)
         self._breaker = Breaker(name)
         self._retry = Retry(options.retries, sleep=self._sleep, passes=self._breaker.is_passing)
-        self._budget = Budget(name, options.max_calls, options.max_cost)
         self._warned = False
 
     def reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Reply:
@@ -245,7 +227,7 @@ class ModelClient:
         # other alphabets have fewer characters per token, and the schema is charged too
         priced = sum(len(text.encode()) for _, text in said) // 3 + tokens_in(to_json(schema).decode())
         most = self.model.most_tokens(arguments)
-        begin = partial(self.usage.begin_call, self._budget, priced, most)
+        begin = partial(self.usage.begin_call, priced, most)
         request, context = begin(), copy_context()
         further: list[Request] = []
         try:
@@ -305,26 +287,20 @@ class ModelClient:
             return JudgeError(f"{self.name}: {error}{tries}", code=error.code)
         return failure_of(self.name, error, attempts)
 
-    def _sleep(self, seconds: float) -> bool:
-        """Wait before another attempt; return True if the run ended, and raise if the breaker has opened."""
+    def _sleep(self, seconds: float) -> None:
+        """Wait before another attempt; raise if the run ended or the breaker has opened."""
         while seconds > 0:
             if (opened := self._breaker.opened) is not None:  # read once: another thread may close it
                 raise opened
-            if pause(min(seconds, _SLICE)):
-                return True
+            pause(min(seconds, _SLICE))
             seconds -= _SLICE
-        return False
 
     def _wait_for_turn(self, tokens: int) -> None:
         for limiter in self._request_limiters:
             while not limiter.acquire(blocking=False):
-                self._wait(_SLICE / 10)
+                self._sleep(_SLICE / 10)
         while (seconds := self._limiter.enter(tokens)) > 0:
-            self._wait(seconds)
-
-    def _wait(self, seconds: float) -> None:
-        if self._sleep(seconds):
-            raise JudgeError("the run ended before the request was sent", code="interrupted")
+            self._sleep(seconds)
 
     def _before_retry(self, error: BaseException, seconds: float) -> None:
         self.usage.add(retries=1)

@@ -18,12 +18,10 @@ from mlflow_ragmetrics.judges.chat.claim_tasks import all_supported
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import (
-    answers_in_calls,
+    answers_of,
     distinct_statements,
     known_task,
-    no_task,
     request_of,
-    task_of,
 )
 from mlflow_ragmetrics.text.non_answers import asserts
 
@@ -117,9 +115,7 @@ class PlanJudge(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Count the messages that the judge would send, and return placeholders."""
-        asked = [question for question in dict.fromkeys(questions) if task_of(question) is not None]
-        answers = answers_in_calls(asked, self._room, self.judge.prompt_length, self._counted) if asked else {}
-        return [answers[each] if each in answers else no_task(self.name, each) for each in questions]
+        return answers_of(self.name, questions, self._room, self.judge.prompt_length, self._counted)
 
     def _counted(self, questions: Sequence[Question[Any]]) -> dict[Question[Any], Outcome]:
         calls = self.judge.form
@@ -128,9 +124,9 @@ class PlanJudge(Judge):
         wanted = self._replied(questions)
         first, most = self.judge.allowances(self._room.needed(questions))
         fits = first is None or wanted <= first
-        self._count(prompt, wanted if first is None else min(wanted, first), request.schema)
+        self._count(prompt, wanted if first is None else min(wanted, first), request.reply_schema)
         if not fits and first is not None and first < most:  # truncated, then requested again
-            self._count(prompt, min(wanted, most), request.schema)
+            self._count(prompt, min(wanted, most), request.reply_schema)
         if not fits and wanted > most:
             cut = JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
             return dict.fromkeys(questions, cut)

@@ -147,11 +147,11 @@ class Retry:
     """Repeats an action while another attempt may succeed: after HTTP 429, 5xx and the other ``options.codes``,
     timeouts, connection errors and broken replies.
 
-    ``sleep`` returns True if the run ended meanwhile. ``passes``: whether an otherwise final failure is temporary.
+    ``passes``: whether an otherwise final failure is temporary.
     """
 
     options: RetryOptions = field(default_factory=RetryOptions)
-    sleep: Callable[[float], bool] = pause
+    sleep: Callable[[float], None] = pause
     passes: Callable[[BaseException], bool] = lambda error: False
 
     def asks_to_wait(self, error: BaseException) -> bool:
@@ -195,14 +195,10 @@ class Retry:
             retry=tenacity.retry_if_exception(self.worth_it),
             wait=lambda state: self.wait_after(_error_in(state), state.attempt_number),
             before_sleep=lambda state: before_retry(_error_in(state), state.upcoming_sleep),
-            sleep=self._sleep,
+            sleep=self.sleep,
             reraise=True,
         )
         return retrying(action)
-
-    def _sleep(self, seconds: float) -> None:
-        if self.sleep(seconds):
-            raise JudgeError("the run ended before the judge answered", code="interrupted")
 
 
 def _error_in(state: tenacity.RetryCallState) -> BaseException:
@@ -217,19 +213,18 @@ _STEADY = 5.0
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of failure; the breaker opens after ``failures`` in a row over ``seconds``, or after ``at_once``."""
+    """A kind of failure; the breaker opens after ``failures`` in a row over at least ``seconds``."""
 
     code: str
     message: str
     failures: int
     seconds: float = 0.0
-    at_once: int = 1_000
 
 
 _QUOTA = _Kind("quota", "the account's quota is exhausted", 4)
 _SPOILED = _Kind("not_a_completion", "the address does not reply with chat completions", 4)
-_UNREACHABLE = _Kind("unreachable", "the server cannot be reached", 4, seconds=5.0, at_once=24)
-_TIMEOUT = _Kind("timeout", "the server does not reply in time", 8, seconds=5.0, at_once=64)
+_UNREACHABLE = _Kind("unreachable", "the server cannot be reached", 4, seconds=5.0)
+_TIMEOUT = _Kind("timeout", "the server does not reply in time", 8, seconds=5.0)
 _BROKEN = _Kind("http_5xx", "the server only replies with errors", 12, seconds=60.0)
 _ABSENT = {404, 405, 410}
 
@@ -310,8 +305,6 @@ class Breaker:
 
     def _is_enough(self, kind: _Kind) -> bool:
         is_steady = self._has_answered and kind is not _QUOTA
-        if self._failures >= kind.at_once and not is_steady:
-            return True
         seconds = max(kind.seconds, _STEADY) if is_steady else kind.seconds
         return self._failures >= kind.failures and self._now() - self._began >= seconds
 

@@ -67,9 +67,10 @@ Prompt = Union[str, Instruction]
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a message that asks related kinds of questions, and how to read the reply.
+    """One message about related questions, and how to read the reply.
 
-    ``schema``: the properties of the reply's object. ``read`` returns an answer or a problem for each question.
+    ``prompts``: the prompts of its fixed part. ``blocks``: its data. ``schema``: the properties of the reply's object.
+    ``read`` returns an answer or a problem for each question.
     """
 
     questions: tuple[Question[Any], ...]
@@ -78,39 +79,17 @@ class Part:
     schema: Mapping[str, Any]
     read: Callable[[Mapping[str, Any]], Mapping[Any, Result]]
 
-
-@dataclass(frozen=True)
-class ChatRequest:
-    """One call: its parts in order."""
-
-    parts: tuple[Part, ...]
-
     @property
-    def prompts(self) -> list[Prompt]:
-        """The prompts of the fixed part."""
-        return list(dict.fromkeys(prompt for part in self.parts for prompt in part.prompts))
-
-    @property
-    def blocks(self) -> list[Block]:
-        """The data, in order."""
-        return [block for part in self.parts for block in part.blocks]
-
-    @property
-    def schema(self) -> dict[str, Any]:
+    def reply_schema(self) -> dict[str, Any]:
         """The JSON schema of the reply; it depends only on the kinds of questions."""
-        properties = {key: value for part in self.parts for key, value in part.schema.items()}
         return {
             "title": "reply",
             "description": "The evaluation, in the form asked for.",
             "type": "object",
-            "properties": properties,
-            "required": list(properties),
+            "properties": dict(self.schema),
+            "required": list(self.schema),
             "additionalProperties": False,
         }
-
-    def read(self, data: Mapping[str, Any]) -> dict[Question[Any], Result]:
-        """Return the answer to each question, or the problem with it."""
-        return {question: result for part in self.parts for question, result in part.read(data).items()}
 
 
 Q = TypeVar("Q", bound=Question[Any])
@@ -172,17 +151,9 @@ def known_task(question: Q) -> Task[Q]:
     return _TASKS[type(question)]
 
 
-def no_task(judge: str, question: Question[Any]) -> JudgeError:
-    """Return the error for a question that chat models do not answer."""
-    return JudgeError(f"{judge}: a chat model does not answer questions of the kind {question.kind!r}")
-
-
-def request_of(questions: Sequence[Question[Any]], calls: Calls = "full") -> ChatRequest:
-    """Return the request for these questions; ``KeyError`` if one has no task."""
-    makers: dict[Callable[[Sequence[Any]], Part], list[Question[Any]]] = {}
-    for question in questions:
-        makers.setdefault(_TASKS[type(question)].part_in(calls), []).append(question)
-    return ChatRequest(tuple(make(asked) for make, asked in makers.items()))
+def request_of(questions: Sequence[Question[Any]], calls: Calls = "full") -> Part:
+    """Return the message for questions that may share a call; ``KeyError`` if they have no task."""
+    return known_task(questions[0]).part_in(calls)(questions)
 
 
 _Questions = Sequence[Question[Any]]
@@ -227,6 +198,20 @@ class Room:
     def was_too_long(self, prompt: int) -> None:
         """Record that a prompt of ``prompt`` tokens was refused as too long; short prompts never count as too long."""
         self.prompt = max(_SHORT_PROMPT, min(prompt, self.prompt or prompt) * 3 // 4)
+
+
+def answers_of(judge: str, questions: _Questions, room: Room, measure: Measure, ask: Ask) -> list[Outcome]:
+    """Return one outcome per question; only kinds that may share a call are asked together."""
+    asked: dict[Hashable, list[Question[Any]]] = {}
+    for question in dict.fromkeys(questions):
+        task = task_of(question)
+        if task is not None:
+            asked.setdefault(task.part_in(room.calls), []).append(question)
+    outcomes: dict[Question[Any], Outcome] = {}
+    for each in asked.values():
+        outcomes |= answers_in_calls(each, room, measure, ask)
+    unknown = f"{judge}: a chat model does not answer questions of the kind"
+    return [outcomes.get(each, JudgeError(f"{unknown} {each.kind!r}")) for each in questions]
 
 
 def answers_in_calls(questions: _Questions, room: Room, measure: Measure, ask: Ask) -> dict[Question[Any], Outcome]:

@@ -271,7 +271,7 @@ def test_a_plan_takes_the_calls_that_pieces_take() -> None:
     question = Verify(CLAIMS, CHUNKS[:5])
     planned = PlanJudge(ChatJudge(Writer()))
     planned.answer([question, Grade("answer_relevance", "a", "q")])
-    assert planned.plan.calls == 4  # a part of the claims with the grade, then the other three
+    assert planned.plan.calls == 5  # four parts of the claims, and the grade
 
 
 def test_replies_that_are_cut_at_the_same_time_teach_no_more_than_one() -> None:

@@ -81,22 +81,23 @@ def test_no_text_adds_removes_or_renames_a_block() -> None:
 @pytest.mark.parametrize("place", ["claims", "passages", "text", "answer", "question", "reference"])
 def test_an_attack_stays_in_its_block_and_out_of_the_fixed_part(place: str) -> None:
     calm = dict.fromkeys(("claims", "passages", "text", "answer", "question", "reference"), "harmless")
-    judge, harmless = ChatJudge(dutiful()), request_of(_questions(calm))
+    judge, harmless = ChatJudge(dutiful()), list(map(request_of, _calls(calm)))
     for attack in ATTACKS:
-        attacked = request_of(_questions({**calm, place: attack}))
-        assert judge.messages(attacked)[0] == judge.messages(harmless)[0], attack
-        assert [block.label for block in attacked.blocks] == [block.label for block in harmless.blocks], attack
-        assert attacked.schema == harmless.schema, attack
+        for attacked, calmly in zip(map(request_of, _calls({**calm, place: attack})), harmless, strict=True):
+            assert judge.messages(attacked)[0] == judge.messages(calmly)[0], attack
+            assert [block.label for block in attacked.blocks] == [block.label for block in calmly.blocks], attack
+            assert attacked.reply_schema == calmly.reply_schema, attack
 
 
-def _questions(at: dict[str, str]) -> list[Any]:
+def _calls(at: dict[str, str]) -> list[list[Any]]:
     chunks = (at["passages"], "other")
     return [
-        Claims(at["text"]),
-        Verify((at["claims"], "second"), chunks),
-        RelatedChunks(at["text"], ("lone",)),
-        Grade("correctness", at["answer"], at["question"], at["reference"]),
-        Grade("answer_relevance", at["answer"], at["question"]),
+        [Claims(at["text"])],
+        [Verify((at["claims"], "second"), chunks), RelatedChunks(at["text"], ("lone",))],
+        [
+            Grade("correctness", at["answer"], at["question"], at["reference"]),
+            Grade("answer_relevance", at["answer"], at["question"]),
+        ],
     ]
 
 

@@ -43,5 +43,5 @@ def test_a_call_is_rendered_to_the_byte(name: str, language: str) -> None:
     expected = RENDERED[f"{name} {language}"]
     messages = ChatJudge(dutiful(), language=language).messages(request)
     assert [list(message) for message in messages] == expected["messages"]
-    assert request.schema == expected["schema"]
-    assert list(request.schema["properties"]) == list(expected["schema"]["properties"])
+    assert request.reply_schema == expected["schema"]
+    assert list(request.reply_schema["properties"]) == list(expected["schema"]["properties"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mlflow_ragmetrics.engine import threads
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.judge_options import RetryOptions
 from mlflow_ragmetrics.judges.chat.retry import Retry, failure_of, retry_after, status_of
@@ -38,7 +40,7 @@ def attempts_of(retry: Retry, *errors: Exception) -> tuple[int, list[float], Bas
             raise waiting.pop(0)
         return "done"
 
-    timed = replace(retry, sleep=lambda seconds: waits.append(seconds) is not None)
+    timed = replace(retry, sleep=waits.append)
     try:
         timed.run(action, before_retry=lambda error, seconds: None)
     except Exception as error:
@@ -115,15 +117,17 @@ def test_the_status_is_found_behind_a_clients_own_error() -> None:
     assert status_of(ValueError("no status")) is None
 
 
-def test_an_ended_run_ends_the_waiting() -> None:
-    retry = Retry(sleep=lambda seconds: True)
+def test_an_ended_run_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    closing = threading.Event()
+    closing.set()
+    monkeypatch.setattr(threads._local, "closing", closing, raising=False)
     failing: Any = ClientError(500)
 
     def action() -> None:
         raise failing
 
     with pytest.raises(JudgeError) as raised:
-        retry.run(action, before_retry=lambda error, seconds: None)
+        Retry().run(action, before_retry=lambda error, seconds: None)
     assert raised.value.code == "interrupted"
 
 

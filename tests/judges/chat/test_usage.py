@@ -8,8 +8,8 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import BudgetExceededError, InvalidOptionError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.client import Budget, Usage
-from mlflow_ragmetrics.judges.chat.judge_options import Prices
+from mlflow_ragmetrics.judges.chat.client import Usage
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions, Prices
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from tests.judges.fake_models import dutiful
 from tests.judges.rows import FULL_SET, ROW
@@ -21,7 +21,7 @@ def test_cost_counts_cached_tokens_at_their_own_price() -> None:
 
 
 def test_a_meter_loses_nothing_between_threads() -> None:
-    usage = Usage()
+    usage = Usage("judge", JudgeOptions())
     threads = [threading.Thread(target=lambda: [usage.add(calls=1) for _ in range(2000)]) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -76,24 +76,24 @@ def test_max_cost_holds_though_many_calls_are_in_flight() -> None:
 
 def test_a_reply_that_was_lost_counts_at_its_highest_cost() -> None:
     """A dollar is a token here; what is open or lost may have cost ten of prompt and five of reply."""
-    usage, budget = Usage(Prices(input=1e6, output=1e6)), Budget("judge", max_cost=45)
-    lost = usage.begin_call(budget, 10, 5)
+    usage = Usage("judge", JudgeOptions(prices=Prices(input=1e6, output=1e6), max_cost=45))
+    lost = usage.begin_call(10, 5)
     usage.end_call(lost, lost=True)
-    free = usage.begin_call(budget, 10, 5)
+    free = usage.begin_call(10, 5)
     usage.end_call(free)
-    answered = usage.begin_call(budget, 10, 5)
+    answered = usage.begin_call(10, 5)
     usage.answered(answered, prompt=10, completion=1, cached=0, estimated=False)
     usage.end_call(answered, lost=True)
     assert usage.cost == 11
-    usage.end_call(usage.begin_call(budget, 10, 9))  # 15 lost, 11 spent, and 19 make 45
+    usage.end_call(usage.begin_call(10, 9))  # 15 lost, 11 spent, and 19 make 45
     with pytest.raises(BudgetExceededError, match="max_cost=45"):
-        usage.begin_call(budget, 10, 10)
+        usage.begin_call(10, 10)
     assert usage.calls == 4
 
 
 def test_a_prompt_that_cost_more_than_estimated_makes_the_next_ones_dearer() -> None:
-    usage, budget = Usage(Prices(input=1e6, output=1e6)), Budget("judge", max_cost=50)
-    usage.answered(usage.begin_call(budget, 10, 0), prompt=20, completion=0, cached=0, estimated=False)
-    usage.end_call(usage.begin_call(budget, 15, 0))
+    usage = Usage("judge", JudgeOptions(prices=Prices(input=1e6, output=1e6), max_cost=50))
+    usage.answered(usage.begin_call(10, 0), prompt=20, completion=0, cached=0, estimated=False)
+    usage.end_call(usage.begin_call(15, 0))
     with pytest.raises(BudgetExceededError):
-        usage.begin_call(budget, 16, 0)
+        usage.begin_call(16, 0)
