@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
@@ -26,13 +26,51 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Run
 
-    from mlflow_ragmetrics.report.report import Report
 
-
-Source = Union["Report", "Results", str, Path]
+Source = Union["Evaluation", "Results", str, Path]
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+two\s+of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
+
+
+class Measured(Protocol):
+    """An object with figures: a report, or a summary without rows."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """The figures by name."""
+
+    @property
+    def usage(self) -> Mapping[str, float]:
+        """Calls, tokens, cost and seconds."""
+
+
+class Evaluation(Measured, Protocol):
+    """The attributes of a ``Report`` that the modules below it read."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The samples with their scores."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per sample."""
+
+    @property
+    def items(self) -> pd.DataFrame:
+        """One row per claim, chunk, …."""
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """Suite, judges, weights, …."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Doubts about the data and the judges."""
+
+    @property
+    def source(self) -> Union[str, Path, None]:
+        """The file that the rows came from."""
 
 
 @dataclass(frozen=True)

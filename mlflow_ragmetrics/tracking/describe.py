@@ -17,13 +17,12 @@ from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.core.score import DOUBTS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.rows import digest
+from mlflow_ragmetrics.rows.results import Evaluation, Measured
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.writer import reason_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Dataset, DatasetInput
-
-    from mlflow_ragmetrics.report.report import Figures, Report
 
 
 def package_version() -> str:
@@ -77,13 +76,13 @@ def thresholds_of(rows: Iterable[Row]) -> list[tuple[str, float, bool]]:
     return list(found.values())
 
 
-def figures_of(report: Figures) -> dict[str, float]:
+def figures_of(report: Measured) -> dict[str, float]:
     """All finite figures: the report's own and ``usage/*``."""
     figures = {**report.metrics, **{f"usage/{name}": value for name, value in report.usage.items()}}
     return {name: float(value) for name, value in figures.items() if value is not None and math.isfinite(value)}
 
 
-def run_metrics_of(report: Figures) -> dict[str, float]:
+def run_metrics_of(report: Measured) -> dict[str, float]:
     """The figures that are logged as MLflow metrics, by their names in MLflow. Composites come first.
 
     Logged are, for each key, ``mean`` and, with a threshold, ``pass_rate``; ``<composite>_1to5/mean``; retrieval
@@ -109,7 +108,7 @@ def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     return figure in ("", "mean", "pass_rate") or (figure == "coverage" and value < 1)
 
 
-def description_of(report: Report, data_digest: str, questions_digest: str) -> dict[str, Any]:
+def description_of(report: Evaluation, data_digest: str, questions_digest: str) -> dict[str, Any]:
     """The run's suite, judges, weights, versions and data, without machine paths."""
     import mlflow
 
