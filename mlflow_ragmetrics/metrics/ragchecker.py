@@ -143,6 +143,16 @@ def rate_of_answer(
     )
 
 
+def reference_facts(texts: Texts) -> Steps[tuple[tuple[Item, ...], Warnings]]:
+    """The facts of the reference, checked against the answer; a non-answer is not checked and states none."""
+    if texts.states.answer == "indistinct":
+        by_passages = yield from texts.verified("reference", "contexts")
+        unstated = Verified(by_passages.claims, (Finding("NEUTRAL"),) * len(by_passages.claims))
+        return checked_claims("reference", unstated, by_passages)
+    sides = yield from together(texts.verified("reference", "contexts"), texts.verified("reference", "answer"))
+    return checked_claims("reference", sides[1], sides[0])
+
+
 def _of_claims(rate: Callable[[Texts], Steps[Score]]) -> Callable[..., Steps[Score]]:
     """A metric function from a function of ``Texts``."""
 
@@ -321,13 +331,7 @@ def context_utilization(texts: Texts) -> Steps[Score]:
     found = texts.unusable(answer_too=False)
     if found is not None:
         return found
-    if texts.states.answer == "indistinct":  # it is not checked
-        by_passages = yield from texts.verified("reference", "contexts")
-        by_answer = Verified(by_passages.claims, (Finding("NEUTRAL"),) * len(by_passages.claims))
-    else:
-        programs = texts.verified("reference", "contexts"), texts.verified("reference", "answer")
-        by_passages, by_answer = yield from together(*programs)
-    items, warnings = checked_claims("reference", by_answer, by_passages)
+    items, warnings = yield from reference_facts(texts)
     held = [item for item in items if is_held(item)]
     if not held:
         return texts.unscored("nothing_held" if items else "no_facts", items, warnings)
