@@ -203,15 +203,16 @@ class Room:
 def answers_of(judge: str, questions: _Questions, room: Room, measure: Measure, ask: Ask) -> list[Outcome]:
     """Return one outcome per question; only kinds that may share a call are asked together."""
     asked: dict[Hashable, list[Question[Any]]] = {}
-    for question in dict.fromkeys(questions):
-        task = task_of(question)
-        if task is not None:
-            asked.setdefault(task.part_in(room.calls), []).append(question)
     outcomes: dict[Question[Any], Outcome] = {}
+    for question in dict.fromkeys(questions):
+        if (task := task_of(question)) is None:
+            message = f"{judge}: a chat model does not answer questions of the kind {question.kind!r}"
+            outcomes[question] = JudgeError(message)
+        else:
+            asked.setdefault(task.part_in(room.calls), []).append(question)
     for each in asked.values():
         outcomes |= answers_in_calls(each, room, measure, ask)
-    unknown = f"{judge}: a chat model does not answer questions of the kind"
-    return [outcomes.get(each, JudgeError(f"{unknown} {each.kind!r}")) for each in questions]
+    return [outcomes[each] for each in questions]
 
 
 def answers_in_calls(questions: _Questions, room: Room, measure: Measure, ask: Ask) -> dict[Question[Any], Outcome]:
