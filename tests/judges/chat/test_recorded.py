@@ -107,8 +107,7 @@ def test_replies_are_read_as_recorded() -> None:
     for number in range(420):
         draw = random.Random(number)
         questions = QUESTIONS[number % len(QUESTIONS)]
-        request = request_of(questions, "single")
-        schema = {"type": "object", **request.schema}
+        schema = {"type": "object", "properties": request_of(questions, "single").schema}
         replies = [json.dumps(drawn(schema, "", draw)) for _ in range(2)]
         model = scripted(*replies)
         outcomes = ChatJudge(model, calls="single").answer(questions)
