@@ -35,7 +35,8 @@ CLAIMS = ("The park opens at nine.", "It was built in 1889.", "Ann built it.")
 QUESTIONS: list[list[Question[Any]]] = [
     [Claims(TEXT, question="When does the park open?")],
     [Claims(TEXT, question="When does the park open?", passages=PASSAGES)],
-    [Verify(CLAIMS, PASSAGES), RelatedChunks(TEXT, PASSAGES)],
+    [Verify(CLAIMS, PASSAGES)],
+    [RelatedChunks(TEXT, PASSAGES)],
     [Grade("correctness", TEXT, "When?", CLAIMS[0]), Tone(TEXT, CLAIMS[0])],
     [Sufficiency("When does the park open?", PASSAGES)],
     [Nuggets("When does the park open?", PASSAGES, from_reference=False)],
