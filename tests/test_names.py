@@ -141,4 +141,4 @@ def test_a_misspelt_provider_never_becomes_a_package_to_install(uri: str) -> Non
         rm.Suite(["faithfulness"], judge=uri)
     assert "install" not in str(caught.value)
     assert "langchain-" not in str(caught.value)
-    assert "openai" in str(caught.value)
+    assert " openai, " in str(caught.value)

@@ -143,7 +143,7 @@ def created_by_langchain(what: str, param: str) -> Iterator[None]:
         message = f"{what} needs more packages: pip install 'mlflow_ragmetrics[langchain]'; {said_in(error)}"
         raise MissingExtraError(message) from error
     except Exception as error:  # a provider's own check of its options or key
-        said = said_in(error)
+        said = said_in(error, 1000)  # enough for the names of all providers
         variable = _KEY_VARIABLE.search(said)
         if variable is not None:
             message = f"{what} needs a key: set the environment variable {variable[0]}"

@@ -186,9 +186,9 @@ def redact(text: str) -> str:
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
-def said_in(error: BaseException) -> str:
+def said_in(error: BaseException, longest: int = _LONGEST_MESSAGE) -> str:
     """The error's message on one line, shortened and without secrets."""
-    return redact(" ".join(str(error).split()))[:_LONGEST_MESSAGE]
+    return redact(" ".join(str(error).split()))[:longest]
 
 
 def for_log(text: str) -> str:
