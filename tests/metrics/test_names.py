@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.registry import all_metrics, metric_of
+from mlflow_ragmetrics.registry import all_metrics, builtin_metrics, metric_of
 
 TABLE = {
     "rouge1_f1": ("ROUGE", {"answer", "reference"}, (), None),
@@ -122,3 +124,15 @@ def test_keys_read_back() -> None:
     variants += ["hit_rate_1"]
     variants += ["factual_correctness_precision", "factual_correctness_recall"]
     assert [metric_of(key).key for key in variants] == variants
+
+
+def test_thresholds_are_those_of_the_docstrings() -> None:
+    found = {}
+    for name, measure in builtin_metrics().items():
+        if isinstance(measure, Metric) and measure.definition.levels:
+            (said,) = re.findall(r"Thresholds: ([\d., ]+\d)\.", str(measure.definition.function.__doc__))
+            assert dict(measure.definition.levels) == dict(
+                zip(("conservative", "balanced", "lenient"), map(float, said.split(", ")), strict=True)
+            )
+            found[name] = said
+    assert len(found) >= 5

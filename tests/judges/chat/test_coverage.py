@@ -29,6 +29,7 @@ def claims(*entries: Any, none: tuple[int, ...] = ()) -> str:
         claims(RED, BUILT),
         claims("It is red.", "The thing was built in 1889."),
         claims({"claim": "It is red and built in 1889.", "sentences": ["1", 3]}),
+        claims({**RED, "sentences": [1, "x", 2.5, None, "123456789"]}, BUILT),
     ],
 )
 def test_a_list_that_covers_the_text_is_final(reply: str) -> None:
