@@ -69,9 +69,9 @@ def _outcomes(
 
 
 def _claims_nothing(results: Results, key: str) -> list[bool]:
-    """For each row, whether a rule scored it although it has contexts: its answer makes no claim."""
+    """For each row, whether its answer makes no claim: a rule gave it the best score although it has contexts."""
     table = results.table
-    if f"{key}_measured" not in table.columns or "contexts" not in table.columns:
+    if key in results.composites or not {f"{key}_measured", "contexts"} <= set(table.columns):
         return [False] * len(table)
-    ruled = ~is_true(table[f"{key}_measured"]) & table[f"{key}_status"].eq("ok")
+    ruled = ~is_true(table[f"{key}_measured"]) & table[key].eq(1.0).fillna(False)
     return [bool(rule) and has_contexts(held) for rule, held in zip(ruled, table["contexts"], strict=True)]

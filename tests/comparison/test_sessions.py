@@ -13,6 +13,9 @@ CLAIMS_NOTHING = Score(1.0, details={"rule": "no_claims", "unmeasured": "no_clai
 NO_CONTEXT = Score(1.0, details={"no_context": True, "unmeasured": "no_context"})
 
 
+LOW = Score(0.2, details={"unmeasured": "a component failed"})
+
+
 def report(*sessions: list[Score]) -> Report:
     rows = []
     for number, own in enumerate(sessions):
@@ -57,7 +60,7 @@ def test_runs_tell_the_same_as_reports(mlflow_store: str) -> None:
     assert rm.compare(run, AFTER).sessions == rm.compare(BEFORE, AFTER).sessions
 
 
-@pytest.mark.parametrize("unknown", [NO_CONTEXT, Score(error="JudgeError: away"), Score()])
+@pytest.mark.parametrize("unknown", [NO_CONTEXT, Score(error="JudgeError: away"), Score(), LOW])
 def test_what_was_not_measured_is_never_a_pass(unknown: Score) -> None:
     (found,) = rm.compare(report([GOOD, unknown], [GOOD]), report([GOOD, GOOD], [GOOD])).sessions
     assert (found.rows, found.unknown) == (1, 1)
