@@ -236,6 +236,7 @@ def is_error_text(text: str) -> bool:
     >>> [is_error_text(each) for each in ("Error code: 429 - Rate limit reached", "Error code 429 means: slow down.")]
     [True, False]
     """
+    text = text.strip()  # the patterns try each place in a run of spaces
     if _ERROR.match(text) is not None:
         return True
     return _FAILURE.match(text) is not None and len(text.split()) <= _MOST_WORDS
