@@ -35,6 +35,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 ROOT = Path(__file__).parents[1]
 CONFIG = toml.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["cosmic-ray"]
+PRINTED = Path("pytest.log")  # in a worker's own copy
 Span = tuple[tuple[int, int], tuple[int, int]]
 # These say nothing about a figure: how strictly a class or a `zip` is built, where a warning points, and how much is
 # remembered.
@@ -157,11 +158,11 @@ def passes(*paths: str) -> bool:
 
 
 def run_pytest(arguments: list[str]) -> None:
-    """Run the tests without a word, and end with their exit code."""
+    """Run the tests, write what they print to a file, and end with their exit code."""
     os.setsid()
-    nothing = os.open(os.devnull, os.O_RDWR)
+    printed = os.open(PRINTED, os.O_CREAT | os.O_TRUNC | os.O_RDWR)
     for stream in range(3):
-        os.dup2(nothing, stream)
+        os.dup2(printed, stream)
     os._exit(pytest.main(arguments))
 
 
@@ -182,7 +183,7 @@ def noticed(change: Change) -> tuple[str, bool]:
 def check(tests: str) -> None:
     """Stop if tests fail without any change: they can say nothing about one."""
     if not passes(tests):
-        raise SystemExit(f"{tests} fails without a change")
+        raise SystemExit(f"{tests} fails without a change:\n{PRINTED.read_text(encoding='utf-8')[-5000:]}")
 
 
 def summary(outcomes: list[tuple[str, bool]], least: float) -> int:
