@@ -161,7 +161,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA user_version = {_VERSION}")
     connection.execute("COMMIT")
     with suppress(sqlite3.OperationalError):  # if the file is locked, another process sets the mode, which is kept
-        connection.execute("PRAGMA journal_mode = WAL")  # allows reading during writing
+        connection.execute("PRAGMA journal_mode = WAL")  # lets others read during writing; the cache works without
 
 
 def _version(connection: sqlite3.Connection) -> int:

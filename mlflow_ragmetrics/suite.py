@@ -141,11 +141,8 @@ class Suite:
         self.aggregate, self.tolerance = check_aggregate(aggregate, tolerance)
         self.judges: list[Judge] = judges_of(judge, language=language, **judge_options)
         embeds = any("embeddings" in each.definition.asks for each in self.selection.metrics)
-        self.embeddings = (
-            embeddings_of(embeddings)
-            if embeds or not (isinstance(embeddings, str) and embeddings == _EMBEDDINGS)
-            else []
-        )
+        is_default = isinstance(embeddings, str) and embeddings == _EMBEDDINGS
+        self.embeddings = [] if is_default and not embeds else embeddings_of(embeddings)
         given |= {"metrics": metrics, "embeddings": self.embeddings or embeddings}
         self._arguments = given | {"aggregate": self.aggregate, "tolerance": self.tolerance, **judge_options}
         self.selection.check_models([*(j.name for j in self.judges), *(e.name for e in self.embeddings)])

@@ -72,9 +72,9 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS:
             from mlflow_ragmetrics.core.options import meant
 
-            return (
-                None if ctx.resilient_parsing else ctx.fail(f"No such command {cmd_name!r}{meant(cmd_name, _COMMANDS)}")
-            )
+            if ctx.resilient_parsing:
+                return None
+            ctx.fail(f"No such command {cmd_name!r}{meant(cmd_name, _COMMANDS)}")
         module, _, name = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(f"{__name__}.{module}"), name or "command")
         return command

@@ -169,7 +169,7 @@ _MARKS = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "r
 )
 @click.pass_context
 def command(context: click.Context, tracking_uri: str | None, judge: str | None) -> None:
-    """Check versions, extras, the MLflow store (unfinished runs) and, with --judge, a judge.
+    """Check versions, extras, the MLflow store (unfinished runs, connections) and, with --judge, a judge.
 
     \b
     Examples:

@@ -40,7 +40,8 @@ def assignments(context: click.Context, parameter: click.Parameter, given: Seque
 
     Raises ``InvalidOptionError`` for another form.
     """
-    option, pairs = _name(parameter), dict[str, str]()
+    option = _name(parameter)
+    pairs: dict[str, str] = {}
     for part in (part.strip() for each in given for part in each.split(",")):
         name, sign, value = (piece.strip() for piece in part.partition("="))
         if not (name and sign and value):
@@ -54,15 +55,16 @@ def assignments(context: click.Context, parameter: click.Parameter, given: Seque
 
 def numbers(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, float] | None:
     """``assignments`` with finite numbers as values."""
-    option, numbers = _name(parameter), dict[str, float]()
+    option = _name(parameter)
+    found: dict[str, float] = {}
     for name, value in (assignments(context, parameter, given) or {}).items():
         try:
-            numbers[name] = float(value)
+            found[name] = float(value)
         except ValueError:
             raise InvalidOptionError(f"--{option} {name}={value}: {value!r} is not a number", param=option) from None
-        if not math.isfinite(numbers[name]):
+        if not math.isfinite(found[name]):
             raise InvalidOptionError(f"--{option} {name}={value}: the number must be finite", param=option)
-    return numbers or None
+    return found or None
 
 
 def share_or_numbers(

@@ -246,6 +246,8 @@ def _table(table: Table, width: int | None) -> Iterator[Text]:
     yield Text("─" * (sum(narrowest.values()) + 2 * (len(narrowest) - 1)))
     for cells in zip(*columns.values(), strict=True):
         yield row(dict(zip(columns, cells, strict=True)))
+    if dropped := [title for title in columns if title not in narrowest]:
+        yield from _paragraph(Line(f"left out for lack of room: {', '.join(dropped)}", "faint"), width, 0)
 
 
 def _styled(cell: Cell) -> Styled:
