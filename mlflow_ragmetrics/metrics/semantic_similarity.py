@@ -114,7 +114,7 @@ def pieces(text: str) -> Iterator[str]:
     while len(rest) > _LONGEST_PIECE:
         head = rest[: _LONGEST_PIECE + 1]
         cut = max(head.rfind(" "), head.rfind("\n"))
-        cut = cut if cut > 0 else _LONGEST_PIECE
+        cut = cut if cut != -1 else _LONGEST_PIECE
         yield rest[:cut].rstrip()
         rest = rest[cut:].lstrip()
     if rest:

@@ -157,8 +157,9 @@ def metric_spans(scores: Mapping[str, tuple[Column, Column]]) -> dict[str, float
     found = {}
     for key, sides in scores.items():
         values, known = np.concatenate(sides), definition_of(key)
-        seen = float(np.ptp(values[~np.isnan(values)])) if not np.isnan(values).all() else 0.0
-        found[key] = max(1.0 if known is None else known.range[1] - known.range[0], seen)
+        seen = values[~np.isnan(values)]
+        span = 1.0 if known is None else known.range[1] - known.range[0]
+        found[key] = max(span, float(np.ptp(seen))) if seen.size else span
     return found
 
 

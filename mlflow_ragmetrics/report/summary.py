@@ -120,9 +120,7 @@ class Totals:
         """
         figures: dict[str, float] = {}
         columns = {key: each.column(self.rows) for key, each in self._metrics.items()}
-        step = (
-            max(1, len(columns)) if self.rows <= MANY_ROWS else 1
-        )  # with many rows, one metric at a time saves memory
+        step = 1 if self.rows > MANY_ROWS else len(columns) or 1  # one metric at a time saves memory
         for start in range(0, len(columns), step):
             some = dict(islice(columns.items(), start, start + step))
             ends = [(ranges or {}).get(key, (0.0, 1.0)) for key in some]
@@ -138,7 +136,7 @@ class _MetricTotals:
     """The values of one metric (NaN: none), and the counts of its scores."""
 
     def __init__(self) -> None:
-        self.better: Better = True
+        self.better: Better
         self.values = array("d")
         self.counts: Counter[str] = Counter()
         self.sums: dict[str, tuple[float, int]] = {}

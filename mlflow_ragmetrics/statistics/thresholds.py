@@ -73,8 +73,6 @@ def threshold_gain(
         fold = _folds(names, bad, np.random.default_rng([seed, repeat]))
         for each in range(_FOLDS):
             here = fold == each
-            if bad[~here].all() or not bad[~here].any():
-                continue
             cut = best_threshold(values[~here], bad[~here], default)
             held_out[here] += _right(values[here], bad[here], cut) / _REPEATS
     usual = _right(values, bad, default)
@@ -91,10 +89,11 @@ def _right(values: Values, bad: Booleans, cut: float) -> Values:
 
 
 def _folds(names: Values, bad: Booleans, generator: np.random.Generator) -> Values:
-    """The fold of each row. Groups are dealt at random, those with a bad row first, to spread them over the folds."""
+    """The fold of each row. Groups are dealt at random by kind, so that no fold holds all rows of a class."""
     groups = np.unique(names)
-    has_bad = np.isin(groups, names[bad])
-    dealt = np.concatenate([generator.permutation(groups[has_bad]), generator.permutation(groups[~has_bad])])
+    has_bad, has_good = np.isin(groups, names[bad]), np.isin(groups, names[~bad])
+    kinds = has_bad & has_good, has_bad & ~has_good, ~has_bad
+    dealt = np.concatenate([generator.permutation(groups[kind]) for kind in kinds])
     fold_of = np.empty(int(groups.max()) + 1, dtype=int)
     fold_of[dealt] = np.arange(dealt.size) % _FOLDS
     return fold_of[names]

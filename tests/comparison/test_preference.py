@@ -414,3 +414,15 @@ def test_a_bias_for_length_is_told_if_it_goes_beyond_the_interval(similar: int, 
     half = (found.preference["ci_high"] - found.preference["ci_low"]) / 2
     assert (distance > half) is warns
     assert any("length" in each for each in found.warnings) is warns
+
+
+@pytest.mark.parametrize(("length", "is_cut"), [(300, False), (301, True)])
+def test_the_page_shows_up_to_300_characters_of_a_question(length: int, is_cut: bool) -> None:
+    question = f"{'Which? ' * 43}"[: length - 1] + "!"
+    found = rm.compare(
+        side(["right a"], "A", question=[question]),
+        side(["wrong b"], "B", question=[question]),
+        preference=Chooses(right),
+    )
+    (title,) = {line for line in found.to_html().splitlines() if "A preferred" in line}
+    assert (question in title) is not is_cut

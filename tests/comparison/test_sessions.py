@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import mlflow_ragmetrics as rm
@@ -64,3 +66,16 @@ def test_runs_tell_the_same_as_reports(mlflow_store: str) -> None:
 def test_what_was_not_measured_is_never_a_pass(unknown: Score) -> None:
     (found,) = rm.compare(report([GOOD, unknown], [GOOD]), report([GOOD, GOOD], [GOOD])).sessions
     assert (found.rows, found.unknown) == (1, 1)
+
+
+def test_each_side_is_held_to_its_own_threshold() -> None:
+    def limited(threshold: float) -> Report:
+        rows = [
+            replace(row, scores={"correctness": Score(0.6, threshold=threshold)}) for row in report([GOOD, GOOD]).rows
+        ]
+        return Report(rows, description={"thresholds": {"correctness": threshold}})
+
+    (found,) = rm.compare(limited(0.5), limited(0.7), allow_different=True).sessions
+    assert (found.passed_a, found.passed_b) == (1, 0)
+    (found,) = rm.compare(limited(0.7), limited(0.5), allow_different=True).sessions
+    assert (found.passed_a, found.passed_b) == (0, 1)

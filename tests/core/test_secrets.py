@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,11 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
 
 def test_a_word_that_ends_like_the_beginning_of_a_key_stays():
     assert redact("pass an `api_key` or `workload_identity`") == "pass an `api_key` or `workload_identity`"
+
+
+def test_a_given_key_is_blotted_out_from_eight_characters_on() -> None:
+    """A shorter text may be an ordinary word, which must stay in every other message."""
+    keep_secret("correct horse")
+    keep_secret("a stapl")
+    keep_secret("a staple")
+    assert redact("the correct horse, a staplr and a staple") == "the [redacted], a staplr and [redacted]"

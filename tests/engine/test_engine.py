@@ -122,6 +122,22 @@ def test_the_limit_holds_over_all_judges_together() -> None:
     assert most <= 3
 
 
+def test_the_limit_holds_over_evaluations_that_share_it() -> None:
+    judge, slots = Judge(latency=0.003), Slots(2)
+    evaluations = [
+        threading.Thread(
+            target=rows_of, args=([n_claims], judge, [f"{name} {i}" for i in range(20)]), kwargs={"slots": slots}
+        )
+        for name in "ab"
+    ]
+    for each in evaluations:
+        each.start()
+    for each in evaluations:
+        each.join()
+    assert judge.most_in_flight == 2
+    assert len(judge.asked) == 40
+
+
 def test_a_failed_question_fails_only_the_scores_that_asked_it() -> None:
     rows = rows_of([n_claims, graded], Judge(bad=["bad"]), ["fine", "bad", "good"])
     assert [row["n_claims"].status for row in rows] == ["ok", "error", "ok"]

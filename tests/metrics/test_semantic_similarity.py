@@ -8,7 +8,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import AllJudgesFailedError, InvalidOptionError
-from mlflow_ragmetrics.metrics.semantic_similarity import semantic_similarity
+from mlflow_ragmetrics.metrics.semantic_similarity import pieces, semantic_similarity, similarity
 
 RECORD = {"answer": "x", "reference": "y"}
 
@@ -143,3 +143,17 @@ def test_the_reason_says_the_figure_or_that_a_side_is_blank() -> None:
     assert "0.960" in said
     assert said != blank
     assert "0." not in blank
+
+
+def test_a_long_text_is_cut_at_its_only_blank_wherever_that_is() -> None:
+    assert list(pieces(f"a {'b' * 2500}")) == ["a", "b" * 2000, "b" * 500]
+    assert list(pieces(f"{'a' * 2000} b")) == ["a" * 2000, "b"]
+    assert list(pieces("a" * 2000)) == ["a" * 2000]
+
+
+def test_without_any_model_the_error_names_those_asked_for() -> None:
+    for models, named in ((None, "the models"), (("m1", "m2"), "m1, m2")):
+        program = similarity("x", "y", models)
+        next(program)
+        with pytest.raises(AllJudgesFailedError, match=f"none of {named} is configured"):
+            program.send(({},))

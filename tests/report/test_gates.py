@@ -399,3 +399,6 @@ def test_limits_become_criteria_of_a_run_if_it_has_their_figure() -> None:
         ("pct_records_with_all_refs", 50, False),
     ]
     assert criteria(check_names(["m"], fail_over={"m": 0.5}, better={"m": False})) == [("m/mean", 0.5, True)]
+    scales = {"m": (0.0, 1.0), "m_1to5": (1.0, 5.0)}
+    assert criteria(check_names(["m"], {"m_1to5": 4.0}, ranges=scales)) == [("m/mean", 0.75, False)]
+    assert criteria(check_names(["m"], {"m_1to5": 1.0}, ranges=scales)) == [("m/mean", 0.0, False)]

@@ -134,7 +134,8 @@ def test_a_session_as_a_score_names_the_first_failure() -> None:
     rows = [row("a", 1, Score(1.0)), row("a", 2, Score(0.0, reason="No passage says it.", judge="j"))]
     failed = session_score(rows, "faithfulness")
     assert (failed.value, failed.reason, failed.judge) == (0.0, "Turn 2 of 2 fails first: No passage says it.", "j")
-    assert session_score(rows[:1], "faithfulness").reason == "No failing turn in 1 turn."
+    passed = session_score(rows[:1], "faithfulness")
+    assert (passed.value, passed.reason) == (1.0, "No failing turn in 1 turn.")
     unknown = session_score([row("a", 1, Score(1.0)), row("a", 2, ERROR)], "faithfulness", language="ru")
     assert (unknown.value, unknown.reason) == (None, "Неизвестно: не измерено реплик — 1 из 2; остальные прошли.")
     assert session_score([row("a", 1, CLAIMS_NOTHING)], "faithfulness").value is None

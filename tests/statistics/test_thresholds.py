@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
-from mlflow_ragmetrics.statistics.thresholds import ThresholdGain, best_threshold, threshold_gain
+from mlflow_ragmetrics.statistics.thresholds import ThresholdGain, _folds, best_threshold, threshold_gain
 
 
 def balanced(values: np.ndarray, bad: np.ndarray, cut: float) -> float:
@@ -129,3 +129,14 @@ def test_the_figures_of_a_gain_are_shares_of_rows(shift: float) -> None:
     best = balanced(values, bad, gain.chosen)
     assert best - 0.1 < gain.held_out <= best
     assert gain.low < gain.gain < gain.high
+
+
+def test_groups_with_both_classes_are_spread_first() -> None:
+    """All good rows lie in two groups of 200: dealt among all others, they would now and then share a fold."""
+    names = np.repeat(np.arange(200), 2)
+    bad = np.ones(400, dtype=bool)
+    bad[[0, 2]] = False
+    for seed in range(50):
+        fold = _folds(names, bad, np.random.default_rng(seed))
+        assert fold[0] != fold[2]
+        assert (fold[::2] == fold[1::2]).all()

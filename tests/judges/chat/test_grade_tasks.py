@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Pre
 from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.grade_tasks import preference_part
+from mlflow_ragmetrics.judges.chat.tasks import request_of
 from tests.judges.fake_models import scripted
 
 PASSAGES = ("The house is red.", "It stands in Rome.")
@@ -109,3 +110,20 @@ def test_passages_of_a_preference_are_numbered_from_one() -> None:
         ("question", "Which?"), ("p1", "one"), ("p2", "two"), ("reference", "R."),
         ("answer A", "Red."), ("answer B", "Old."),
     ]  # fmt: skip
+
+
+def test_a_rubric_sees_every_passage_by_its_number_and_each_reference() -> None:
+    rubric = "5 if every passage is used, 1 if none is"
+    asked = Grade("thoroughness", "Red.", "Which?", "Red.", contexts=PASSAGES, rubric=rubric)
+    blocks = [(each.label, each.text) for each in request_of([asked]).blocks]
+    texts = [
+        ("question", "Which?"),
+        ("reference", "Red."),
+        ("p1", PASSAGES[0]),
+        ("p2", PASSAGES[1]),
+        ("answer", "Red."),
+    ]
+    assert blocks == texts
+    several = [Grade("correctness", "Red.", "Which?", reference) for reference in ("Red.", "Blue.", "Green.")]
+    labels = [each.label for each in request_of(several).blocks]
+    assert labels == ["question", "reference 1", "reference 2", "reference 3", "answer"]
