@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from mlflow.entities import AssessmentSource, SpanType
 from mlflow.tracing.client import TracingClient
@@ -130,6 +130,12 @@ def _parquet_to_csv(rows: Rows, folder: Path) -> Path:
     return path
 
 
+def _mlflow_table(rows: Rows, folder: Path) -> Path:
+    with mlflow.start_run() as run:
+        mlflow.log_table(pd.DataFrame(rows, dtype=object), "rows.json")
+    return Path(mlflow.artifacts.download_artifacts(run_id=run.info.run_id, artifact_path="rows.json"))
+
+
 CONTAINERS: dict[str, Callable[[Rows, Path], Any]] = {
     "frame": lambda rows, folder: pd.DataFrame(rows),
     "object frame": lambda rows, folder: pd.DataFrame(rows, dtype=object),
@@ -143,6 +149,8 @@ CONTAINERS: dict[str, Callable[[Rows, Path], Any]] = {
     "parquet frame": lambda rows, folder: pd.read_parquet(_parquet(rows, folder)),
     "arrow": _arrow,
     "arrow table": lambda rows, folder: _arrow_table(rows),
+    "mlflow dataset": lambda rows, folder: mlflow.data.from_pandas(pd.DataFrame(rows)),
+    "mlflow table": _mlflow_table,
 }
 
 
@@ -173,6 +181,24 @@ def test_a_row_without_answer_is_scored_alike(container: str, tmp_path: Path) ->
     report = rm.evaluate(CONTAINERS[container](rows, tmp_path), ["correctness"])
     assert (report.metrics["correctness/mean"], report.metrics["correctness/n_measured"]) == (1.0, 1)
     assert any("1 of 2 rows has no answer" in warning for warning in report.warnings)
+
+
+STORED = {
+    "question": WORDS,
+    "answer": KNOWN,
+    "reference": st.one_of(KNOWN, st.lists(TEXTS, min_size=2, max_size=3)),
+    "contexts": LISTS,  # a run keeps ids of passages as retrieved_doc_ids only
+    "retrieved_doc_ids": LISTS,
+    "gold_doc_ids": LISTS,
+}
+
+
+@settings(max_examples=10, phases=[Phase.generate])  # each shrinking step would write a run
+@given(rows=_tables(STORED))
+def test_a_run_has_the_samples_that_it_was_made_from(rows: Rows) -> None:
+    rows[0] |= {"question": "Who?", "answer": "Anna."}  # else nothing can be scored
+    run = rm.evaluate(rows, ["lexical_relevance"]).log(traces=False, dataset=False)
+    assert _samples(f"runs:/{run}") == _samples(rows)
 
 
 def test_mappings_in_numpy_s_print_are_read(tmp_path: Path) -> None:

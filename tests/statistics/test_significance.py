@@ -187,6 +187,8 @@ def test_without_two_groups_a_side_or_any_difference_there_is_no_p_value() -> No
     equal, apart, alone = [0.5] * 4, [0.5, 0.5, 0.1, 0.1], [0.1, 0.2, 0.9, np.nan]
     assert welch_tests(np.array([equal, apart, alone]).T, inside) == [None, 0.0, None]
     assert welch_tests(np.array([[0.1, 0.2, 0.8, 0.9]]).T, inside, ["a", "a", "b", "c"]) == [None]
+    unscored = np.array([[np.nan, np.nan, 0.8, 0.9], [0.1, 0.2, np.nan, np.nan]])
+    assert welch_tests(unscored.T, inside) == [None, None]
 
 
 @pytest.mark.parametrize("scale", [1e-140, 1e20])
