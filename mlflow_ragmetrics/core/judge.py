@@ -140,8 +140,9 @@ def created_by_langchain(what: str, param: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        message = f"{what} needs more packages: pip install 'mlflow_ragmetrics[langchain]'; {said_in(error)}"
-        raise MissingExtraError(message) from error
+        lacks_langchain = (error.name or "").partition(".")[0] == "langchain"
+        way_out = "pip install 'mlflow_ragmetrics[langchain]'" if lacks_langchain else said_in(error)
+        raise MissingExtraError(f"{what} needs another package: {way_out}") from error
     except Exception as error:  # a provider's own check of its options or key
         said = said_in(error, 1000)  # enough for the names of all providers
         variable = _KEY_VARIABLE.search(said)
