@@ -108,16 +108,13 @@ def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dic
     ``evidence`` is a list of mappings. ``unbacked`` lists the parts of an unsupported claim whose words are in no
     passage.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in (*_ITEM_FIELDS, "evidence", "unbacked")}
-    sizes = []
-    for score, sample in scored:
-        items = score.items
-        sizes.append(len(items))
-        for name in _ITEM_FIELDS:
-            columns[name] += map(attrgetter(name), items)
-        columns["evidence"] += [list(map(_evidence, item.evidence)) if item.evidence else _NONE for item in items]
-        columns["unbacked"] += [_unbacked(item, sample) if item.evidence else _NONE for item in items]
-    return sizes, {**columns, **{name: plain_texts(columns[name]) for name in ("text", "reason")}}
+    owned = [(score.items, sample) for score, sample in scored]
+    items = [item for own, _ in owned for item in own]
+    columns = {name: list(map(attrgetter(name), items)) for name in _ITEM_FIELDS}
+    columns["evidence"] = [list(map(_evidence, item.evidence)) if item.evidence else _NONE for item in items]
+    columns["unbacked"] = [_unbacked(item, of) if item.evidence else _NONE for own, of in owned for item in own]
+    columns |= {name: plain_texts(columns[name]) for name in ("text", "reason")}
+    return [len(own) for own, _ in owned], columns
 
 
 def _evidence(each: Evidence) -> dict[str, Any]:
