@@ -70,7 +70,7 @@ def _home(name: str) -> ModuleType:
 def _entry(name: str, home: ModuleType) -> Iterator[str]:
     found = getattr(home, name)
     yield f"### {'rm' if home is rm else home.__name__}.{name}"
-    if inspect.isclass(found):
+    if inspect.isclass(found) and get_origin(found) is None:
         yield from _class(name, found)
     elif callable(found) and get_origin(found) is None:
         yield from _callable(name, found)

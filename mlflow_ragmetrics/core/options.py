@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from types import FunctionType
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
+from typing_extensions import get_type_hints  # before Python 3.11, that of ``typing`` adds None for a default of None
 
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.text.messages import LANGUAGES
@@ -65,7 +65,7 @@ class Settings(BaseModel):
 def options_model(function: Callable[..., Any]) -> type[BaseModel]:
     """A pydantic model of the keyword-only parameters of ``function``."""
     try:
-        hints = typing.get_type_hints(function, include_extras=True)
+        hints = get_type_hints(function, include_extras=True)
     except NameError:  # a type defined locally, in the same function as the metric
         hints = {}
     fields: dict[str, Any] = {

@@ -84,7 +84,7 @@ def sample_value(sample: Sample, name: str) -> Any:
 def _table_values(table: pd.DataFrame, name: str) -> list[Any]:
     field = FIELD_OF.get(name)
     columns = [each for each in dict.fromkeys((name, field, *_NESTED)) if each in table.columns]
-    records = table[columns].to_dict("records")
+    records = table[columns].to_dict("records") or [{}] * len(table)  # before pandas 3, none without a column
     values = [_value_in(record, name) for record in records]
     return [record.get(field) if value is None else value for record, value in zip(records, values, strict=True)]
 
