@@ -29,7 +29,7 @@ if find_spec("pyspark") is not None and find_spec("grpc") is None:
     # pyspark mistakes a pytest-xdist worker for a doctest without grpc and exits; elsewhere it raises ImportError
     sys.modules["pyspark.sql.connect"] = None  # type: ignore[assignment]
 
-_SPEAKS_OF_MLFLOW = re.compile(r"\bmlflow\b", re.IGNORECASE)
+_SPEAKS_OF_MLFLOW = re.compile(r"\bmlflow(_store)?\b", re.IGNORECASE)
 
 
 @pytest.fixture(autouse=True)
