@@ -21,7 +21,6 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from langchain_core.runnables import RunnableLambda
-from mlflow.genai.evaluation.entities import EvaluationResult
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.mlflow_watch import Watch
@@ -442,7 +441,6 @@ def test_the_doors_of_mlflow_say_what_failed(door: str, fails: Callable[[str], b
     assert status_of_last_run()[1].startswith(tag)
 
 
-HAS_PASSED = pytest.mark.skipif(not hasattr(EvaluationResult, "passed"), reason="this MLflow has no result.passed")
 LIMITED = dict.fromkeys(KEYS[:5], 0.0)
 
 
@@ -454,7 +452,6 @@ def passed(rows: Rows, suite: rm.Suite, *, each: bool = False, log: bool = True)
     return bool(result.passed)
 
 
-@HAS_PASSED
 @pytest.mark.parametrize("each", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "cause", ["contexts []", *(pytest.param(each, marks=pytest.mark.slow) for each in ("no reference", "error text"))]
@@ -468,7 +465,6 @@ def test_genai_passes_only_rows_that_were_measured_against_a_threshold(cause: st
     assert not passed(ROWS, suite_of(), each=each)
 
 
-@HAS_PASSED
 def test_one_scorer_passes_without_log_only_where_mlflow_takes_no_expectation_for_a_criterion() -> None:
     made = rm.get_scorer("faithfulness", threshold=0.3)
     data = genai_rows(ROWS)
@@ -484,7 +480,6 @@ def test_one_scorer_passes_without_log_only_where_mlflow_takes_no_expectation_fo
     assert not mlflow.genai.evaluate(data=unknown, scorers=[made]).passed
 
 
-@HAS_PASSED
 def test_plain_mlflow_takes_an_expectation_for_a_criterion_that_failed() -> None:
     """If this fails, MLflow has mended it: ``RagScorer.log`` and the page on MLflow need no criterion for it."""
 

@@ -115,11 +115,11 @@ class _SuiteScorer(Scorer):
         return BaseModel.model_dump(self, **{"mode": "json", **options})
 
     def _decide_by(self, criterion: Callable[[Any], bool] | None) -> None:
-        """Set the criterion for ``result.passed``, and remove the time limit, if this MLflow version has them.
+        """Set the criterion for ``result.passed``, and remove the time limit that later MLflow versions have.
 
         Judges have their own time limits, and a row may need many calls.
         """
-        if criterion is not None and "_pass_if" in type(self).__private_attributes__:
+        if criterion is not None:
             self._pass_if = criterion
         if "timeout" in type(self).model_fields:
             self.timeout = 0
@@ -193,15 +193,12 @@ class RagScorer(_SuiteScorer):
         The feedback ``session_<key>`` on a session's first trace is 1.0 if no turn fails and 0.0 if one fails. It is
         ``None`` if no turn is known to fail but some were not measured. MLflow's mean is then the share of sessions
         without a failing turn. ``threshold`` is as in ``Report.sessions``. If you use both scorers, each turn is scored
-        once. Raises ``InvalidOptionError`` if ``key`` is not in the suite or MLflow has no session-level scorers.
+        once. Raises ``InvalidOptionError`` if ``key`` is not in the suite.
         """
         keys: list[str] = self._shared.suite.keys
         key = key or next((each for each in keys if each.endswith("faithfulness")), keys[0])
         if key not in keys:
             raise InvalidOptionError(f"{key!r} is not a metric here; use one of {', '.join(keys)}", param="key")
-        if not hasattr(Scorer, "is_session_level_scorer"):
-            message = f"MLflow {mlflow.__version__} has no session-level scorers; use log(result) and Report.sessions"
-            raise InvalidOptionError(message, param="sessions")
         made = SessionScorer(name=f"session_{key}", description=self.description)
         made._key, made._threshold, made._shared = key, threshold, self._shared
         made._decide_by(lambda value: bool(value == 1.0))

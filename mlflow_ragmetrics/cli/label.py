@@ -58,8 +58,8 @@ def command(
     RUN is a run's id or name in MLflow, or a file written by `ragmetrics evaluate --output`. Fill in 1 or 0, yes or no,
     or grades. The rows are drawn at random, over the whole range of the scores.
 
-    For a run on a server, the rows are put into a review queue of its experiment (on the Review page of MLflow 3.14
-    and later), unless you name a file. `ragmetrics calibrate RUN --feedback` then reads the answers.
+    For a run on a server, the rows are put into a review queue of its experiment (on MLflow's Review page), unless you
+    name a file. `ragmetrics calibrate RUN --feedback` then reads the answers.
 
     \b
     Examples:

@@ -43,7 +43,7 @@ def queue_for_review(
     """Put the traces of a run's ``rows`` (from ``rows_to_label``) into a review queue about ``key``.
 
     The queue asks one question: a label schema with the name of the metric's feedback. An existing schema or queue with
-    this name is reused. Each trace gets a tag. If MLflow has no queues (before 3.14, or in a file store), only the tag
+    this name is reused. Each trace gets a tag. Without MLflow's queues (in a file store, on Databricks), only the tag
     is set, and people add feedback with this name on MLflow's trace page.
 
     Raises:
@@ -79,14 +79,13 @@ def _queue(
     experiment_id: str, key: str, name: str, traces: list[str], *, answers: Answers, reviewers: Sequence[str]
 ) -> Union[str, None]:
     import mlflow
+    from mlflow.genai import label_schemas, review_queues
 
     if mlflow.get_tracking_uri().startswith("databricks"):  # Databricks has its own reviews
         return None
     try:
-        from mlflow.genai import label_schemas, review_queues
-
         known = label_schemas.list_label_schemas(experiment_id)
-    except (ImportError, NotImplementedError):  # an older MLflow, or a file store
+    except NotImplementedError:  # a file store
         return None
     schema = next((each for each in known if each.name == key), None)
     if schema is None:

@@ -52,7 +52,7 @@ def main(store: str, *names: str) -> None:
     warnings.simplefilter("ignore")
     mlflow.set_tracking_uri(store)
     passed: Counter[str] = Counter()
-    doors = [each.values[0] for each in DOORS if not any(mark.args[0] for mark in each.marks)]
+    doors = [each.values[0] for each in DOORS]
     for name in names or NAMES:
         for door in doors:
             wrong = fault(door, name)

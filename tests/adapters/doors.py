@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import mlflow
@@ -111,9 +110,4 @@ def logged() -> dict[str, float]:
 
 
 Door = Callable[[rm.Suite], dict[str, float]]
-_HAS_GENAI = find_spec("mlflow.genai.evaluation.harness") is not None
-_WITHOUT = pytest.mark.skipif(not _HAS_GENAI, reason="this MLflow cannot evaluate outside Databricks")
-DOORS = [
-    pytest.param(door, id=door.__name__, marks=_WITHOUT if door in (genai, genai_each) else ())
-    for door in (extra_metrics, plugin, genai, genai_each, callback)
-]
+DOORS = [pytest.param(door, id=door.__name__) for door in (extra_metrics, plugin, genai, genai_each, callback)]

@@ -9,7 +9,6 @@ import mlflow
 import pandas as pd
 import pytest
 from mlflow.exceptions import MlflowException
-from packaging.version import Version
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.mlflow_evaluator import RagMetricsEvaluator
@@ -85,7 +84,6 @@ def test_a_suite_in_a_yaml_file(tmp_path: Path) -> None:
     assert about["suite"]["language"] == "ru"
 
 
-@pytest.mark.skipif(Version(mlflow.__version__) < Version("3.5"), reason="stores assessments on Databricks only")
 def test_traces_are_written_unless_they_are_not_wanted() -> None:
     assert len(mlflow.search_traces(run_id=evaluate().run_id)) == 2
     assert len(mlflow.search_traces(run_id=evaluate({**CONFIG, "traces": False}).run_id)) == 0

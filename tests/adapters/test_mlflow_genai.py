@@ -14,7 +14,6 @@ import mlflow
 import pandas as pd
 import pytest
 from mlflow.entities import SpanType
-from mlflow.genai.scorers import Scorer
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Verify
@@ -211,8 +210,7 @@ def test_a_row_whose_predict_function_failed_is_an_error_that_is_counted(suite: 
         assert (feedback.error.error_code, feedback.error.error_message) == ("RuntimeError", "index offline")
     figures = made.report(result).metrics
     assert (figures["rouge1_f1/n_error"], figures["rouge1_f1/n_scored"]) == (1, 2)
-    if hasattr(result, "passed"):
-        assert not result.passed
+    assert not result.passed
 
 
 def test_a_metric_by_itself_gives_one_feedback() -> None:
@@ -243,8 +241,6 @@ def test_get_scorer_refuses_options_of_neither_metric_nor_suite() -> None:
 def test_thresholds_decide_what_passed() -> None:
     data = [{"inputs": {"question": "What is it?"}, "outputs": "The tower is red and tall. It stands at the sea."}]
     one = evaluate(data, [rm.get_scorer("coherence", threshold=0.6)])
-    if not hasattr(one, "passed"):
-        pytest.skip("this MLflow has no pass or fail")
     assert one.passed
     assert evaluate(data, rm.scorers(["coherence", "lexical_relevance(threshold=0)"])).passed
     missed = evaluate(data, [rm.get_scorer("lexical_relevance", threshold=0.9)])
@@ -361,7 +357,6 @@ def conversations(**answers: list[str | None]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(Scorer, "is_session_level_scorer"), reason="this MLflow has no session-level scorers")
 def test_sessions_without_a_failing_turn(judge: WordJudge) -> None:
     conversations(good=["fact 1", "fact 1"], bad=["fact 1", "made up"], unknown=["fact 1", None])
     traces = mlflow.search_traces()

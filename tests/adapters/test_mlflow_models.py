@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from langchain_core.documents import Document
-from packaging.version import Version
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Question, RelatedChunks, Verify
@@ -129,7 +128,6 @@ def test_the_run_has_the_params_of_the_suite(suite: rm.Suite) -> None:
     assert "overall" in about["weights"]
 
 
-@pytest.mark.skipif(Version(mlflow.__version__) < Version("3.5"), reason="stores assessments on Databricks only")
 def test_traces_are_written_once_unless_they_are_not_wanted(suite: rm.Suite) -> None:
     assert len(mlflow.search_traces(run_id=evaluate(suite, frame()).run_id)) == 4
     result = evaluate(suite, frame(), extra_metrics=rm.extra_metrics(suite, traces=False))
@@ -288,7 +286,6 @@ mlflow.models.set_model(RunnableLambda(answer))
 """
 
 
-@pytest.mark.skipif(Version(mlflow.__version__) < Version("3.5"), reason="its flavour needs langchain below 1.0")
 def test_a_logged_langchain_model_with_documents_in_its_output(judge: WordJudge, tmp_path: Path) -> None:
     (tmp_path / "chain.py").write_text(CHAIN, encoding="utf-8")
     with mlflow.start_run():

@@ -9,11 +9,8 @@ from typing import Any
 import mlflow
 import pandas as pd
 import pytest
-from packaging.version import Version
 
 import mlflow_ragmetrics as rm
-
-pytestmark = pytest.mark.skipif(Version(mlflow.__version__) < Version("3.5"), reason="its flavour needs langchain 0.x")
 
 CHAIN = """
 import mlflow

@@ -19,7 +19,6 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from mlflow.entities import AssessmentSource, SpanType
-from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample
@@ -207,7 +206,6 @@ def test_mappings_in_numpy_s_print_are_read(tmp_path: Path) -> None:
     assert _samples(_parquet_to_csv(rows, tmp_path)) == _samples(rows)
 
 
-@pytest.mark.skipif(not hasattr(TracingClient, "log_spans"), reason="this MLflow stores assessments on Databricks only")
 @settings(max_examples=5)
 @given(question=WORDS, answer=WORDS, contexts=st.lists(WORDS, min_size=1, max_size=3), reference=WORDS)
 def test_a_trace_is_the_sample_of_its_row(question: str, answer: str, contexts: list[str], reference: str) -> None:

@@ -8,17 +8,12 @@ from typing import Any
 import mlflow
 import pytest
 from mlflow.entities import SpanType
-from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.trace_records import record_of_trace
-
-pytestmark = pytest.mark.skipif(
-    not hasattr(TracingClient, "log_spans"), reason="this MLflow stores assessments on Databricks only"
-)
 
 
 @mlflow.trace(span_type=SpanType.RETRIEVER)

@@ -10,7 +10,6 @@ import mlflow
 import pandas as pd
 import pytest
 from mlflow.exceptions import MlflowException
-from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Score
@@ -28,9 +27,6 @@ RECORDS = [
         "history": [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "In Paris."}],
     },
 ]
-needs_datasets = pytest.mark.skipif(
-    not hasattr(TracingClient, "log_spans"), reason="this MLflow keeps no evaluation datasets"
-)
 
 
 def refuse(store: str, action: str) -> None:
@@ -44,7 +40,6 @@ def report() -> rm.Report:
     return rm.Suite(["rouge"]).evaluate(RECORDS, progress=False)
 
 
-@needs_datasets
 def test_a_dataset_that_is_refused_is_a_warning_and_the_questions_are_named_all_the_same(mlflow_store: str) -> None:
     evaluated = report()
     refuse(mlflow_store, "INSERT ON evaluation_dataset_records")
@@ -55,7 +50,6 @@ def test_a_dataset_that_is_refused_is_a_warning_and_the_questions_are_named_all_
     assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
 
 
-@needs_datasets
 def test_what_was_said_before_is_part_of_the_question() -> None:
     from mlflow.genai.datasets import search_datasets
 
@@ -66,7 +60,6 @@ def test_what_was_said_before_is_part_of_the_question() -> None:
     assert [each["content"] for each in inputs["And when?"]["messages"]] == ["Where?", "In Paris."]
 
 
-@needs_datasets
 def test_traces_that_are_refused_are_a_warning_and_the_figures_are_written(mlflow_store: str) -> None:
     evaluated = report()
     refuse(mlflow_store, "INSERT ON trace_info")
@@ -94,7 +87,6 @@ def test_a_connection_that_breaks_before_the_first_trace_is_no_refusal(
     assert run.data.tags["ragmetrics.status"] != "complete"
 
 
-@needs_datasets
 def test_a_database_that_fails_before_the_first_trace_is_no_refusal(mlflow_store: str) -> None:
     evaluated = report()
     with sqlite3.connect(mlflow_store.removeprefix("sqlite:///")) as connection:
@@ -107,7 +99,6 @@ def test_a_database_that_fails_before_the_first_trace_is_no_refusal(mlflow_store
     assert run.data.tags["ragmetrics.status"] != "complete"
 
 
-@needs_datasets
 def test_feedback_that_is_refused_or_cannot_be_removed_is_no_success(mlflow_store: str) -> None:
     with mlflow.start_span("answer") as span:
         span.set_outputs("yes")

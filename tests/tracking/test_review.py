@@ -8,6 +8,8 @@ import mlflow
 import pytest
 from click.testing import CliRunner
 from mlflow.entities import AssessmentSource
+from mlflow.genai import label_schemas as schemas
+from mlflow.genai import review_queues as queues
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
@@ -15,8 +17,6 @@ from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.tracking.review import queue_for_review
 
-queues = pytest.importorskip("mlflow.genai.review_queues")
-schemas = pytest.importorskip("mlflow.genai.label_schemas")
 KEY = "faithfulness"
 
 
@@ -104,8 +104,10 @@ def test_words_of_ones_own_are_named_and_can_be_explained(run_id: str) -> None:
 
 
 def test_where_there_are_no_queues_the_tags_say_what_waits(run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "mlflow.genai.review_queues", None)
-    monkeypatch.delattr(mlflow.genai, "review_queues", raising=False)
+    def no_store_of_questions(*arguments: object) -> None:
+        raise NotImplementedError  # as a file store does
+
+    monkeypatch.setattr(schemas, "list_label_schemas", no_store_of_questions)
     said = cli("label", run_id, "--to", "mlflow", "--budget", "12")
     assert "no review queues" in said
     assert f"tags.`ragmetrics.to_label.{KEY}` != ''" in said

@@ -11,13 +11,11 @@ import mlflow
 import pytest
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.tracking import traces as traces_module
 from mlflow_ragmetrics.tracking.traces import log_traces
 
-pytestmark = pytest.mark.skipif(not hasattr(TracingClient, "log_spans"), reason="this MLflow takes no whole traces")
 RECORDS = [
     {
         "id": "a",

@@ -108,7 +108,6 @@ def test_two_versions_that_answer_the_same_questions_share_one_dataset(report: r
     assert len({artifact(run.info.run_id, "ragmetrics_suite.json")["suite"]["data_digest"] for run in runs}) == 3
 
 
-@pytest.mark.skipif(not hasattr(mlflow.MlflowClient, "create_dataset"), reason="this MLflow keeps no datasets")
 def test_the_dataset_is_one_of_mlflow_with_questions_references_and_gold_ids() -> None:
     from mlflow.genai.datasets import search_datasets
 

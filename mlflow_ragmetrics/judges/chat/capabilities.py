@@ -264,9 +264,6 @@ def _limit_in(settings: Mapping[str, Any]) -> int | None:
     return next((limit for limit in given if isinstance(limit, int) and limit > 0), None)
 
 
-_LANGCHAIN_TRACER = "mlflow.langchain.langchain_tracer"
-
-
 @contextmanager
 def untraced() -> Iterator[None]:
     """Disable MLflow and LangSmith tracing in this block and thread, if they are loaded."""
@@ -278,14 +275,5 @@ def untraced() -> Iterator[None]:
         if "mlflow" in sys.modules:
             import mlflow
 
-            try:
-                stack.enter_context(mlflow.tracing.context(enabled=False))
-            except (AttributeError, TypeError):  # an older MLflow: beneath an unsampled span, nothing is recorded
-                from opentelemetry import trace
-
-                parent = trace.SpanContext(trace_id=1, span_id=1, is_remote=False, trace_flags=trace.TraceFlags(0))
-                stack.enter_context(trace.use_span(trace.NonRecordingSpan(parent)))
-                attaches = getattr(sys.modules.get(_LANGCHAIN_TRACER), "_should_attach_span_to_context", None)
-                if attaches is not None:  # LangChain's tracer would replace that span
-                    stack.callback(attaches.reset, attaches.set(False))
+            stack.enter_context(mlflow.tracing.context(enabled=False))
         yield
