@@ -86,8 +86,7 @@ def tested(version: str, resolution: str, folder: Path, tests: list[str], worker
 def install_command(python: str, resolution: str) -> list[str]:
     """How the package gets into an environment; what is written in C comes as wheels, the oldest that there are."""
     command = [*_UV, "pip", "install", "--python", python, "--resolution", resolution, "--editable", ".[test]"]
-    command += [f"--only-binary={name}" for name in COMPILED]
-    return command if resolution == HIGHEST else [*command, "--constraint", str(ROOT / ".ci" / "oldest.txt")]
+    return [*command, *(f"--only-binary={name}" for name in COMPILED)]
 
 
 def _run_tests(python: str, environment: Path, tests: list[str], workers: str) -> tuple[bool, str]:

@@ -45,8 +45,8 @@ def _commands() -> str:
         own = click.Context(command, info_name=f"ragmetrics {name}", parent=context)
         usage = " ".join(command.collect_usage_pieces(own))
         parts += [f"## ragmetrics {name}", f"```text\nragmetrics {name} {usage}\n```", *_help(command.help or "")]
-        records = [each.get_help_record(own) for each in command.get_params(own)]
-        rows = [(f"`{shown}`", escaped(said)) for shown, said in filter(None, records)]
+        options = [each for each in command.get_params(own) if isinstance(each, click.Option)]
+        rows = [(f"`{shown}`", escaped(said)) for shown, said in (each.get_help_record(own) for each in options)]
         parts.append(table(("option", ""), rows))
     return "\n\n".join(parts)
 

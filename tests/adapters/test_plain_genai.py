@@ -9,6 +9,7 @@ from typing import Any
 import mlflow
 import pytest
 from click.testing import CliRunner
+from mlflow import environment_variables
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
@@ -185,12 +186,19 @@ def test_a_run_without_scores_of_ours_is_refused_with_the_way_out() -> None:
         rm.compare(run.info.run_id, run.info.run_id)
 
 
-def test_register_and_start_say_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_register_and_start_say_what_works() -> None:
     made = rm.get_scorer("faithfulness", threshold=0.6)
     with pytest.raises(ValueError, match=r"as_function\(\)\.register\(\)"):
         made.register()
     with pytest.raises(ValueError, match="ragmetrics watch EXPERIMENT"):
         made.start(sampling_config=None)
+
+
+@pytest.mark.skipif(
+    not hasattr(environment_variables, "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"), reason="this MLflow keeps no functions"
+)
+def test_a_scorer_is_stored_as_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = rm.get_scorer("faithfulness", threshold=0.6)
     monkeypatch.setenv("MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS", "true")
     made.as_function().register()
     (registered,) = mlflow.genai.scorers.list_scorers()

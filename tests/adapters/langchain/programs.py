@@ -751,19 +751,24 @@ def halting_graph(**options: Any) -> Any:
 THREAD = {"configurable": {"thread_id": "t"}}
 
 
-@program(None, answer=None, needs="langgraph", shape="A graph that stops before a step (`interrupt_before`): no answer")
+@program(
+    None,
+    answer=None,
+    needs="langgraph.callbacks",
+    shape="A graph that stops before a step (`interrupt_before`, from LangGraph 1.2 on): no answer",
+)
 def halted_before_a_step() -> Any:
     graph = halting_graph(interrupt_before=["send"])
     return lambda config: graph.invoke({"question": QUESTION}, {**config, **THREAD})
 
 
-@program(None, answer=None, needs="langgraph")
+@program(None, answer=None, needs="langgraph.callbacks")
 def halted_after_a_step() -> Any:
     graph = halting_graph()
     return lambda config: graph.invoke({"question": QUESTION}, {**config, **THREAD}, interrupt_after=["draft"])
 
 
-@program(None, answer=None, needs="langgraph")
+@program(None, answer=None, needs="langgraph.callbacks")
 def halted_in_a_chain_around_it() -> Any:
     graph = halting_graph(interrupt_before=["send"])
     chain = RunnableLambda(lambda question: graph.invoke({"question": question}, THREAD)) | (

@@ -348,6 +348,9 @@ def test_a_call_that_takes_too_long_is_that_row_s_error(awaited: bool) -> None:
     ("language", "said"), [("en", "the chain failed on 2 of 2 rows"), ("ru", "цепочка завершилась ошибкой на 2 из 2")]
 )
 def test_a_graph_that_halts_on_every_row_says_so(language: str, said: str) -> None:
+    pytest.importorskip(
+        "langgraph.callbacks", reason="before LangGraph 1.2 a graph that halts looks like one that ends"
+    )
     from tests.adapters.langchain.programs import QUESTION, halting_graph
 
     suite = rm.Suite("coherence", language=language)
