@@ -174,7 +174,6 @@ def test_a_chain_is_asked_the_questions(project: pytest.Pytester) -> None:
     run(project).assert_outcomes(passed=1)
 
 
-@pytest.mark.skipif(not hasattr(mlflow, "test"), reason="this MLflow has no @mlflow.test")
 def test_rows_stand_beside_mlflows_own_tests(project: pytest.Pytester, mlflow_store: str) -> None:
     project.makepyfile(
         test_answers="""
@@ -193,7 +192,6 @@ def test_rows_stand_beside_mlflows_own_tests(project: pytest.Pytester, mlflow_st
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(mlflow, "test"), reason="this MLflow has no @mlflow.test")
 def test_assertions_are_in_the_run_of_mlflows_own_tests(project: pytest.Pytester, mlflow_store: str) -> None:
     project.makepyfile(
         test_answers="""
