@@ -28,7 +28,7 @@ def metric_of_scorer(scorer: Scorer) -> Metric:
     number stays as it is, from 0 to 1 unless the scorer returns whole numbers. ``InvalidOptionError`` for a scorer of
     whole conversations.
     """
-    if getattr(scorer, "is_session_level_scorer", False):
+    if scorer.is_session_level_scorer:
         message = f"the scorer {scorer.name} scores whole conversations; a suite scores answers"
         raise InvalidOptionError(message, param="metrics")
     judge = _ScorerJudge(scorer)

@@ -214,9 +214,8 @@ class RagScorer(_SuiteScorer):
         ``result.passed`` then follows the thresholds. Without this call, MLflow has one criterion per scorer instead of
         one per metric, and treats the data's expectations as failed criteria.
         """
-        if isinstance(getattr(result, "pass_criteria", None), dict):
-            for_data = dict.fromkeys(self._shared.expected, _criterion(None, None))  # expectations always pass
-            result.pass_criteria.update({**for_data, **self._shared.criteria})
+        for_data = dict.fromkeys(self._shared.expected, _criterion(None, None))  # expectations always pass
+        result.pass_criteria.update({**for_data, **self._shared.criteria})
         report = self.report(result)
         known = {name for name, value in run_metrics_of(report).items() if result.metrics.get(name) == value}
         return report.log(run_id=result.run_id, traces=False, dataset=False, omit=known)
