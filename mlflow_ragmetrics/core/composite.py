@@ -62,11 +62,14 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
     given = _by_key(scores)
     chosen = dict.fromkeys(given, 1.0) if weights is None else weights
     share = check_weights(chosen) if given or weights is not None else {}
-    values = {
-        key: _weighable(key, score.value, score.quality, share[key])
-        for key, score in given.items()
-        if score.value is not None and key in share
-    }
+    values: dict[str, float] = {}
+    for key, score in given.items():
+        if score.value is None or key not in share:
+            continue
+        if score.quality is None and share[key] > 0:
+            message = f"weight of {key}: neither a high nor a low value is better, so it cannot be weighted"
+            raise InvalidOptionError(message, param="weights")
+        values[key] = score.value if score.quality is None else score.quality
     inverted = [key for key in values if given[key].higher_is_better is False]
     present = math.fsum(share[key] for key in values)
     missing = [key for key, weight in share.items() if weight > 0 and key not in values]
@@ -89,13 +92,6 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
     return Score(value=value, reason=reason, details=details, passed=all(verdicts) if verdicts else None)
 
 
-def _weighable(key: str, value: float, quality: float | None, weight: float) -> float:
-    if quality is None and weight > 0:
-        message = f"weight of {key}: neither a high nor a low value is better, so it cannot be weighted"
-        raise InvalidOptionError(message, param="weights")
-    return value if quality is None else quality
-
-
 def _by_key(scores: Scores) -> dict[str, Score]:
     if isinstance(scores, Mapping):
         return {_key(key): score_of(score, key) for key, score in scores.items()}
@@ -112,6 +108,7 @@ def _key(key: object) -> str:
     return key
 
 
+_OTHER = ("instead_of_answer", "other_text")
 _FORMULA = """\
 Formula: weighted mean of the metrics that have a score, each rescaled to 0 to 1; metrics for which lower is better
 count as 1 − value. The weights are normalised. ``details["coverage"]`` is the share of the weight that has a score.
@@ -174,10 +171,11 @@ class Composite:
     def score(self, scores: Mapping[str, Score], spans: Mapping[str, Span], language: str = "en") -> Score:
         """The composite score of one sample; ``spans`` gives the range of each metric that is not on 0–1."""
         present = {key: scores[key] for key in self.weights if key in scores}
-        present = {key: s.changed(value=None) if _fell_back(s) else s for key, s in present.items()}
+        # a component that scored a different text from the one in its formula is left out
+        present = {key: s.changed(value=None) if s.details.get("rule") in _OTHER else s for key, s in present.items()}
         units = {
-            key: score if score.value is None else score.changed(value=to_unit(score.value, spans.get(key, (0.0, 1.0))))
-            for key, score in present.items()
+            key: s if s.value is None else s.changed(value=to_unit(s.value, spans.get(key, (0.0, 1.0))))
+            for key, s in present.items()
         }
         score = self._marked(combine(units, self.weights), present, language)
         value = score.value
@@ -202,11 +200,6 @@ class Composite:
         if not vain:
             return score
         return score.with_details(unmeasured=render(say("unmeasured.components", names=", ".join(vain)), language))
-
-
-def _fell_back(score: Score) -> bool:
-    """Whether the component scored a different text from the one in its formula; if so, it is left out."""
-    return score.details.get("rule") in ("instead_of_answer", "other_text")
 
 
 def composite(name: str, weights: Weights, *, threshold: float | None = None, min_coverage: float = 0.5) -> Composite:

@@ -6,7 +6,7 @@ import inspect
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union
@@ -115,28 +115,16 @@ def facts_of(definition: Definition, key: str, threshold: float | None) -> dict[
 def options_of(definition: Definition) -> dict[str, dict[str, str]]:
     """The types and defaults of the metric's own options and of the common options, each under a heading."""
     own = definition.options.model_fields
-    found = {"Options": _accepted(own), "Common options": _accepted(_common(definition))}
-    return {title: options for title, options in found.items() if options}
+    without_effect = set(own) | (set() if definition.levels else {"preset"})
+    without_effect |= set() if "judge" in definition.asks else {"models", "aggregate", "tolerance"}
+    common = {name: field for name, field in Settings.model_fields.items() if name not in without_effect}
+    found = {"Options": own, "Common options": common}
+    return {title: {name: _said(field) for name, field in each.items()} for title, each in found.items() if each}
 
 
-def _common(definition: Definition) -> dict[str, FieldInfo]:
-    """The common options that affect this metric."""
-    idle = set(definition.options.model_fields)
-    if not definition.levels:
-        idle.add("preset")
-    if "judge" not in definition.asks:
-        idle |= {"models", "aggregate", "tolerance"}
-    return {name: field for name, field in Settings.model_fields.items() if name not in idle}
-
-
-def _accepted(fields: Mapping[str, FieldInfo]) -> dict[str, str]:
-    return {name: "; ".join(_said(field)) for name, field in fields.items()}
-
-
-def _said(field: FieldInfo) -> Iterator[str]:
+def _said(field: FieldInfo) -> str:
     limits = ", ".join(filter(None, map(_limit, field.metadata)))
-    yield _type(field.annotation) + (f" ({limits})" if limits else "")
-    yield f"default {field.default!r}"
+    return f"{_type(field.annotation)}{f' ({limits})' if limits else ''}; default {field.default!r}"
 
 
 def _limit(constraint: object) -> str:

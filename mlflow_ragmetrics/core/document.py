@@ -300,14 +300,11 @@ def _markdown(blocks: Sequence[Block], depth: int = 0) -> Iterator[str]:
 
 def _inline(line: Line) -> str:
     return "".join(
-        f"**{text}**" if piece.style == "strong" and (text := escaped(piece.text)) else _escaped_piece(piece.text)
-        for piece in line.pieces
+        f"**{shown}**"
+        if (shown := escaped(text)) and style == "strong"
+        else " " * (text != text.lstrip()) + shown + " " * (text != text.rstrip())  # keeps a space between pieces
+        for text, style, _ in line.pieces
     ).strip()
-
-
-def _escaped_piece(text: str) -> str:
-    """The escaped text, keeping one space at each end if there was whitespace."""
-    return " " * (text != text.lstrip()) + escaped(text) + " " * (text != text.rstrip())
 
 
 def _markdown_table(table: Table) -> str:

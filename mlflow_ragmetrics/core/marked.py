@@ -237,8 +237,5 @@ def _why(item: Item) -> str:
     return " ".join(filter(None, [f"{item.judge}:" if item.judge else "", item.reason, *quotes]))
 
 
-def _shown(score: Score) -> str:
-    return cell([score_line(score), *score_details(score)])
-
-
-Score._repr_html_ = _shown  # type: ignore[attr-defined]  # set here because score.py cannot import this module
+# set here because score.py cannot import this module
+Score._repr_html_ = lambda score: cell([score_line(score), *score_details(score)])  # type: ignore[attr-defined]

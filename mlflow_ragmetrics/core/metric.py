@@ -52,7 +52,7 @@ class Metric:
         bound = cls(definition, dict(given))
         _ = bound.options, bound.settings
         if not bound.key.isidentifier():
-            message = f"{bound.name}: key {bound.key!r} is not an identifier"
+            message = f"{bound.name}: key {bound.key!r} must be a Python identifier, such as my_metric"
             raise InvalidOptionError(message, param="key", metric=bound.name)
         return bound
 

@@ -9,11 +9,11 @@ from functools import wraps
 from types import FunctionType
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from typing_extensions import get_type_hints  # before Python 3.11, that of ``typing`` adds None for a default of None
 
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
-from mlflow_ragmetrics.text.messages import LANGUAGES
+from mlflow_ragmetrics.text.messages import check_language
 
 Aggregate = Literal["mean", "median", "min", "max", "majority", "consensus"]
 OnMissing = Literal["raise", "skip"]
@@ -41,25 +41,11 @@ class Settings(BaseModel):
     threshold: Annotated[float, Field(ge=0, le=1)] | None = None
     preset: Literal["conservative", "balanced", "lenient"] | None = None
     key: str | None = None
-    language: str | None = None
+    language: Annotated[str, AfterValidator(check_language)] | None = None
     on_missing: OnMissing | None = None
     models: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     aggregate: Aggregate = "mean"
     tolerance: Annotated[float, Field(ge=0)] = 0.1
-
-    @field_validator("key")
-    @classmethod
-    def _identifier(cls, key: str | None) -> str | None:
-        if key is not None and not key.isidentifier():
-            raise ValueError("the key must be a Python identifier, such as my_metric")
-        return key
-
-    @field_validator("language")
-    @classmethod
-    def _known(cls, language: str | None) -> str | None:
-        if language is not None and language not in LANGUAGES:
-            raise ValueError(f"explanations are available in {' and '.join(LANGUAGES)}")
-        return language
 
 
 def options_model(function: Callable[..., Any]) -> type[BaseModel]:

@@ -268,29 +268,21 @@ class ScoringRules:
             if run.failure is not None and not isinstance(run.failure, JudgeError):
                 raise run.failure
         if runs[0].judge is None or not any(run.has_asked for run in runs):
-            return _only(runs[0])
+            if runs[0].failure is not None:
+                raise runs[0].failure
+            assert runs[0].score is not None
+            return runs[0].score
         outcomes = {str(run.judge): run.score or run.failure for run in runs}
         named = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
-        how, tolerance = self._aggregation(metric)
+        how = metric.settings.aggregate if "aggregate" in metric.given else self.aggregate
+        tolerance = metric.settings.tolerance if "tolerance" in metric.given else self.tolerance
         return merge_judges(named, how, tolerance, several=self.several)
-
-    def _aggregation(self, metric: Metric) -> tuple[Aggregate, float]:
-        settings, given = metric.settings, metric.given
-        how = settings.aggregate if "aggregate" in given else self.aggregate
-        return how, settings.tolerance if "tolerance" in given else self.tolerance
 
     def _raises(self, metric: Metric, error: Exception) -> bool:
         on_missing = metric.settings.on_missing
         if isinstance(error, MissingFieldError) and on_missing is not None:
             return on_missing == "raise"
         return self.strict and on_missing != "skip"
-
-
-def _only(run: Run) -> Score:
-    if run.failure is not None:
-        raise run.failure
-    assert run.score is not None
-    return run.score
 
 
 def _unscored(error: Exception) -> Score:

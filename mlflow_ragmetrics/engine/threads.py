@@ -299,15 +299,12 @@ class Workers(Generic[T]):
 
 def _attempted(job: Callable[[], T]) -> Callable[[], T]:
     """Run ``job`` and return a function that returns its result or re-raises, so that the thread survives errors."""
+    done: Future[T] = Future()
     try:
-        result = job()
+        done.set_result(job())
     except BaseException as error:
-        return partial(_raise, error)
-    return lambda: result
-
-
-def _raise(error: BaseException) -> Any:
-    raise error
+        done.set_exception(error)
+    return done.result
 
 
 async def run_beside(action: Callable[[], T], *, patience: float = 0.0) -> T:

@@ -68,20 +68,20 @@ def content_safety(
         "blocked_terms": _blocked_terms(text, additional_blocklist),
         "emails": _distinct(map(str.casefold, _EMAIL.findall(text))) if "@" in text else (),
         "ssns": _distinct(_SSN.findall(text)) if has_number else (),
-        "phones": _distinct(_PHONE.findall(text), lambda number: _digits(number)[-10:]) if has_number else (),
+        "phones": _distinct(_PHONE.findall(text), lambda n: "".join(filter(str.isdecimal, n))[-10:])
+        if has_number
+        else (),
     }
     counts: dict[str, int] = {category: len(values) for category, values in found.items()}
     violations = sum(map(bool, counts.values()) if per_category else counts.values())
     return Score(
         value=max(0, 100 - 15 * violations) / 100,
         reason=say("content_safety.counts" if violations else "content_safety.clean", n=violations, **counts),
-        items=tuple([_item(category, value) for category, values in found.items() for value in values]),
+        items=tuple(
+            [Item("token", each, "FOUND", say(f"content_safety.{name}")) for name, own in found.items() for each in own]
+        ),
         details={"violations": violations, **counts, **({} if text.strip() else {"rule": "blank"})},
     )
-
-
-def _item(category: Category, value: str) -> Item:
-    return Item("token", value, "FOUND", say(f"content_safety.{category}"))
 
 
 def _distinct(values: Iterable[str], key: Callable[[str], str] = str) -> tuple[str, ...]:
@@ -89,10 +89,6 @@ def _distinct(values: Iterable[str], key: Callable[[str], str] = str) -> tuple[s
     for value in values:
         by_key.setdefault(key(value), value)
     return tuple(by_key.values())
-
-
-def _digits(number: str) -> str:
-    return "".join(character for character in number if character.isdecimal())
 
 
 def _blocked_terms(text: str, additional: tuple[str, ...]) -> tuple[str, ...]:

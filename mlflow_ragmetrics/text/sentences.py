@@ -323,7 +323,8 @@ def _mixed_terms(folded: str) -> list[str]:
 
 
 def _marked_terms(folded: str) -> Iterator[str]:
-    separators = {ord(character): " " for character in set(folded) if not _in_term(character)}
+    inside = [each for each in set(folded) if each.isalnum() or each in "-_" or _is_mark(each)]
+    separators = {ord(each): " " for each in set(folded).difference(inside)}
     for piece in folded.translate(separators).split():
         for place, part in enumerate(_CJK_RUN.split(piece)):
             if place % 2:
@@ -343,10 +344,6 @@ def _bigrams(run: str) -> Iterator[str]:
 @lru_cache(maxsize=4096)
 def _is_mark(character: str) -> bool:
     return unicodedata.category(character).startswith("M")
-
-
-def _in_term(character: str) -> bool:
-    return character.isalnum() or character in "-_" or _is_mark(character)
 
 
 def _words_of(token: str) -> list[str]:

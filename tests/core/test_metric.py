@@ -324,7 +324,7 @@ def test_a_key_is_an_identifier_made_of_options_or_by_a_function() -> None:
         return 1.0
 
     assert metric(key=lambda options: f"size_{options.limit:.0f}")(size)(limit=3).key == "size_3"
-    with pytest.raises(InvalidOptionError, match=r"size: key 'size_1\.5' is not an identifier") as caught:
+    with pytest.raises(InvalidOptionError, match=r"size: key 'size_1\.5' must be a Python identifier") as caught:
         metric(key="size_{limit}")(size)(limit=1.5)
     assert (caught.value.param, caught.value.metric) == ("key", "size")
 

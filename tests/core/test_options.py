@@ -54,8 +54,8 @@ def test_a_public_function_refuses_what_it_does_not_know_and_suggests_the_neares
         ({"juge": 1}, "rouge: option juge=1: no such option; did you mean 'judge'?"),
         ({"zzz": 1}, "rouge: option zzz=1: no such option; rouge accepts measure, rouge_type, stemmer, tokenizer"),
         ({"models": 1}, "rouge: option models=1: Input should be a list"),
-        ({"key": "a b"}, "rouge: option key='a b': the key must be a Python identifier, such as my_metric"),
-        ({"language": "fr"}, "rouge: option language='fr': explanations are available in en and ru"),
+        ({"key": "a b"}, "rouge: key 'a b' must be a Python identifier, such as my_metric"),
+        ({"language": "fr"}, "rouge: language='fr' is not supported; explanations are available in en and ru"),
     ],
 )
 def test_an_invalid_option_is_named_with_a_way_out(options: dict[str, Any], message: str) -> None:

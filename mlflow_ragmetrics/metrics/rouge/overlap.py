@@ -255,7 +255,8 @@ def _ids_of(texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> Ints:
     if not stemmer:
         return ids.astype(np.int64)
     stems: defaultdict[str, int] = defaultdict(count(2).__next__)
-    return np.array([_LINE, _TEXT, *(stems[_stemmed(token)] for token in found.dictionary.to_pylist()[2:])])[ids]
+    words = found.dictionary.to_pylist()[2:]
+    return np.array([_LINE, _TEXT, *(stems[stem(w) if len(w) >= _SHORTEST_STEMMED else w] for w in words)])[ids]
 
 
 def _arrow_text(text: str) -> Any:
@@ -267,10 +268,6 @@ def _arrow_text(text: str) -> Any:
     except UnicodeEncodeError:
         data = text.translate(_SURROGATES).encode()
     return pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data))
-
-
-def _stemmed(token: str) -> str:
-    return stem(token) if len(token) >= _SHORTEST_STEMMED else token
 
 
 def _slots(keys: Ints) -> Ints:
