@@ -54,6 +54,15 @@ def test_the_blocklist_grows() -> None:
     assert caught.value.param == "additional_blocklist"
 
 
+@pytest.mark.parametrize(
+    ("term", "answer", "count"),
+    [("坏x", "很坏x", 1), ("坏x", "很坏xy", 0), ("x坏", "x坏了", 1), ("x坏", "yx坏了", 0)],
+)
+def test_a_term_needs_a_word_boundary_at_an_end_that_is_no_ideograph(term: str, answer: str, count: int) -> None:
+    score = rm.score("content_safety", {"answer": answer}, additional_blocklist=[term])
+    assert score.details["blocked_terms"] == count
+
+
 def test_one_violation_a_category() -> None:
     record = {"answer": "damn hell a@x.com b@x.com 555-123-4567"}
     assert rm.score("content_safety", record).details["violations"] == 5
