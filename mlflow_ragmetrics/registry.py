@@ -118,10 +118,9 @@ def _made(function: Callable[..., Any]) -> Measure:
 
 
 def _parse(text: str) -> Measure:
-    if path := _PATH.fullmatch(text):
-        return _imported(path["module"], path["spelling"])
-    name, options = _split(text)
-    found = _named(name)
+    path = _PATH.fullmatch(text)
+    name, options = _split(path["spelling"] if path else text)
+    found = _imported(path["module"], name) if path else _named(name)
     return found(**options) if options else found
 
 
@@ -137,15 +136,13 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
     return text, {}
 
 
-def _imported(module: str, spelling: str) -> Measure:
-    name, options = _split(spelling)
+def _imported(module: str, name: str) -> Measure:
     try:
         value = getattr(import_named(module), name)
     except (ImportError, AttributeError) as error:
         message = f"cannot import the metric {module}:{name} ({error}); is its module on the Python path?"
         raise InvalidOptionError(message, param="metrics") from None
-    found = metric_of(value)
-    return found(**options) if options else found
+    return metric_of(value)
 
 
 def _named(name: str) -> Measure:
@@ -186,10 +183,7 @@ def _plain(name: str) -> str:
 @lru_cache(maxsize=1)
 def builtin_metrics() -> dict[str, Measure]:
     """Return the metrics of this package by name."""
-    found: dict[str, Measure] = {}
-    for module in _modules():
-        found |= _measures_in(module)
-    return found
+    return {name: found for module in _modules() for name, found in _measures_in(module).items()}
 
 
 @lru_cache(maxsize=1)

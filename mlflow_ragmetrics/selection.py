@@ -72,14 +72,7 @@ def _unused_columns(samples: Iterable[Sample]) -> dict[str, list[Any]]:
 
 
 _WHITE_PAPER = ("correctness", "faithfulness", "chunk_precision", "fact_recall", "answer_relevance")
-_LEXICAL = (
-    "rouge",
-    "lexical_groundedness",
-    "lexical_factuality",
-    "lexical_relevance",
-    "coherence",
-    "content_safety",
-)
+_LEXICAL = ("rouge", "lexical_groundedness", "lexical_factuality", "lexical_relevance", "coherence", "content_safety")
 _RESPONSE = ("semantic_similarity", "factual_correctness", "answer_correctness")
 _RETRIEVAL = ("context_recall", "context_precision", "context_f1", "ndcg_10")
 
@@ -99,14 +92,7 @@ PRESETS: dict[str, tuple[str, ...]] = {
         "hallucination_rate",
         "self_knowledge",
     ),
-    "full": (
-        *_WHITE_PAPER,
-        "fact_recall(target='reference')",
-        *_LEXICAL,
-        *_RESPONSE,
-        *_RETRIEVAL,
-        "rag_score",
-    ),
+    "full": (*_WHITE_PAPER, "fact_recall(target='reference')", *_LEXICAL, *_RESPONSE, *_RETRIEVAL, "rag_score"),
 }
 
 
@@ -297,9 +283,8 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
     used = lacking.union(*(metric.definition.optional for metric in selection.metrics))
     first: list[Sample] = []
     rows = unknown = unanswered = with_ids = 0
-    match = not {"retrieved_doc_ids", "gold_doc_ids"} <= used or any(
-        "id_pattern" in each.given for each in selection.metrics
-    )
+    has_pattern = any("id_pattern" in each.given for each in selection.metrics)
+    match = has_pattern or not {"retrieved_doc_ids", "gold_doc_ids"} <= used
     for sample in samples:
         rows += 1
         lacking -= {field for field in lacking if getattr(sample, field, None) is not None or field in sample.invalid}
@@ -312,11 +297,8 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
             first.append(sample)
     if not rows:
         raise InvalidDataError("the data has no rows; give at least one sample")
-    absent: dict[str, str] = {}
-    for metric in selection.metrics:
-        field = next((field for field in metric.required if field in lacking), None)
-        if field is not None:
-            absent[metric.key] = field
+    needed = {metric.key: [field for field in metric.required if field in lacking] for metric in selection.metrics}
+    absent = {key: fields[0] for key, fields in needed.items() if fields}
     left = selection.without(list(absent))
     refused = [key for key in absent if key not in selection.optional] or (list(absent) if not left.metrics else [])
     if refused:
@@ -328,25 +310,17 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
         raise MissingFieldError(". ".join(sentences), field=absent[refused[0]], metric=refused[0])
     said = list(_doubts(first, used))
     for code, field, count in (("unknown", "contexts", unknown), ("unanswered", "answer", unanswered)):
-        keys = [metric.key for metric in left.metrics if field in metric.required]
+        keys = ", ".join(metric.key for metric in left.metrics if field in metric.required)
         if keys and count:
-            said.append(say(f"presence.{code}", n=count, total=rows, keys=", ".join(keys)))
+            said.append(say(f"presence.{code}", n=count, total=rows, keys=keys))
     if with_ids and not match:
         ids = [each[0] for s in first for each in (s.retrieved_doc_ids, s.gold_doc_ids) if each]
         said.append(say("doubt.no_id_matches", n=with_ids, retrieved=shown(ids[0]), gold=shown(ids[-1])))
-    if not absent:
-        return selection, tuple(said)
-    named = "presence.left_out_of_preset" if selection.name else "presence.left_out"
-    warnings = [
-        say(
-            named,
-            preset=selection.name,
-            keys=", ".join(key for key in absent if absent[key] == field),
-            field=field,
-            way=way_out(field, first),
-        )
-        for field in dict.fromkeys(absent.values())
-    ]
+    warnings = []
+    for field in dict.fromkeys(absent.values()):
+        code = "presence.left_out_of_preset" if selection.name else "presence.left_out"
+        keys = ", ".join(key for key in absent if absent[key] == field)
+        warnings.append(say(code, preset=selection.name, keys=keys, field=field, way=way_out(field, first)))
     return left, (*warnings, *said)
 
 

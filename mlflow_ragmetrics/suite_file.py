@@ -11,27 +11,18 @@ from pathlib import Path
 from typing import Annotated, Any, Union
 
 import yaml
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 
 from mlflow_ragmetrics.core.judge import Embedding, Judge
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.judges.chat.judge_options import Calls, JudgeOptions, Prices, RetryOptions
+from mlflow_ragmetrics.judges.chat.judge_options import Calls, JudgeOptions, Options, Prices, RetryOptions
 from mlflow_ragmetrics.judges.resolve import model_judge
 from mlflow_ragmetrics.registry import all_metrics
 from mlflow_ragmetrics.selection import PRESETS
 
 _PLAIN = ("preset", "metrics", "weights", "thresholds", "language", "name_prefix", "concurrency", "groups")
-_FOR_CALLS = ("calls", "prices", "max_calls", "max_cost")
+_FOR_CALLS = {"calls", "prices", "max_calls", "max_cost", "retry"}
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -52,11 +43,7 @@ def _named(value: object) -> object:
 Key = Annotated[SecretStr, AfterValidator(_from_environment)]
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
-
-
-class RateLimit(_Settings):
+class RateLimit(Options):
     """A provider's rate limits."""
 
     requests_per_minute: Annotated[float, Field(ge=1)] | None = None
@@ -71,7 +58,7 @@ class JudgeSettings(JudgeOptions):
     api_key: Key | None = None
 
 
-class EmbeddingSettings(_Settings):
+class EmbeddingSettings(Options):
     """One embedding model."""
 
     model: str
@@ -89,7 +76,7 @@ Embeddings = Annotated[
 ]
 
 
-class RunSettings(_Settings):
+class RunSettings(Options):
     """Settings only for ``ragmetrics evaluate``: slices, repeats, and how to read files."""
 
     by: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
@@ -128,11 +115,9 @@ class SuiteSettings(RunSettings):
 
     def call_options(self, folder: Path) -> dict[str, Any]:
         """Return the options for every language-model judge; ``prompts`` is relative to ``folder``."""
-        options = {name: getattr(self, name) for name in _FOR_CALLS if getattr(self, name) is not None}
+        options = self.model_dump(include=_FOR_CALLS, exclude_unset=True, exclude_none=True)
         if self.prompts is not None:
             options["prompts"] = folder / self.prompts
-        if self.retry is not None:
-            options["retry"] = self.retry.model_dump(exclude_unset=True)
         if self.rate_limit is not None:
             options |= self.rate_limit.model_dump(exclude_none=True)
         return options
@@ -184,10 +169,8 @@ def _arguments(settings: SuiteSettings, given: Mapping[str, Any], folder: Path) 
 class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         repeated = [name for name, count in Counter(str(key.value) for key, _ in node.value).items() if count > 1]
-        if repeated:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {repeated[0]!r} is given twice", node.start_mark
-            )
+        for name in repeated:
+            raise yaml.constructor.ConstructorError(None, None, f"the key {name!r} is given twice", node.start_mark)
         return super().construct_mapping(node, deep)
 
 
@@ -220,9 +203,8 @@ def _refusal(name: str, error: ValidationError) -> InvalidOptionError:
     place = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).islower()]
     place = [part for part in place if part not in ("str", "int", "float", "function-after") and "[" not in part]
     where = f"{'.'.join(place)}: " if place else ""
-    reason = (
-        "there is no such key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
-    )
+    problem = "there is no such key" if first["type"] == "extra_forbidden" else first["msg"]
+    reason = problem.removeprefix("Value error, ")
     return InvalidOptionError(f"{name}: {where}{reason}", param=place[-1] if place else "suite")
 
 

@@ -248,7 +248,7 @@ def test_a_plan_counts_the_calls_that_an_evaluation_makes() -> None:
     plan = suite.plan([RECORD, {**RECORD, "id": "2", "answer": "Another answer."}])["fake"]
     assert plan.calls == 6  # calls="auto": claims and verdicts in one
     assert plan.prompt_tokens > 500
-    assert judge.usage.calls == 0
+    assert judge.usage.snapshot()["calls"] == 0
     assert rm.Suite(["rouge"]).plan([RECORD]) == {}
 
 

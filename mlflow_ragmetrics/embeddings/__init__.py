@@ -8,14 +8,12 @@ from typing import Any, Union
 
 from mlflow_ragmetrics.core.judge import Embedding, EmbedsTexts, take_over
 from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.embeddings.char_ngram import CharNgram
+from mlflow_ragmetrics.embeddings.langchain import LangChainEmbedding
+from mlflow_ragmetrics.embeddings.wordllama import Wordllama
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 EmbeddingLike = Union[str, Path, Embedding, Any]
-
-_ACCEPTED = (
-    '"char-ngram", "wordllama", a model URI such as "openai:/text-embedding-3-small", LangChain Embeddings, or a list '
-    "of these"
-)
 
 
 def embeddings_of(embeddings: EmbeddingLike | Sequence[EmbeddingLike]) -> list[Embedding]:
@@ -41,38 +39,22 @@ def resolve(embedding: EmbeddingLike) -> Embedding:
 
     ``InvalidOptionError`` if it is not an embedding model; ``MissingExtraError`` names the package to install.
     """
-    if isinstance(embedding, (str, Path)):
-        return _spelled(str(embedding))
-    if hasattr(embedding, "embed_documents"):
-        from mlflow_ragmetrics.embeddings.langchain import LangChainEmbedding
-
-        return LangChainEmbedding(embedding)
-    if isinstance(embedding, EmbedsTexts):
-        return as_embedding(embedding)
-    raise InvalidOptionError(
-        f"embeddings={shown(embedding)} is not an embedding model; use {_ACCEPTED}", param="embeddings"
-    )
-
-
-def _spelled(spelling: str) -> Embedding:
+    spelling = str(embedding) if isinstance(embedding, (str, Path)) else ""
     if spelling == "char-ngram":
-        from mlflow_ragmetrics.embeddings.char_ngram import CharNgram
-
         return CharNgram()
     if spelling == "wordllama":
-        from mlflow_ragmetrics.embeddings.wordllama import Wordllama
-
         return Wordllama()
     if ":/" in spelling:
-        from mlflow_ragmetrics.embeddings.langchain import LangChainEmbedding
-
         return LangChainEmbedding.from_uri(spelling)
-    raise InvalidOptionError(f"embeddings={spelling!r} is not an embedding model; use {_ACCEPTED}", param="embeddings")
-
-
-def as_embedding(given: EmbedsTexts) -> Embedding:
-    """``given`` if it is a complete ``Embedding``, else an ``Embedding`` with its members and default values."""
-    return given if isinstance(given, Embedding) else AdaptedEmbedding(given)
+    if hasattr(embedding, "embed_documents"):
+        return LangChainEmbedding(embedding)
+    if isinstance(embedding, EmbedsTexts):
+        return embedding if isinstance(embedding, Embedding) else AdaptedEmbedding(embedding)
+    message = (
+        f'embeddings={shown(spelling or embedding)} is not an embedding model; use "char-ngram", "wordllama", a model '
+        'URI such as "openai:/text-embedding-3-small", LangChain Embeddings, or a list of these'
+    )
+    raise InvalidOptionError(message, param="embeddings")
 
 
 class AdaptedEmbedding(Embedding):

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
 from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.question import Claims, Finding, Outcome, Question, Verify
@@ -55,10 +56,8 @@ class NLIJudge(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """Return findings for each ``Verify``; the ``splitter`` answers the rest, or each is a ``JudgeError``."""
-        verifying = [question for question in questions if isinstance(question, Verify)]
-        others = [question for question in questions if not isinstance(question, Verify)]
-        verified = iter(self._verify(verifying))
-        answered = iter(self._hand_over(others))
+        verified = iter(self._verify([each for each in questions if isinstance(each, Verify)]))
+        answered = iter(self._hand_over([each for each in questions if not isinstance(each, Verify)]))
         return [next(verified if isinstance(question, Verify) else answered) for question in questions]
 
     def _hand_over(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
@@ -84,9 +83,8 @@ class NLIJudge(Judge):
         logits = np.asarray(self.model.predict(pairs, activation_fn=lambda logits: logits, **options), dtype=np.float64)
         logits = logits.reshape(len(pairs), -1)
         if logits.shape[1] == 1:
-            return np.hstack([1 / (1 + np.exp(-logits)), np.zeros((len(pairs), 1))])
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
+            return np.hstack([expit(logits), np.zeros((len(pairs), 1))])
+        shares = softmax(logits, axis=1)
         against = shares[:, self.contradiction] if self.contradiction is not None else np.zeros(len(pairs))
         return np.column_stack([shares[:, self.entailment], against])
 
@@ -124,9 +122,8 @@ def _labels(model: Any, entailment: int | None, contradiction: int | None) -> tu
     if entailment is None:
         matching = [place for place, label in names.items() if _ENTAILMENT.search(label) and not _DENIAL.match(label)]
         if not matching and len(names) > 2:
-            message = (
-                f"NLIJudge cannot tell which of the labels {sorted(names.values())} is entailment; give entailment="
-            )
+            labels = sorted(names.values())
+            message = f"NLIJudge cannot tell which of the labels {labels} is entailment; give entailment="
             raise InvalidOptionError(message, param="entailment")
         entailment = matching[0] if matching else max(names, default=0)
     if contradiction is None:

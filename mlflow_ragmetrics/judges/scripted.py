@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlflow_ragmetrics.core.judge import Judge
@@ -27,6 +28,7 @@ from mlflow_ragmetrics.errors import JudgeError
 _ABSENT: Any = object()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ScriptedJudge(Judge):
     """Answers from its arguments; a question without an answer there fails.
 
@@ -40,38 +42,21 @@ class ScriptedJudge(Judge):
     """
 
     local = True
-
-    def __init__(
-        self,
-        *,
-        facts: Sequence[Mapping[str, Any]] | None = None,
-        used_chunks: Sequence[int] | None = None,
-        rating: Any = _ABSENT,
-        tone: Any = _ABSENT,
-        sufficiency: float | None = None,
-        nuggets: Mapping[str, bool] | None = None,
-        ratings: Mapping[str, Any] | None = None,
-        preference: str | Callable[[str, str], str] | None = None,
-        response_claims: Sequence[str] | None = None,
-        reference_claims: Sequence[str] | None = None,
-        response_verdicts: Sequence[str] | None = None,
-        reference_verdicts: Sequence[str] | None = None,
-        name: str = "scripted",
-        error: str | None = None,
-    ) -> None:
-        self.name = name
-        self.error = error
-        self.facts = facts
-        self.used_chunks = used_chunks
-        self.rating = rating
-        self.tone = tone
-        self.sufficiency = sufficiency
-        self.nuggets = nuggets
-        self.ratings = dict(ratings or {})
-        self.preference = preference
-        self.claims = {"answer": response_claims, "reference": reference_claims}
-        self.verdicts = {"answer": response_verdicts, "reference": reference_verdicts}
-        self.asked: list[Question[Any]] = []
+    facts: Sequence[Mapping[str, Any]] | None = None
+    used_chunks: Sequence[int] | None = None
+    rating: Any = _ABSENT
+    tone: Any = _ABSENT
+    sufficiency: float | None = None
+    nuggets: Mapping[str, bool] | None = None
+    ratings: Mapping[str, Any] | None = None
+    preference: str | Callable[[str, str], str] | None = None
+    response_claims: Sequence[str] | None = None
+    reference_claims: Sequence[str] | None = None
+    response_verdicts: Sequence[str] | None = None
+    reference_verdicts: Sequence[str] | None = None
+    name: str = "scripted"
+    error: str | None = None
+    asked: list[Question[Any]] = field(default_factory=list, init=False)
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Return one scripted outcome per question."""
@@ -99,21 +84,19 @@ class ScriptedJudge(Judge):
             if callable(self.preference):
                 return Finding(self.preference(question.first, question.second))
             return _ABSENT if self.preference is None else Finding(self.preference)
-        rating = _ABSENT
-        if isinstance(question, Grade):
-            rating = self.ratings.get(question.aspect, self.rating)
-        elif isinstance(question, Tone):
-            rating = self.tone
+        if not isinstance(question, (Grade, Tone)):
+            return _ABSENT
+        rating = self.tone if isinstance(question, Tone) else (self.ratings or {}).get(question.aspect, self.rating)
         return rating if rating is _ABSENT else Rating(rating)
 
     def _claims(self, question: Claims) -> Outcome:
-        claims = self.claims[question.role]
+        claims = self.response_claims if question.role == "answer" else self.reference_claims
         if claims is None and self.facts is not None:
             claims = [str(fact["text"]) for fact in self.facts]
         return _ABSENT if claims is None else tuple(claims)
 
     def _findings(self, question: Verify) -> Outcome:
-        verdicts = self.verdicts[question.role]
+        verdicts = self.response_verdicts if question.role == "answer" else self.reference_verdicts
         if question.against == "contexts" and self.facts is not None:
             verdicts = ["SUPPORTED" if fact["ok"] else "NEUTRAL" for fact in self.facts]
         return _ABSENT if verdicts is None else tuple(Finding(str(verdict)) for verdict in verdicts)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Finding, Steps, Verify, ask, together
@@ -44,8 +43,7 @@ _NUMBER_KEYS = ("passage", "number", "index", "citation", "chunk")
 _QUOTE_KEYS = ("cited_text", "quote")
 
 
-@dataclass(frozen=True)
-class Citation:
+class Citation(NamedTuple):
     """One citation: its ``label`` as written, the ``passage`` (from 1; 0 if unknown) and the ``statement`` (from 0).
 
     ``statement=None``: it covers the whole answer.
@@ -194,26 +192,18 @@ def _places(entry: Mapping[str, Any], answer: str, lines: Sequence[str]) -> list
 _SPANS = (("start", "start_index"), ("end", "end_index"))
 
 
-@dataclass(frozen=True)
-class Checked:
-    """The assertive statements of an answer and its citations, with verdicts.
-
-    ``statements``: (item, whether it has a citation); the item is SUPPORTED if its cited passages together support it.
-    ``citations``: (citation, the statement's text, "right", "wrong", "needless" or "unknown").
-    """
-
-    statements: tuple[tuple[Item, bool], ...]
-    citations: tuple[tuple[Citation, str, str], ...]
-
-
 def checked_citations(
     answer: str,
     passages: Sequence[str],
     ids: Sequence[str] | None,
     question: str | None,
     metadata: Mapping[str, Any] | None,
-) -> Steps[Checked]:
+) -> Steps[tuple[list[tuple[Item, bool]], list[tuple[Citation, str, str]]]]:
     """Check each statement against all passages it cites, and against each one alone if it cites several.
+
+    Returns the assertive statements as (item, whether it has a citation), where the item is SUPPORTED if its cited
+    passages together support it, and the citations as (citation, the statement's text, "right", "wrong", "needless" or
+    "unknown").
 
     Asks one ``Verify`` per distinct set of passages, all at once. A second round leaves one passage out of each set of
     three or more that supports a statement which that passage alone does not.
@@ -252,16 +242,16 @@ def checked_citations(
                 grades.add("needless" if not alone and backs(place, rest) else "right")
         return next(each for each in ("right", "needless", "wrong") if each in grades)
 
-    statements_judged = tuple(
+    statements_judged = [
         (judged[place, cited[place]], True) if cited[place] else (Item("sentence", lines[place], "NEUTRAL"), False)
         for place in stated
-    )
-    graded = tuple(
+    ]
+    graded = [
         (each, lines[each.statement] if each.statement is not None else " ".join(lines), grade(each))
         for each in citations
         if each.statement is None or each.statement in cited
-    )
-    return Checked(statements_judged, graded)
+    ]
+    return statements_judged, graded
 
 
 def _judged(
@@ -280,9 +270,7 @@ def _judged(
     for (numbers, places), verify, findings in zip(by_set.items(), asked, answers, strict=True):
         renumbered = [_renumbered(finding, numbers) for finding in findings]
         items, _ = read_findings(verify.claims, renumbered, len(passages))
-        judged.update(
-            {(place, numbers): each.changed(kind="sentence") for place, each in zip(places, items, strict=True)}
-        )
+        judged |= {(place, numbers): each.changed(kind="sentence") for place, each in zip(places, items, strict=True)}
     return judged
 
 
@@ -328,9 +316,9 @@ def citation_precision(
     >>> rm.score("citation_precision", record, judge=judge).value
     0.5
     """
-    checked = yield from checked_citations(answer, contexts, context_ids, question, metadata)
-    total = len(checked.citations)
-    grades = [grade for *_, grade in checked.citations]
+    _, citations = yield from checked_citations(answer, contexts, context_ids, question, metadata)
+    total = len(citations)
+    grades = [grade for *_, grade in citations]
     counts = {name: grades.count(name) for name in ("right", "wrong", "needless", "unknown")}
     if not total:
         return Score(reason=say("citation_precision.nothing"), details={**counts, "total": 0})
@@ -342,7 +330,7 @@ def citation_precision(
             say(f"citation_precision.{grade}", label=citation.label),
             evidence=(Evidence(citation.passage),) if citation.passage else (),
         )
-        for citation, text, grade in checked.citations
+        for citation, text, grade in citations
     )
     reason = say("citation_precision.judged", n=total, **counts)
     return Score(value=counts["right"] / total, reason=reason, items=items, details={**counts, "total": total})
@@ -383,16 +371,16 @@ def citation_recall(
     >>> rm.score("citation_recall", record, judge=judge).value
     0.5
     """
-    checked = yield from checked_citations(answer, contexts, context_ids, question, metadata)
-    total = len(checked.statements)
+    judged, _ = yield from checked_citations(answer, contexts, context_ids, question, metadata)
+    total = len(judged)
     if not total:
         return Score(reason=say("citation_recall.nothing"), details={"backed": 0, "uncited": 0, "total": 0})
-    backed = sum(item.verdict == "SUPPORTED" for item, _ in checked.statements)
-    uncited = sum(not cites for _, cites in checked.statements)
+    backed = sum(item.verdict == "SUPPORTED" for item, _ in judged)
+    uncited = sum(not cites for _, cites in judged)
     uncited_reason = say("citation_recall.uncited")
     return Score(
         value=backed / total,
         reason=say("citation_recall.judged", backed=backed, n=total, uncited=uncited),
-        items=tuple(each if cites else each.changed(reason=uncited_reason) for each, cites in checked.statements),
+        items=tuple(each if cites else each.changed(reason=uncited_reason) for each, cites in judged),
         details={"backed": backed, "uncited": uncited, "total": total},
     )

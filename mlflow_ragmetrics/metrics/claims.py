@@ -9,17 +9,7 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any, Literal, get_args
 
-from mlflow_ragmetrics.core.question import (
-    Against,
-    Claims,
-    Extraction,
-    Finding,
-    Role,
-    Steps,
-    Verify,
-    ask,
-    together,
-)
+from mlflow_ragmetrics.core.question import Against, Claims, Extraction, Finding, Role, Steps, Verify, ask, together
 from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict
 from mlflow_ragmetrics.errors import JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.text.messages import Text, joined, say
@@ -267,7 +257,8 @@ class Correspondence:
 
     def made(self) -> tuple[Item, ...]:
         """The claims of both texts; each item's reason names its text."""
-        return (*_of("answer", self.answer.made()), *_of("reference", self.reference.made()))
+        sides = ((say("claim.of_answer"), self.answer), (say("claim.of_reference"), self.reference))
+        return tuple([each.changed(reason=joined(said, each.reason)) for said, side in sides for each in side.made()])
 
     @property
     def warnings(self) -> Warnings:
@@ -296,9 +287,3 @@ def correspond(
         verified_claims(reference, (answer,), role="reference", against="answer", question=question, history=history),
     )
     return Correspondence(*sides)
-
-
-def _of(role: Role, items: Iterable[Item]) -> Iterable[Item]:
-    said = say(f"claim.of_{role}")
-    for item in items:
-        yield item.changed(reason=joined(said, item.reason))

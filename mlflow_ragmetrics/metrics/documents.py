@@ -19,12 +19,11 @@ _CHUNK = re.compile(r"(?:doc-(?=<urn:uuid:))?(?P<document>.+)::chunk-\d+", re.DO
 _WRAPPED = re.compile(r"doc-(?P<document><urn:uuid:[^>]*>)")
 
 
-def _compiles(pattern: str | None) -> str | None:
-    if pattern is not None:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"not a regular expression: {error}") from None
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
     return pattern
 
 
@@ -34,7 +33,7 @@ def _zero_or_one(value: float | str) -> float | str:
     return value
 
 
-IdPattern = Annotated[str | None, AfterValidator(_compiles)]
+IdPattern = Annotated[str, AfterValidator(_compiles)] | None
 """A regular expression whose first group, or else its whole match, is the document of a chunk id."""
 
 ZeroDivision = Annotated[Union[float, Literal["skip"]], AfterValidator(_zero_or_one)]
@@ -132,15 +131,14 @@ def _ideal(relevant: int) -> float:
     return math.fsum(_discount(rank) for rank in range(1, relevant + 1))
 
 
-def score_of_documents(match: Match, zero_division: float | str, value: float, reason: Text) -> Score:
+def score_of_documents(match: Match, zero_division: float | str, value: float | None, reason: Text) -> Score:
     """A score with the counts and one item per document, created on first access.
 
     Without relevant documents, the value is ``zero_division``.
     """
-    if match.gold:
-        return Score(value=value, reason=reason, details=match.counts).with_items(match.items)
-    given = None if isinstance(zero_division, str) else zero_division
-    return Score(value=given, reason=say("retrieval.no_gold"), details=match.counts).with_items(match.items)
+    if not match.gold:
+        value, reason = None if isinstance(zero_division, str) else zero_division, say("retrieval.no_gold")
+    return Score(value=value, reason=reason, details=match.counts).with_items(match.items)
 
 
 @dataclass
@@ -178,15 +176,12 @@ class RetrievalCounts:
         over those of these rows that have relevant documents, ``pct_records_with_at_least_one_ref`` and
         ``pct_records_with_all_refs`` (0 to 100). Figures without any row are left out.
         """
-        figures: dict[str, float] = {_mean_name(key): means[f"{key}/mean"] for key in self.keys}
+        # the suite's prefix, if there is one, stays in front
+        names = {key: re.sub("context_(?=(?:recall|precision|f1)$)", "avg_context_", key) for key in self.keys}
+        figures: dict[str, float] = {name: means[f"{key}/mean"] for key, name in names.items()}
         if self.rows:
             figures["sample_count"] = self.rows
         if self.with_gold:
             figures["pct_records_with_at_least_one_ref"] = 100.0 * self.some / self.with_gold
             figures["pct_records_with_all_refs"] = 100.0 * self.every / self.with_gold
         return figures
-
-
-def _mean_name(key: str) -> str:
-    """The name of a mean: ``context_recall`` becomes ``avg_context_recall``, even after a suite prefix."""
-    return re.sub("context_(?=(?:recall|precision|f1)$)", "avg_context_", key)

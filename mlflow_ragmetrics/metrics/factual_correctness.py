@@ -24,11 +24,7 @@ def _key(options: BaseModel) -> str:
     return "factual_correctness" if mode == "F1" else f"factual_correctness_{mode.lower()}"
 
 
-@metric(
-    key=_key,
-    key_pattern="factual_correctness_(?P<mode>f1|precision|recall)",
-    source="ragas",
-)
+@metric(key=_key, key_pattern="factual_correctness_(?P<mode>f1|precision|recall)", source="ragas")
 def factual_correctness(
     answer: str,
     reference: str,
@@ -153,9 +149,8 @@ def answer_correctness(
     ... )
     0.5
     """
-    factual, semantic = _weights(
-        {"preset": preset, "factual_weight": factual_weight, "semantic_weight": semantic_weight}
-    )
+    options = {"preset": preset, "factual_weight": factual_weight, "semantic_weight": semantic_weight}
+    factual, semantic = _weights(options)
     programs: list[Steps[Union[Correspondence, Similarity]]] = []  # skips a component of weight 0
     if factual:
         programs.append(correspond(answer, reference, question, history))
@@ -164,14 +159,8 @@ def answer_correctness(
     found = yield from together(*programs)
     claims = next((each for each in found if isinstance(each, Correspondence)), None)
     meaning = next((each for each in found if isinstance(each, Similarity)), None)
-    return _combined(claims, meaning, factual, semantic)
-
-
-def _combined(
-    claims: Correspondence | None, meaning: Similarity | None, factual_weight: float, semantic_weight: float
-) -> Score:
-    total = factual_weight + semantic_weight
-    weights = {"factual_weight": factual_weight / total, "semantic_weight": semantic_weight / total}
+    total = factual + semantic
+    weights = {"factual_weight": factual / total, "semantic_weight": semantic / total}
     values = {}
     if claims:
         values["factual"] = claims.f1

@@ -8,7 +8,7 @@ from typing import Literal
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Nugget, Nuggets, Steps, Verify, ask
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.metrics.claims import Warnings, has_context, need_reference, read_findings
+from mlflow_ragmetrics.metrics.claims import Warnings, has_context, is_right, need_reference, read_findings
 from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, is_indistinct, states_of
 
@@ -73,40 +73,33 @@ def nugget_recall(
     if states_of(answer, None, indistinct).answer == "clear":
         findings = yield from ask(Verify(texts, (answer,), "answer", "reference", question))
         items, warnings = read_findings(texts, findings, 0, "answer")
+    pairs = list(zip(items, nuggets, strict=True))
     figures = {
-        f"{name}_{'partial' if half else 'strict'}": _recall(items, nuggets, name, half)
+        f"{name}_{'partial' if half else 'strict'}": _recall(pairs, name, half)
         for name in ("vital", "all", "weighted")
         for half in (False, True)
     }
     value = figures[f"{counted}_{'partial' if partial else 'strict'}"]
     vital = sum(nugget.vital for nugget in nuggets)
-    stated = [item.verdict == "SUPPORTED" for item in items]
-    reason = say(
-        "nugget_recall.judged",
-        stated=sum(stated),
-        n=len(nuggets),
-        vital_stated=sum(s and nugget.vital for s, nugget in zip(stated, nuggets, strict=True)),
-        vital=vital,
-    )
-    shown = tuple(
-        item.changed(reason=joined(say(_RANKS[nugget.vital]), item.reason))
-        for item, nugget in zip(items, nuggets, strict=True)
-    )
+    stated = [nugget.vital for item, nugget in pairs if is_right(item)]
+    counts = {"stated": len(stated), "n": len(nuggets), "vital_stated": sum(stated), "vital": vital}
+    shown = tuple(item.changed(reason=joined(say(_RANKS[nugget.vital]), item.reason)) for item, nugget in pairs)
     details = {**figures, "vital": vital, "okay": len(items) - vital}
+    reason = say("nugget_recall.judged", **counts)
     return Score(value=value, reason=reason, items=shown, details=details, warnings=warnings)
 
 
 _RANKS = {True: "nugget_recall.vital", False: "nugget_recall.okay"}
 
 
-def _recall(items: Sequence[Item], nuggets: Sequence[Nugget], counted: Counted, partial: bool) -> float:
-    only_vital = counted == "vital" and any(nugget.vital for nugget in nuggets)
+def _recall(pairs: Sequence[tuple[Item, Nugget]], counted: Counted, partial: bool) -> float:
+    only_vital = counted == "vital" and any(nugget.vital for _, nugget in pairs)
     total = credit = 0.0
-    for item, nugget in zip(items, nuggets, strict=True):
+    for item, nugget in pairs:
         weight = _OKAY if counted == "weighted" and not nugget.vital else 1.0
         if only_vital and not nugget.vital:
             continue
         half = partial and item.verdict == "NEUTRAL" and item.support is not None and item.support >= _PARTIAL
         total += weight
-        credit += weight * (1.0 if item.verdict == "SUPPORTED" else 0.5 if half else 0.0)
+        credit += weight * (1.0 if is_right(item) else 0.5 if half else 0.0)
     return credit / total

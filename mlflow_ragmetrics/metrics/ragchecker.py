@@ -71,16 +71,12 @@ def checked_claims(role: Role, by_other: Verified, by_passages: Verified) -> tup
     A claim without evidence is in no passage. Evidence without a number comes from a judge that does not name the
     passage.
     """
-    items = tuple(_joined(role, *each) for each in zip(by_other.items, by_passages.items, strict=True))
-    return items, tuple(dict.fromkeys((*by_other.warnings, *by_passages.warnings)))
-
-
-def _joined(role: Role, by_other: Item, by_passages: Item) -> Item:
-    evidence: tuple[Evidence, ...] = ()
-    if by_passages.verdict == "SUPPORTED":
-        evidence = by_passages.evidence or (Evidence(),)
-    reason = joined(say(f"claim.of_{role}"), _where(evidence), by_other.reason)
-    return by_other.changed(reason=reason, evidence=evidence)
+    items = []
+    for item, found in zip(by_other.items, by_passages.items, strict=True):
+        evidence = (found.evidence or (Evidence(),)) if is_right(found) else ()
+        reason = joined(say(f"claim.of_{role}"), _where(evidence), item.reason)
+        items.append(item.changed(reason=reason, evidence=evidence))
+    return tuple(items), tuple(dict.fromkeys((*by_other.warnings, *by_passages.warnings)))
 
 
 def _where(evidence: Sequence[Evidence]) -> Text:
@@ -105,9 +101,8 @@ def rate_of_answer(
     support a fact of the reference, which takes another question. Unscored: nothing to check, or, with
     ``by_relevance``, a judge that does not name the passages.
     """
-    found = texts.unusable(answer_too=True)
-    if found is not None:
-        return found
+    if (unusable := texts.unusable(answer_too=True)) is not None:
+        return unusable
     programs = [texts.verified("answer", "contexts"), texts.verified("answer", "reference")]
     if by_relevance:
         programs.append(texts.verified("reference", "contexts"))
@@ -141,16 +136,6 @@ def rate_of_answer(
         details=texts.states.details("judged", counts, no_context=False),
         warnings=warnings,
     )
-
-
-def reference_facts(texts: Texts) -> Steps[tuple[tuple[Item, ...], Warnings]]:
-    """The facts of the reference, checked against the answer; a non-answer is not checked and states none."""
-    if texts.states.answer == "indistinct":
-        by_passages = yield from texts.verified("reference", "contexts")
-        unstated = Verified(by_passages.claims, (Finding("NEUTRAL"),) * len(by_passages.claims))
-        return checked_claims("reference", unstated, by_passages)
-    sides = yield from together(texts.verified("reference", "contexts"), texts.verified("reference", "answer"))
-    return checked_claims("reference", sides[1], sides[0])
 
 
 def _of_claims(rate: Callable[[Texts], Steps[Score]]) -> Callable[..., Steps[Score]]:
@@ -197,9 +182,7 @@ def hallucination_rate(texts: Texts) -> Steps[Score]:
     does not support it. Leave out or correct what the reference does not
     support: “The bridge is green.”'
     """
-    return (
-        yield from rate_of_answer(texts, "hallucination_rate", lambda item, _: not is_held(item) and not is_right(item))
-    )
+    return rate_of_answer(texts, "hallucination_rate", lambda item, _: not is_held(item) and not is_right(item))
 
 
 @metric(higher_is_better=None, source="RAGChecker")
@@ -227,11 +210,7 @@ def self_knowledge(texts: Texts) -> Steps[Score]:
     >>> rm.score("self_knowledge", record).value
     0.5
     """
-    return (
-        yield from rate_of_answer(
-            texts, "self_knowledge", lambda item, _: not is_held(item) and is_right(item), faults=False
-        )
-    )
+    return rate_of_answer(texts, "self_knowledge", lambda item, _: not is_held(item) and is_right(item), faults=False)
 
 
 @metric(higher_is_better=False, source="RAGChecker")
@@ -328,10 +307,14 @@ def context_utilization(texts: Texts) -> Steps[Score]:
     'The answer states 1 of 2 facts in the passages. State what the answer
     lacks: “It opened in 1889.”'
     """
-    found = texts.unusable(answer_too=False)
-    if found is not None:
-        return found
-    items, warnings = yield from reference_facts(texts)
+    if (unusable := texts.unusable(answer_too=False)) is not None:
+        return unusable
+    programs = [texts.verified("reference", "contexts")]
+    if texts.states.answer != "indistinct":  # a non-answer states no facts
+        programs.append(texts.verified("reference", "answer"))
+    by_passages, *others = yield from together(*programs)
+    unstated = Verified(by_passages.claims, (Finding("NEUTRAL"),) * len(by_passages.claims))
+    items, warnings = checked_claims("reference", others[0] if others else unstated, by_passages)
     held = [item for item in items if is_held(item)]
     if not held:
         return texts.unscored("nothing_held" if items else "no_facts", items, warnings)
@@ -381,9 +364,8 @@ def relevant_chunk_precision(
     '1 of 2 passages supports a fact of the reference.'
     """
     texts = Texts(answer, reference, contexts, question, history, indistinct)
-    found = texts.unusable(answer_too=False)
-    if found is not None:
-        return found
+    if (unusable := texts.unusable(answer_too=False)) is not None:
+        return unusable
     facts = yield from texts.verified("reference", "contexts")
     supported = [item for item in facts.items if is_right(item)]
     if not facts.items or not all(held_by(item.evidence) for item in supported):

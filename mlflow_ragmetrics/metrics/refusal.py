@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -70,19 +69,16 @@ def given_answerable(metadata: Mapping[str, Any] | None) -> Answerable | None:
     return None
 
 
-@dataclass(frozen=True)
-class Judged:
-    """How likely the passages suffice, 0 to 1, and the judge's item; ``None`` if there was no passage."""
+def sufficiency(
+    question: str, contexts: Sequence[str], history: Sequence[Message] | None
+) -> Steps[tuple[float, Item | None]]:
+    """Ask whether the contexts suffice to answer the question: how likely, 0 to 1, and the judge's item.
 
-    value: float
-    item: Item | None = None
-
-
-def sufficiency(question: str, contexts: Sequence[str], history: Sequence[Message] | None) -> Steps[Judged]:
-    """Ask whether the contexts suffice to answer the question; without contexts, 0.0 and no call."""
+    Without contexts, 0.0 and no item, without a call.
+    """
     passages = tuple(contexts)
     if not has_context(passages):
-        return Judged(0.0)
+        return 0.0, None
     turns = tuple(f"{turn.role}: {turn.content}" for turn in history or ())
     finding = yield from ask(Sufficiency(question, passages, turns))
     support = finding.support
@@ -91,7 +87,7 @@ def sufficiency(question: str, contexts: Sequence[str], history: Sequence[Messag
         raise JudgeReplyError(message, metric="context_sufficiency")
     evidence = tuple(Evidence(number, None, quote) for number, quote in finding.quotes if 1 <= number <= len(passages))
     verdict: Verdict = "SUPPORTED" if passes(support, SUFFICIENT) else "NEUTRAL"
-    return Judged(support, Item("claim", question, verdict, finding.reason, support, evidence))
+    return support, Item("claim", question, verdict, finding.reason, support, evidence)
 
 
 @metric(source="Sufficient Context (Joren et al., ICLR 2025)")
@@ -117,13 +113,13 @@ def context_sufficiency(
     >>> rm.score("context_sufficiency", record, judge=judge).reason
     'The passages are enough to answer the question (0.90).'
     """
-    judged = yield from sufficiency(question, contexts, history)
-    details = {"sufficient": int(judged.value >= SUFFICIENT), "no_context": judged.item is None}
-    if judged.item is None:
+    support, item = yield from sufficiency(question, contexts, history)
+    details = {"sufficient": int(support >= SUFFICIENT), "no_context": item is None}
+    if item is None:
         return Score(value=0.0, reason=say("context_sufficiency.no_context"), details=details)
     grade = say("context_sufficiency.enough" if details["sufficient"] else "context_sufficiency.not_enough")
-    reason = joined(say("context_sufficiency.judged", value=judged.value, grade=grade), judged.item.reason)
-    return Score(value=judged.value, reason=reason, items=(judged.item,), details=details)
+    reason = joined(say("context_sufficiency.judged", value=support, grade=grade), item.reason)
+    return Score(value=support, reason=reason, items=(item,), details=details)
 
 
 Decision = Literal["right_answer", "right_refusal", "over_refusal", "false_confidence", "partly", "clarification"]
@@ -216,10 +212,10 @@ def refusal(
                 "or 'contexts' to judge it by ([] if nothing was retrieved)"
             )
             raise MissingFieldError(message, field="contexts", metric="refusal")
-        judged = yield from sufficiency(question, contexts, history)
-        answerable = "answerable" if judged.value >= SUFFICIENT else "unanswerable"
-        details |= {"sufficiency": judged.value, "no_context": judged.item is None}
-        items = () if judged.item is None else (judged.item,)
+        support, item = yield from sufficiency(question, contexts, history)
+        answerable = "answerable" if support >= SUFFICIENT else "unanswerable"
+        details |= {"sufficiency": support, "no_context": item is None}
+        items = () if item is None else (item,)
     verdict, value = _VERDICTS[answerable][reply]
     reason = say(
         "refusal.judged",
@@ -228,9 +224,8 @@ def refusal(
         answerable=say(f"refusal.question.{answerable}"),
         origin=say("refusal.by_contexts" if details["judged"] else "refusal.given"),
     )
-    return Score(
-        value=value, reason=reason, items=items, details={**details, "answerable": answerable, "class": verdict}
-    )
+    details |= {"answerable": answerable, "class": verdict}
+    return Score(value=value, reason=reason, items=items, details=details)
 
 
 Reply = Literal["answer", "refusal", "partly", "clarification"]

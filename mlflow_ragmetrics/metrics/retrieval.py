@@ -74,8 +74,7 @@ def context_recall(match: Match) -> Measured:
     ... ).value
     0.5
     """
-    value = len(match.correct) / max(1, len(match.gold))
-    return value, _reason("recall", match)
+    return len(match.correct) / max(1, len(match.gold)), _reason("recall", match)
 
 
 @metric(
@@ -97,8 +96,7 @@ def context_precision(match: Match) -> Measured:
     ... ).reason
     '1 of 3 retrieved documents is relevant.'
     """
-    value = len(match.correct) / max(1, len(match.retrieved))
-    return value, _reason("precision", match)
+    return len(match.correct) / max(1, len(match.retrieved)), _reason("precision", match)
 
 
 @metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_f1_evaluator",))
@@ -170,8 +168,7 @@ def precision_k(match: Match, k: int) -> Measured:
     (0.4, '2 of the first 5 ranks contain a relevant document (3 retrieved).')
     """
     found = _found(match, k)
-    reason = say("retrieval.precision_k", found=found, k=k, retrieved=len(match.retrieved))
-    return found / k, reason
+    return found / k, say("retrieval.precision_k", found=found, k=k, retrieved=len(match.retrieved))
 
 
 @metric(
@@ -198,8 +195,7 @@ def recall_k(match: Match, k: int) -> Measured:
     0.5
     """
     found, n = _found(match, k), len(match.gold)
-    reason = say("retrieval.recall_k", found=found, n=n, k=k)
-    return found / max(1, n), reason
+    return found / max(1, n), say("retrieval.recall_k", found=found, n=n, k=k)
 
 
 @metric(
@@ -249,11 +245,9 @@ def mrr(match: Match) -> Measured:
     >>> round(score.value, 3), score.reason
     (0.333, 'The first relevant document is at rank 3.')
     """
-    if match.ranks:
-        value, reason = 1.0 / match.ranks[0], say("retrieval.first", rank=match.ranks[0])
-    else:
-        value, reason = 0.0, say("retrieval.none_found", retrieved=len(match.retrieved))
-    return value, reason
+    if not match.ranks:
+        return 0.0, say("retrieval.none_found", retrieved=len(match.retrieved))
+    return 1.0 / match.ranks[0], say("retrieval.first", rank=match.ranks[0])
 
 
 @metric(source="trec_eval", name="map", aliases=("average_precision", "mean_average_precision"))

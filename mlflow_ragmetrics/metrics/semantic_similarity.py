@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Embed, Steps, ask
 from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError
-from mlflow_ragmetrics.text.messages import Text, joined, say
+from mlflow_ragmetrics.text.messages import joined, say
 
 Vectors = Sequence[Sequence[float]]
 _LONGEST_PIECE = 2000
@@ -80,9 +80,7 @@ def _compared(reply: Vectors | JudgeError, answer_pieces: int, reference_pieces:
 
 
 def _mean(vectors: Vectors) -> Sequence[float]:
-    if len(vectors) == 1:
-        return vectors[0]
-    return [fmean(column) for column in zip(*vectors, strict=True)]
+    return vectors[0] if len(vectors) == 1 else [fmean(column) for column in zip(*vectors, strict=True)]
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
@@ -150,7 +148,10 @@ def semantic_similarity(
     """
     found = yield from similarity(answer, reference, models)
     value = found.value if threshold is None else float(passes(found.value, threshold))
-    reason = _cosine_reason(found)
+    reason = say("semantic_similarity.blank")
+    if found.models:
+        band = say(f"band.{found.band}")
+        reason = say("semantic_similarity.cosine", value=found.value, n=len(found.models), band=band)
     if threshold is not None:
         code = "semantic_similarity.reached" if value else "semantic_similarity.missed"
         reason = joined(reason, say(code, threshold=threshold))
@@ -162,10 +163,3 @@ def semantic_similarity(
         excluded_models=tuple(found.failures),
         warnings=found.warnings,
     )
-
-
-def _cosine_reason(found: Similarity) -> Text:
-    if not found.models:
-        return say("semantic_similarity.blank")
-    band = say(f"band.{found.band}")
-    return say("semantic_similarity.cosine", value=found.value, n=len(found.models), band=band)

@@ -314,12 +314,12 @@ def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tu
     """The ``earlier`` passages that match sentences of ``answer`` without a match in ``now``."""
     if not earlier:
         return ()
-    from mlflow_ragmetrics.judges.lexical.grades import related_sentences
+    from mlflow_ragmetrics.judges.lexical.grades import related_places
     from mlflow_ragmetrics.judges.lexical.source import source_of
 
     def related(text: str, chunks: Sequence[Chunk]) -> set[int]:
         source = source_of(tuple(chunk.text for chunk in chunks))
-        return {place.passage for place, _ in related_sentences(text, source)}
+        return {place.passage for place, _ in related_places(text, source)}
 
     claims = [each for each in sentences(answer) if not (is_bare_courtesy(each) or each.endswith("?"))]
     places = related("\n".join(each for each in claims if not related(each, now)), earlier)

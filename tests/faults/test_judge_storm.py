@@ -130,7 +130,7 @@ def in_a_storm(calls: str) -> None:
     assert not [name for name in outcomes if name.startswith("not named")]
     assert outcomes["right"] > 0.9 * outcomes.total()
     assert 1 < storm.most_in_flight <= IN_FLIGHT
-    assert judge.usage.calls >= storm.seen.total()
+    assert judge.usage.snapshot()["calls"] >= storm.seen.total()
     assert set(_faults(random.Random())) <= set(storm.injected) or not LONG
 
 

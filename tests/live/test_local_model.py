@@ -92,7 +92,7 @@ def test_rows_are_scored_or_say_why_not(judge: ChatJudge, tmp_path: Path) -> Non
     for score in scores:
         assert (score.status == "ok") == (score.value is not None)
         assert score.status == "ok" or score.error
-    spent = judge.usage.calls
+    spent = judge.usage.snapshot()["calls"]
     again = suite.evaluate(ROWS)
     failed = sum(score.status != "ok" for row in again.rows for score in row.scores.values())
-    assert judge.usage.calls == spent or failed
+    assert judge.usage.snapshot()["calls"] == spent or failed

@@ -216,9 +216,8 @@ class JudgeModel:
 
     def __init__(self, model: Any, arguments: Mapping[str, Any]) -> None:
         self._model = model
-        self._is_ollama = (
-            isinstance(model, BaseChatModel) and {"num_ctx", "num_predict"} <= type(model).model_fields.keys()
-        )
+        fields = type(model).model_fields if isinstance(model, BaseChatModel) else {}
+        self._is_ollama = {"num_ctx", "num_predict"} <= fields.keys()
         self._made: dict[tuple[object, ...], Any] = {}
         self._window = _SMALLEST_WINDOW
         self.longest_reply = _limit_in(arguments) or _limit_in({name: getattr(model, name, None) for name in _LIMITS})

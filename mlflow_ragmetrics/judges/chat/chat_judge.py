@@ -96,9 +96,8 @@ class ChatJudge(Judge):
         try:
             identity = identity_of(self.name, self.model, {**call_options, "structured": self.options.structured})
         except UnidentifiedError as error:
-            _log.info(
-                "%s: answers are not cached, because part of the model cannot be identified: %s", self.name, error
-            )
+            reason = "because part of the model cannot be identified"
+            _log.info("%s: answers are not cached, %s: %s", self.name, reason, error)
             return None
         prompts = f"prompts={self.prompts.version}/{self.prompts.digest[:12]}"
         own = f"calls={self.form};language={self.language};support={self.options.support_threshold:g}"
@@ -125,11 +124,8 @@ class ChatJudge(Judge):
 
     def new_room(self) -> Room:
         """Return the limits of replies and prompts; a known window keeps room for a usual reply."""
-        window = self._client.model.window
-        prompt = (
-            None if window is None else max(window // 2, window - (self._client.model.longest_reply or _USUAL_TOKENS))
-        )
-        return Room(self.form, self._most_tokens, prompt)
+        window, reply = self._client.model.window, self._client.model.longest_reply or _USUAL_TOKENS
+        return Room(self.form, self._most_tokens, None if window is None else max(window // 2, window - reply))
 
     def prompt_length(self, questions: Sequence[Question[Any]]) -> int:
         """Return the tokens of the prompt for ``questions``, estimated high enough for any alphabet."""
@@ -225,8 +221,7 @@ class ChatJudge(Judge):
 
 def _read(request: Part, reply: Reply) -> dict[Question[Any], Result]:
     if reply.refused or reply.data is None:
-        problem = Problem("it holds no JSON object of the form asked for")
-        return dict.fromkeys(request.questions, problem)
+        return dict.fromkeys(request.questions, Problem("it holds no JSON object of the form asked for"))
     return dict(request.read(reply.data))
 
 

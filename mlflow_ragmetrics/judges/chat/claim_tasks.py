@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -42,11 +42,6 @@ def divided_claims(question: Claims, parts: int) -> list[Claims]:
     return found
 
 
-def spread_claims(question: Claims) -> list[Claims]:
-    """Drop the passages, so that a separate, divisible question judges the claims."""
-    return [replace(question, passages=())] if question.passages else [question]
-
-
 def joined_claims(
     question: Claims, pieces: Sequence[Claims], answers: Sequence[tuple[str, ...] | Extraction]
 ) -> tuple[str, ...] | Extraction:
@@ -61,16 +56,14 @@ def joined_claims(
     return Extraction(tuple(judged), unclaimed, tuple(judged.values()), found[0].judged_by, at_odds)
 
 
-def divided_verify(question: Verify, parts: int) -> list[Verify]:
-    """Divide the claims."""
-    return [replace(question, claims=tuple(claims)) for claims in _parts(question.claims, parts)]
+def _divider(field: str) -> Callable[..., list[Any]]:
+    """Return a function that divides this field of a question, by default in half; a single value is not divided."""
 
+    def divided(question: Any, parts: int = 2) -> list[Any]:
+        found = _parts(getattr(question, field), parts)
+        return [replace(question, **{field: tuple(each)}) for each in found] if len(found) > 1 else [question]
 
-def spread_verify(question: Verify) -> list[Verify]:
-    """Ask about all claims with each half of the passages; a single passage is not divided."""
-    if len(question.passages) < 2:
-        return [question]
-    return [replace(question, passages=tuple(half)) for half in _parts(question.passages, 2)]
+    return divided
 
 
 def joined_verify(
@@ -94,16 +87,6 @@ def _backing(finding: Finding) -> tuple[int, float]:
     return _RANK.get(finding.verdict, 0), finding.support or 0.0
 
 
-def divided_related(question: RelatedChunks, parts: int) -> list[RelatedChunks]:
-    """Divide the chunks."""
-    return [replace(question, chunks=tuple(chunks)) for chunks in _parts(question.chunks, parts)]
-
-
-def spread_related(question: RelatedChunks) -> list[RelatedChunks]:
-    """Divide the chunks in half; a single chunk is not divided."""
-    return divided_related(question, 2) if len(question.chunks) > 1 else [question]
-
-
 def joined_related(
     question: RelatedChunks, pieces: Sequence[RelatedChunks], answers: Sequence[tuple[Related, ...]]
 ) -> tuple[Related, ...]:
@@ -118,10 +101,6 @@ def all_supported(question: Verify) -> tuple[Finding, ...]:
     """Return placeholder findings for plans: the first passage supports each claim."""
     quotes = ((1, question.passages[0][:_QUOTE]),) if question.passages else ()
     return tuple(Finding("SUPPORTED", _REASON, 1.0, quotes) for _ in question.claims)
-
-
-def _all_related(question: RelatedChunks) -> tuple[Related, ...]:
-    return tuple(Related(i, text[:_QUOTE], _REASON) for i, text in enumerate(question.chunks, 1))
 
 
 def _judged_at_once(question: Claims, calls: Calls) -> bool:
@@ -141,11 +120,6 @@ def _claims_shared(question: Claims, calls: Calls) -> Hashable | None:
     return question.passages if calls == "single" and question.passages else "claims"
 
 
-def _claims_conflict(question: Claims, other: Claims) -> bool:
-    """Whether the texts belong to different conversations."""
-    return (question.question, question.history) != (other.question, other.history)
-
-
 def _verify_shared(question: Verify, calls: Calls) -> Hashable | None:
     if calls == "full":
         return None
@@ -157,14 +131,16 @@ TASKS: dict[type[Question[Any]], Task[Any]] = {
         claims_part,
         placeholder=lambda question: tuple(dict.fromkeys(distinct_statements(question.text))),
         shares=_claims_shared,
-        conflict=_claims_conflict,
+        # texts of different conversations
+        conflict=lambda question, other: (question.question, question.history) != (other.question, other.history),
         single=single_part,
         reply=_claims_reply,
         parts=lambda question, calls: (
             -(-len(distinct_statements(question.text)) // _MOST_SENTENCES) if _judged_at_once(question, calls) else 1
         ),
         divide=divided_claims,
-        spread=spread_claims,
+        # drops the passages, so that a separate, divisible question judges the claims
+        spread=lambda question: [replace(question, passages=())] if question.passages else [question],
         join=joined_claims,
     ),
     Verify: Task(
@@ -176,13 +152,13 @@ TASKS: dict[type[Question[Any]], Task[Any]] = {
         after=(Claims,),
         reply=lambda question, calls: _VERDICT_TOKENS * len(question.claims),
         parts=lambda question, calls: -(-len(question.claims) // _MOST_CLAIMS),
-        divide=divided_verify,
-        spread=spread_verify,
+        divide=_divider("claims"),
+        spread=_divider("passages"),
         join=joined_verify,
     ),
     RelatedChunks: Task(
         evidence_part,
-        placeholder=_all_related,
+        placeholder=lambda question: tuple(Related(i, t[:_QUOTE], _REASON) for i, t in enumerate(question.chunks, 1)),
         shares=lambda question, calls: None if calls == "full" else question.chunks,
         conflict=lambda question, other: True,
         size=lambda question: 0,
@@ -190,8 +166,8 @@ TASKS: dict[type[Question[Any]], Task[Any]] = {
         after=(Claims,),
         single=single_part,
         reply=lambda question, calls: _RELATED_TOKENS * len(question.chunks),
-        divide=divided_related,
-        spread=spread_related,
+        divide=_divider("chunks"),
+        spread=_divider("chunks"),
         join=joined_related,
     ),
 }

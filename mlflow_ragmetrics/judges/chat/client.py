@@ -71,17 +71,6 @@ class Usage(ChargesCaller):
             self._counts.update(counts)
         charge(counts)
 
-    @property
-    def calls(self) -> int:
-        """Requests sent so far."""
-        return self._counts["calls"]
-
-    @property
-    def cost(self) -> float | None:
-        """Dollars spent so far; ``None`` without prices."""
-        with self._changed:
-            return self._cost()
-
     def snapshot(self) -> dict[str, float]:
         """Return all counts by name, and ``cost`` if prices are known."""
         with self._changed:
@@ -103,9 +92,8 @@ class Usage(ChargesCaller):
                 if self._covers([*self._open, *self._lost, request]):
                     break
                 if not self._open or not self._covers([*self._lost, request]):
-                    raise self._exceeded(
-                        f"max_cost={self.options.max_cost} is reached, or one more call could exceed it"
-                    )
+                    limit = f"max_cost={self.options.max_cost} is reached, or one more call could exceed it"
+                    raise self._exceeded(limit)
                 self._changed.wait(_PATIENCE)
             self._counts["calls"] += 1
             self._open[request] = None
@@ -148,9 +136,7 @@ class Usage(ChargesCaller):
         return BudgetExceededError(message, fatal=True, code="budget")
 
     def _cost(self) -> float | None:
-        if self.prices is None:
-            return None
-        return self.prices.cost(*map(self._counts.__getitem__, _COUNTS[1:4]))
+        return None if self.prices is None else self.prices.cost(*map(self._counts.__getitem__, _COUNTS[1:4]))
 
 
 _SLICE = 0.25
@@ -183,7 +169,11 @@ class ModelClient:
 
     def reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Reply:
         """Return the reply to ``messages``; raise ``JudgeError`` without one, fatal if retrying cannot help."""
-        self._check_window(messages)
+        window = self.model.window
+        prompt = sum(tokens_in(text) for _, text in messages)
+        if window is not None and prompt > window:
+            message = f"{self.name}: the question has about {prompt:,} tokens, but the model accepts {window:,}; use a"
+            raise JudgeReplyError(f"{message} model with a larger window, or shorter chunks", code="too_long")
         try:
             return self._retry.run(lambda: self._attempt(messages, schema, options), before_retry=self._before_retry)
         except Exception as error:  # third-party clients may raise anything
@@ -272,13 +262,6 @@ class ModelClient:
             if ended is None:
                 raise
             return ended
-
-    def _check_window(self, messages: Sequence[ChatMessage]) -> None:
-        window = self.model.window
-        prompt = sum(tokens_in(text) for _, text in messages)
-        if window is not None and prompt > window:
-            message = f"{self.name}: the question has about {prompt:,} tokens, but the model accepts {window:,}; use a"
-            raise JudgeReplyError(f"{message} model with a larger window, or shorter chunks", code="too_long")
 
     def _failure(self, error: Exception) -> JudgeError:
         attempts = self._retry.options.attempts if self._retry.worth_it(error) else 1

@@ -11,12 +11,11 @@ from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.judges.chat.reply import (
     Problem,
     array_of,
-    bare_quote,
     entries_by_id,
-    found_in,
     number_in,
     number_of,
     passage_quotes,
+    quote_in,
     text_in,
 )
 from mlflow_ragmetrics.judges.chat.tasks import (
@@ -62,11 +61,9 @@ def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
     related = [question for question in questions if isinstance(question, RelatedChunks)]
     if not claims or not claims[0].passages:
         return evidence_part(related) if related else claims_part(claims)
-    layout = _Layout()
-    for question in claims:
-        layout.place(question.passages)
-    for chunks in (question.chunks for question in related):
-        layout.place(chunks)
+    layout = _Layout(blocks=_situation(questions))
+    for passages in (*[each.passages for each in claims], *[each.chunks for each in related]):
+        layout.place(passages)
     texts = _texts(claims)
     ids = {block.label: question for block, question in zip(texts, claims, strict=True)}
     if len(layout.first_passage) > 1:
@@ -79,14 +76,13 @@ def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
         Block(f"text: {named[each.text]}") if each.text in named else Block("text", without_repeats(each.text))
         for each in related
     ]
-    blocks = [*_situation(questions), *layout.blocks, *texts, *pointed]
 
     def read(data: Mapping[str, Any]) -> dict[Any, Any]:
         return {**_read_texts(data, ids, layout), **{each: _related(data, each, layout) for each in related}}
 
     prompts = ("claims", "verify", "single_form", *["related"] * bool(related))
     schema = {**_SINGLE_SCHEMA, **({"related": _RELATED} if related else {})}
-    return Part(tuple(questions), prompts, tuple(blocks), schema, read)
+    return Part(tuple(questions), prompts, (*layout.blocks, *texts, *pointed), schema, read)
 
 
 def _situation(questions: Sequence[Claims | Verify | RelatedChunks]) -> list[Block]:
@@ -116,10 +112,9 @@ def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _L
     entries: dict[str, Mapping[str, Any]] = {}
     for each in given:  # a custom prompt may ask for plain strings
         named = each if isinstance(each, Mapping) else {"claim": each}
-        if not isinstance(named.get("claim"), str):
-            return Problem("each claim must be a statement in words")
         claim = text_in(named, "claim")
-        if claim and not any(map(str.isalnum, claim)):  # small models copy the "…" of the form
+        is_copied = claim and not any(map(str.isalnum, claim))  # small models copy the "…" of the form
+        if is_copied or not isinstance(named.get("claim"), str):
             return Problem("each claim must be a statement in words")
         if claim:
             entries.setdefault(claim, named)
@@ -177,11 +172,8 @@ def _words(text: str) -> set[str]:
 
 
 def _integers(given: object) -> list[int]:
-    if not isinstance(given, list):
-        return []
-    return [
-        int(each) for each in given if isinstance(each, (int, str)) and str(each).isdecimal() and len(str(each)) < 8
-    ]
+    texts = map(str, given) if isinstance(given, list) else ()
+    return [int(text) for text in texts if text.isdecimal() and len(text) < 8]
 
 
 @dataclass
@@ -257,18 +249,13 @@ def _read_verdicts(data: Mapping[str, Any], verify: Sequence[Verify], layout: _L
     entries = entries_by_id(data, "verdicts", asked) if verify else {}
     if isinstance(entries, Problem):
         return dict.fromkeys(verify, entries)
-    return {question: _findings(question, entries, layout) for question in verify}
-
-
-def _findings(
-    question: Verify, entries: Mapping[str, Mapping[str, Any]], layout: _Layout
-) -> tuple[Finding, ...] | Incomplete | Problem:
-    labels = layout.claim_ids(question)
-    judged = _judged({each: entries[each] for each in labels}, question.claims, question.passages, layout)
-    if isinstance(judged, Problem):
-        return judged
-    findings, doubts = judged
-    return Incomplete(findings, doubts) if doubts else findings
+    answers: dict[_Evidence, Any] = {}
+    for question in verify:
+        own = {label: entries[label] for label in layout.claim_ids(question)}
+        judged = answers[question] = _judged(own, question.claims, question.passages, layout)
+        if not isinstance(judged, Problem):
+            answers[question] = Incomplete(*judged) if judged[1] else judged[0]
+    return answers
 
 
 def _judged(
@@ -288,7 +275,7 @@ def _judged(
             if support is None or not 0 <= support <= scale:
                 return Problem(f"the support of {label} must be a number from 0 to 100")
             support = round(support / scale, 4)
-        quotes, quoted = passage_quotes(entry.get("quotes"), passages, lambda each: layout.passage_of(each, passages))
+        quotes, quoted = passage_quotes(entry.get("quotes"), passages, layout.first_passage[passages])
         finding = Finding(verdict, text_in(entry, "reason"), support, tuple(quotes.items()))
         doubt = _contradiction(finding, quoted or is_non_answer(claim))  # "it is not stated" has nothing to quote
         unquoted = verdict == "SUPPORTED" and quoted and not any(quotes.values())
@@ -349,8 +336,7 @@ def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) 
         said = str(entry.get("related", True)).strip().casefold()
         if said not in ("true", "false"):
             return Problem('"related" must be true or false for each passage')
-        quote = bare_quote(entry, "quote")
-        quote = quote if found_in(question.chunks[number - 1], quote) else ""
+        quote = quote_in(entry, "quote", question.chunks[number - 1])
         judged.setdefault(number, Related(number, quote, text_in(entry, "reason")) if said == "true" else None)
     lists_all = any("related" in entry for entry in entries)  # a custom prompt may list only related passages
     if (lists_all or not entries) and len(judged) < len(question.chunks):

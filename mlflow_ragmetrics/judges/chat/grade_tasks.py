@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Union
 
 from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Prefer, Question, Rating, Sufficiency, Tone
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.judge_options import Calls
-from mlflow_ragmetrics.judges.chat.reply import (
-    Problem,
-    array_of,
-    entries_by_id,
-    number_in,
-    number_of,
-    passage_quotes,
-    text_in,
-)
+from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, number_of, passage_quotes, text_in
 from mlflow_ragmetrics.judges.chat.tasks import Block, Instruction, Part, Prompt, Task, history_block
 from mlflow_ragmetrics.text.sentences import statements
 
@@ -42,11 +33,7 @@ def grades_part(questions: Sequence[_Graded]) -> Part:
     references = tuple(question.reference for question in grades if question.reference is not None)
     several = len(aspects) < len(questions)
     ids = {f"{grade.aspect}_{number}": grade for number, grade in enumerate(grades, 1)} if several else aspects
-    prompts: list[Prompt] = []
-    if any(question.rubric is None for question in grades):
-        prompts.append("grades")
-    if any(question.rubric is not None for question in grades):
-        prompts.append("rubrics")
+    prompts: list[Prompt] = [*sorted({"grades" if each.rubric is None else "rubrics" for each in grades})]
     for name, question in aspects.items():
         own = question.rubric if isinstance(question, Grade) else None
         prompts.append(name if own is None else Instruction(f"{name}: {own.strip()}"))
@@ -92,24 +79,19 @@ def sufficiency_part(questions: Sequence[Sufficiency]) -> Part:
 
     def read(data: Mapping[str, Any]) -> dict[Sufficiency, Finding | Problem]:
         entries = entries_by_id(data, "sufficiency", [_QUESTION_ID])
-        return {
-            question: entries if isinstance(entries, Problem) else _finding(entries[_QUESTION_ID], question.passages)
-        }
+        return {question: entries if isinstance(entries, Problem) else _finding(entries[_QUESTION_ID], question)}
 
     return Part(tuple(questions), ("sufficiency",), tuple(blocks), _SUFFICIENCY_SCHEMA, read)
 
 
-def _finding(entry: Mapping[str, Any], passages: Sequence[str]) -> Finding | Problem:
+def _finding(entry: Mapping[str, Any], question: Sufficiency) -> Finding | Problem:
     given = number_of(entry.get("sufficient"))
     if given is None or not 0 <= given <= 100:
         return Problem('"sufficient" must be a number from 0 to 100')
-    quotes, _ = passage_quotes(
-        entry.get("quotes"), passages, lambda label: n if (n := number_in(label)) <= len(passages) else 0
-    )
+    quotes, _ = passage_quotes(entry.get("quotes"), question.passages)
     share = given if 0 < given < 1 else given / 100  # some models return a fraction anyway
-    return Finding(
-        "", text_in(entry, "reason"), round(share, 4), tuple((n, text) for n, text in quotes.items() if text)
-    )
+    found = tuple((n, text) for n, text in quotes.items() if text)
+    return Finding("", text_in(entry, "reason"), round(share, 4), found)
 
 
 def nuggets_part(questions: Sequence[Nuggets]) -> Part:
@@ -172,25 +154,16 @@ def _grades_conflict(question: Grade, other: Grade) -> bool:
     """Whether both grade the same aspect or use different texts; grades by several references do not conflict."""
     if replace(question, reference=other.reference) == other:
         return question.rubric is not None or None in (question.reference, other.reference)
-    pairs = [
-        (question.question, other.question),
-        (question.reference, other.reference),
-        (question.contexts, other.contexts),
-    ]
+    pairs = [(getattr(question, name), getattr(other, name)) for name in ("question", "reference", "contexts")]
     return question.aspect == other.aspect or any(None not in pair and pair[0] != pair[1] for pair in pairs)
-
-
-def _grades_shared(question: Grade, calls: Calls) -> Hashable | None:
-    if question.rubric is not None:
-        return (question.answer, "rubrics")
-    return (question.answer, question.aspect)  # relevance is graded without the reference
 
 
 TASKS: dict[type[Question[Any]], Task[Any]] = {
     Grade: Task(
         grades_part,
         placeholder=lambda question: Rating(3.0, _REASON),
-        shares=_grades_shared,
+        # relevance is graded without the reference
+        shares=lambda question, calls: (question.answer, question.aspect if question.rubric is None else "rubrics"),
         conflict=_grades_conflict,
         reply=lambda question, calls: _GRADE_TOKENS,
     ),

@@ -33,11 +33,13 @@ _AtLeastOne = Annotated[int, Field(ge=1)]
 _Rate = Annotated[float, Field(ge=1)]
 
 
-class _Options(BaseModel):
+class Options(BaseModel):
+    """Options from a user: unknown ones are errors, and errors do not show values, because one may be a key."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
-class Prices(_Options):
+class Prices(Options):
     """US dollars per million tokens. ``cached``: the price of cached prompt tokens (default: the ``input`` price)."""
 
     input: _NotNegative
@@ -54,7 +56,7 @@ def _without_5xx(codes: object) -> object:
     return [code for code in codes if code != "5xx"] if isinstance(codes, (list, tuple)) else codes
 
 
-class RetryOptions(_Options):
+class RetryOptions(Options):
     """Which failed requests to retry, and how long to wait; waits are in seconds, grow and are jittered.
 
     Retries HTTP statuses in ``codes`` (``on_http_codes`` in YAML), 5xx, timeouts, connection errors and broken replies;
@@ -68,9 +70,7 @@ class RetryOptions(_Options):
     longest: Annotated[float, Field(ge=0, validation_alias=AliasChoices("longest", "max"))] = 30.0
     longest_ask: _NotNegative = 300.0
     codes: Annotated[
-        tuple[int, ...],
-        BeforeValidator(_without_5xx),
-        Field(validation_alias=AliasChoices("codes", "on_http_codes")),
+        tuple[int, ...], BeforeValidator(_without_5xx), Field(validation_alias=AliasChoices("codes", "on_http_codes"))
     ] = (408, 409, 425, 429)
     on_client_errors: bool = False
 
@@ -80,7 +80,7 @@ def _kept_secret(key: SecretStr) -> SecretStr:
     return key
 
 
-class JudgeOptions(_Options):
+class JudgeOptions(Options):
     """The options of a language-model judge.
 
     ``name``: the judge's name in results (default: the model's name). ``calls``: ``"full"`` (at most 9 calls per row),

@@ -87,28 +87,24 @@ def _call_options(options: JudgeOptions) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _made_with(provider: str, model: str, options: JudgeOptions) -> dict[str, Any]:
-    """Return the arguments of a provider's class, with its retries disabled."""
+def _through_langchain(uri: str, provider: str, model: str, options: JudgeOptions) -> Any:
+    """Return the model of a provider's class, with its retries disabled."""
     wanted = {**_DEFAULTS, **_call_options(options)}
     if provider in ("openai", "azure_openai") and _REASONING.match(model):  # these reject any temperature
         wanted = {"max_tokens": _REASONING_TOKENS, **_call_options(options)}
+    limit = {} if options.timeout is None else {"timeout": options.timeout}
     if provider == "ollama":
-        wanted["num_predict"] = wanted.pop("max_tokens")
-        return wanted if options.timeout is None else {**wanted, "client_kwargs": {"timeout": options.timeout}}
-    wanted["max_retries"] = 1 if provider.startswith("google") else 0  # Google's classes take 0 as the default
-    return wanted if options.timeout is None else {**wanted, "timeout": options.timeout}
-
-
-def _through_langchain(uri: str, provider: str, model: str, options: JudgeOptions) -> Any:
-    made_with = _made_with(provider, model, options)
+        wanted |= {"num_predict": wanted.pop("max_tokens"), "client_kwargs": limit}
+    else:  # Google's classes take 0 retries as the default
+        wanted |= {"max_retries": 1 if provider.startswith("google") else 0, **limit}
     if options.base_url:
-        made_with["base_url"] = options.base_url
+        wanted["base_url"] = options.base_url
     if options.api_key is not None:
-        made_with["api_key"] = options.api_key.get_secret_value()
+        wanted["api_key"] = options.api_key.get_secret_value()
     with created_by_langchain(f"the judge {redact(uri)!r}", "model"):
         from langchain.chat_models import init_chat_model
 
-        return init_chat_model(model, model_provider=provider, **made_with)
+        return init_chat_model(model, model_provider=provider, **wanted)
 
 
 class EndpointModel(BaseChatModel):
@@ -142,16 +138,12 @@ class EndpointModel(BaseChatModel):
         if provider == "gateway" or not endpoint:
             message = AIMessage(_through_judge_client(self.uri, said, kwargs))
         else:
-            message = _message_in(_predict(provider, endpoint.lstrip("/"), {"messages": said, **kwargs}))
+            from mlflow.deployments import get_deploy_client
+
+            connect: Any = get_deploy_client
+            client = connect("databricks" if provider == "databricks" else None)
+            message = _message_in(client.predict(endpoint=endpoint.lstrip("/"), inputs={"messages": said, **kwargs}))
         return ChatResult(generations=[ChatGeneration(message=message)])
-
-
-def _predict(provider: str, endpoint: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    from mlflow.deployments import get_deploy_client
-
-    connect: Any = get_deploy_client
-    client = connect("databricks" if provider == "databricks" else None)
-    return dict(client.predict(endpoint=endpoint, inputs=inputs))
 
 
 def _message_in(reply: dict[str, Any]) -> AIMessage:

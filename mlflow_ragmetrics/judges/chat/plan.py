@@ -17,12 +17,7 @@ from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.claim_tasks import all_supported
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
-from mlflow_ragmetrics.judges.chat.tasks import (
-    answers_of,
-    distinct_statements,
-    known_task,
-    request_of,
-)
+from mlflow_ragmetrics.judges.chat.tasks import answers_of, distinct_statements, known_task, request_of
 from mlflow_ragmetrics.text.non_answers import asserts
 
 FEWEST_CLAIMS, MOST_CLAIMS = 1, 3

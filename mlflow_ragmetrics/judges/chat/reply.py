@@ -299,29 +299,32 @@ def _plain(text: str) -> str:
     return " ".join(folded.split())
 
 
-def passage_quotes(
-    given: object, passages: Sequence[str], number_of: Callable[[object], int]
-) -> tuple[dict[int, str], bool]:
-    """Return the quotes of a reply by passage number, and whether it quoted any meaningful words.
+def passage_quotes(given: object, passages: Sequence[str], first: int = 1) -> tuple[dict[int, str], bool]:
+    """Return the quotes of a reply by passage number, from 1, and whether it quoted any meaningful words.
 
-    ``number_of`` maps a label to its passage's number, from 1, or to 0. A quote that is not in its passage becomes
-    ``""``.
+    ``first``: the number in the first passage's label. A quote that is not in its passage becomes ``""``.
     """
     found: dict[int, str] = {}
     quoted = False
     for quote in given if isinstance(given, list) else []:
         if isinstance(quote, Mapping):
-            text = bare_quote(quote, "text")
+            text = _bare_quote(quote, "text")
             quoted = quoted or any(map(str.isdecimal, text)) or not STOP_WORDS.issuperset(terms(text))
-            number = number_of(quote.get("passage"))
-            if number:
-                found[number] = found.get(number) or (text if found_in(passages[number - 1], text) else "")
+            number = number_in(quote.get("passage")) - first + 1
+            if 1 <= number <= len(passages):
+                found[number] = found.get(number) or quote_in(quote, "text", passages[number - 1])
     return found, quoted
 
 
-def bare_quote(entry: Mapping[str, Any], name: str) -> str:
+def _bare_quote(entry: Mapping[str, Any], name: str) -> str:
     """Return the text under ``name`` without surrounding quotation marks."""
     return text_in(entry, name).strip(" \"'“”«»…")
+
+
+def quote_in(entry: Mapping[str, Any], name: str, passage: str) -> str:
+    """Return the text under ``name`` without surrounding quotation marks; ``""`` if ``passage`` does not contain it."""
+    quote = _bare_quote(entry, name)
+    return quote if found_in(passage, quote) else ""
 
 
 def number_of(given: object) -> float | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import tenacity
 
@@ -163,12 +163,10 @@ class Retry:
         if isinstance(error, JudgeError):
             return error.code == "timeout"
         status = status_of(error)
-        if quota_is_spent(error):
+        if quota_is_spent(error) or status in REFUSED_KEYS:
             return False
         if status is None:
             return is_spoiled(error) or (isinstance(error, Exception) and is_connection_failure(error))
-        if status in REFUSED_KEYS:
-            return False
         asked = retry_after(error)
         if asked is not None and asked > self.options.longest_ask:
             return False
@@ -211,8 +209,7 @@ _LONGEST_PROBE = 60.0
 _STEADY = 5.0
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(NamedTuple):
     """A kind of failure; the breaker opens after ``failures`` in a row over at least ``seconds``."""
 
     code: str
@@ -330,8 +327,11 @@ class TokenLimiter:
         """Seconds to wait before a request of ``tokens`` tokens; 0.0 counts it, and you may send it now."""
         with self._lock:
             now = self._now()
-            self._forget(now)
-            wait = max(self._held_until - now, self._wait_for_room(tokens, now))
+            while self._passed and self._passed[0][0] <= now - _MINUTE:
+                self._spent -= self._passed.popleft()[1]
+            wait = self._held_until - now
+            if self.tokens is not None and self._passed and self._spent + tokens > self.tokens:
+                wait = max(wait, self._passed[0][0] + _MINUTE - now)
             if wait <= 0 and self.tokens is not None:
                 self._passed.append((now, tokens))
                 self._spent += tokens
@@ -341,12 +341,3 @@ class TokenLimiter:
         """Let nothing pass for ``seconds`` from now."""
         with self._lock:
             self._held_until = max(self._held_until, self._now() + seconds)
-
-    def _wait_for_room(self, tokens: int, now: float) -> float:
-        if self.tokens is None or not self._passed or self._spent + tokens <= self.tokens:
-            return 0.0
-        return self._passed[0][0] + _MINUTE - now
-
-    def _forget(self, now: float) -> None:
-        while self._passed and self._passed[0][0] <= now - _MINUTE:
-            self._spent -= self._passed.popleft()[1]

@@ -179,9 +179,8 @@ class Room:
 
     def needed(self, questions: _Questions) -> int:
         """Return the likely length of the reply to these questions, in tokens."""
-        return sum(
-            round(known_task(each).reply(each, self.calls) * self._lengths.get(type(each), 1.0)) for each in questions
-        )
+        usual = [(known_task(each).reply(each, self.calls), type(each)) for each in questions]
+        return sum(round(length * self._lengths.get(kind, 1.0)) for length, kind in usual)
 
     def lengths(self) -> dict[type[Question[Any]], float]:
         """Return expected lengths by kind of question, as multiples of the usual length, if longer."""
@@ -301,9 +300,7 @@ def _pieces(question: Question[Any], room: Room, measure: Measure, least: int) -
 
 
 def _fits(questions: _Questions, room: Room, measure: Measure) -> bool:
-    if room.needed(questions) > room.reply:
-        return False
-    return room.prompt is None or measure(questions) <= room.prompt
+    return room.needed(questions) <= room.reply and (room.prompt is None or measure(questions) <= room.prompt)
 
 
 def _joined(question: Question[Any], pieces: _Pieces, answers: list[Outcome]) -> Outcome:
@@ -335,8 +332,7 @@ def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Seque
 
 
 def _has_room(call: Sequence[Question[Any]], question: Question[Any]) -> bool:
-    tasks = [(each, task) for each in (*call, question) if (task := task_of(each)) is not None]
-    mine = tasks[-1][1]
-    if sum(task.size(each) for each, task in tasks) > mine.most:
+    mine = known_task(question)
+    if sum(known_task(each).size(each) for each in (*call, question)) > mine.most:
         return False
     return not any(type(each) is type(question) and mine.conflict(question, each) for each in call)

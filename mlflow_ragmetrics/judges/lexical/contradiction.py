@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, permutations
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.numbers import UNITS
 from mlflow_ragmetrics.judges.lexical.source import Place
@@ -37,31 +36,21 @@ _IMPLICIT_NEGATIONS = word_set(
 )
 
 
-def _opposite_stems() -> dict[str, set[str]]:
-    opposites: dict[str, set[str]] = {}
-    for pair in phrases_of("opposites"):
-        for one, other in permutations(map(stem, pair), 2):
-            opposites.setdefault(one, set()).add(other)
-    return opposites
+_OPPOSITE_STEMS: dict[str, set[str]] = {}
+for _pair in phrases_of("opposites"):
+    for _one, _other in permutations(map(stem, _pair), 2):
+        _OPPOSITE_STEMS.setdefault(_one, set()).add(_other)
 
-
-def _kinds_of_units() -> dict[str, set[str]]:
-    kinds: dict[str, set[str]] = {}
-    for kind, words in UNITS.items():
-        for word in words.split():
-            kinds.setdefault(stem(word), set()).add(kind)
-    return kinds
-
-
-_OPPOSITE_STEMS = _opposite_stems()
-_KINDS_OF_UNITS = _kinds_of_units()
+_KINDS_OF_UNITS: dict[str, set[str]] = {}
+for _kind, _words in UNITS.items():
+    for _word in map(stem, _words.split()):
+        _KINDS_OF_UNITS.setdefault(_word, set()).add(_kind)
 
 Kind = Literal["number", "name", "negation", "opposite"]
 Measures = dict[str, dict[str, str]]
 
 
-@dataclass(frozen=True)
-class Disagreement:
+class Disagreement(NamedTuple):
     """A difference: its kind, the claim's word and the passage's word."""
 
     kind: Kind
@@ -80,8 +69,7 @@ def find_disagreement(terms: Terms, content: Sequence[int], sentence: Place) -> 
     shared = distinct.intersection(sentence.keys)
     if len(shared) < _FEWEST_SHARED or ours == sentence.keys:
         return None
-    other_unit = _other_unit(terms, content, sentence)
-    if other_unit is not None:
+    if (other_unit := _other_unit(terms, content, sentence)) is not None:
         return other_unit
     if len(shared) < len(distinct) and len(shared) >= _MATCHING * (len(distinct) - 1):
         kinds = [terms.kinds[place] for place in content]

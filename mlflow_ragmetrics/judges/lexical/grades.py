@@ -94,29 +94,23 @@ _SURE = pattern_of("sure_words", before=r"\b", after=r"\b")
 _CAUTIOUS = pattern_of("cautious_words", before=r"\b")
 
 
-class ToneFound(NamedTuple):
-    """1.0 for cautious, 0.5 for neutral, 0.0 for misleading, and the words behind it."""
+def tone_of(answer: str) -> tuple[float, Literal["cautious", "neutral", "misleading"], str]:
+    """Return 1.0 for cautious if the answer admits uncertainty, 0.0 for misleading if it only expresses certainty.
 
-    value: float
-    kind: Literal["cautious", "neutral", "misleading"]
-    words: str
-
-
-def tone_of(answer: str) -> ToneFound:
-    """Return cautious if the answer admits uncertainty, misleading if it only expresses certainty."""
-    cautious, sure = _CAUTIOUS.search(answer), _SURE.search(answer)
-    if cautious is not None:
-        return ToneFound(1.0, "cautious", cautious.group())
-    if sure is not None:
-        return ToneFound(0.0, "misleading", sure.group())
-    return ToneFound(0.5, "neutral", "")
+    Else 0.5 for neutral; always with the words behind it.
+    """
+    if (cautious := _CAUTIOUS.search(answer)) is not None:
+        return 1.0, "cautious", cautious.group()
+    if (sure := _SURE.search(answer)) is not None:
+        return 0.0, "misleading", sure.group()
+    return 0.5, "neutral", ""
 
 
 _SHARE: Final = 0.5
 _FEWEST: Final = 2
 
 
-def related_sentences(text: str, source: Source) -> list[tuple[Place, list[str]]]:
+def related_places(text: str, source: Source) -> list[tuple[Place, list[str]]]:
     """Return, for each related passage, the sentence closest to a sentence of ``text``, and the shared words.
 
     A passage is related if one of its sentences contains at least half of the content words, and at least two (or all),

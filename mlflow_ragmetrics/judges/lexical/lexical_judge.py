@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, Final
 
 from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.options import check_count
 from mlflow_ragmetrics.core.question import (
     Against,
     Claims,
@@ -28,22 +28,9 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement
-from mlflow_ragmetrics.judges.lexical.grades import (
-    answers_question,
-    compare,
-    cover_question,
-    related_sentences,
-    tone_of,
-)
+from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, cover_question, related_places, tone_of
 from mlflow_ragmetrics.judges.lexical.source import places_per_word, source_of, split_claims
-from mlflow_ragmetrics.judges.lexical.support import (
-    THRESHOLD,
-    Coverage,
-    Judgement,
-    contradict,
-    judge_claim,
-    nearest_places,
-)
+from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, contradict, judge_claim, nearest_places
 from mlflow_ragmetrics.judges.lexical.terms import is_longer_than
 from mlflow_ragmetrics.text.messages import check_language, said
 
@@ -78,9 +65,7 @@ class LexicalJudge(Judge):
         if not 0 < threshold <= 1:
             message = f"threshold={threshold!r} of the lexical judge must be above 0 and at most 1"
             raise InvalidOptionError(message, param="threshold")
-        if isinstance(longest, bool) or not isinstance(longest, int) or longest < 1:
-            message = f"longest={shown(longest)} of the lexical judge must be a whole number of words, at least 1"
-            raise InvalidOptionError(message, param="longest")
+        check_count("longest", longest)
         self.language = check_language(language)
         self.threshold = threshold
         self.longest = longest
@@ -114,8 +99,8 @@ class LexicalJudge(Judge):
             message = "the lexical judge cannot tell which facts of passages an answer needs"
             return JudgeError(f"{message}; {_WAY_OUT}, or a reference")
         if isinstance(question, Tone):
-            tone = tone_of(question.answer)
-            return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
+            value, kind, words = tone_of(question.answer)
+            return Rating(value, self._say(f"lexical_judge.tone.{kind}", words=words))
         return JudgeError(f"the lexical judge does not answer questions of the kind {question.kind!r}")
 
     def _verify(self, question: Verify) -> tuple[Finding, ...]:
@@ -139,10 +124,8 @@ class LexicalJudge(Judge):
     def _reason(self, judgement: Judgement, against: Against) -> str:
         coverage = judgement.coverage
         if judgement.disagreement is not None:
-            return self._contradicted(coverage, judgement.disagreement, against)
-        found, missing = (
-            [coverage.terms.text_at(each) for each in terms] for terms in (coverage.found, coverage.missing)
-        )
+            return self._contradicted(coverage.passage, judgement.disagreement, against)
+        found, missing = (list(map(coverage.terms.text_at, each)) for each in (coverage.found, coverage.missing))
         values = _where(against, coverage.passage, self.language) | _counted(found, missing)
         values["support"] = f"{judgement.support:.2f}"
         if judgement.doubt is not None and coverage.support >= self.threshold:
@@ -150,15 +133,15 @@ class LexicalJudge(Judge):
             return self._say(f"lexical_judge.neutral.{kind}", claim=word, **values)
         return self._say(f"lexical_judge.{judgement.verdict.lower()}{_extent(found, missing)}", **values)
 
-    def _contradicted(self, coverage: Coverage, disagreement: Disagreement, against: Against) -> str:
-        values = _where(against, coverage.passage, self.language)
-        code = f"lexical_judge.contradicted.{disagreement.kind}"
-        return self._say(code, **values, claim=disagreement.claim, other=disagreement.passage)
+    def _contradicted(self, passage: int, disagreement: Disagreement, against: Against) -> str:
+        values = _where(against, passage, self.language)
+        kind, claim, other = disagreement
+        return self._say(f"lexical_judge.contradicted.{kind}", **values, claim=claim, other=other)
 
     def _relate(self, question: RelatedChunks) -> tuple[Related, ...]:
         return tuple(
             Related(place.passage, place.text[:_QUOTE], self._say("lexical_judge.related", words=_listed(words)))
-            for place, words in related_sentences(question.text, source_of(question.chunks))
+            for place, words in related_places(question.text, source_of(question.chunks))
         )
 
     def _suffices(self, question: Sufficiency) -> Finding:
@@ -185,7 +168,7 @@ class LexicalJudge(Judge):
         source, claims = source_of((reference,)), split_claims(answer)
         most = places_per_word(len(answer))
         compared = [contradict(claim, source, most)[:2] for claim in dict.fromkeys(claims)]
-        denied = [(coverage, disagreement) for coverage, disagreement in compared if disagreement is not None]
+        denied = [(coverage.passage, disagreement) for coverage, disagreement in compared if disagreement is not None]
         reasons += [self._contradicted(*denied[0], "reference")] if denied else []
         share = 1 - len(denied) / max(len(compared), 1)
         return Rating(round(1 + 4 * overlap.value * share, 4), " ".join(reasons))

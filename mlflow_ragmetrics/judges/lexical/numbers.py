@@ -100,8 +100,7 @@ def spelled_number(words: Sequence[str]) -> tuple[int, int]:
 
     Returns (0, 0) without a number. The caller decides about "one", which is often a pronoun.
     """
-    total = current = taken = 0
-    previous = 0
+    total = current = taken = previous = 0
     for place, word in enumerate(words):
         unit, scale = _VALUES.get(word), SCALES.get(word)
         if unit is not None:

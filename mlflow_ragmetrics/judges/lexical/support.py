@@ -47,11 +47,14 @@ class Coverage:
 
     def __init__(self, terms: Terms, source: Source, most: int = MOST_PLACES) -> None:
         self.terms, self.source, self._most = terms, source, most
-        self.content = _informative(terms, source)
+        keys, content = terms.keys, terms.content()[:_LONGEST_CLAIM]
+        # words about the passages ("according to the text") do not count, unless the passages have them
+        informative = [each for each in content if keys[each] not in ABOUT_PASSAGES or keys[each] in source.postings]
+        self.content = informative or content
         self.found: list[int] = []
         self.missing: list[int] = []
         self.masks: dict[int, int] = {}
-        for key, place in {terms.keys[place]: place for place in self.content}.items():
+        for key, place in {keys[place]: place for place in self.content}.items():
             numbers = source.postings.get(key, ())[:most]
             for number in numbers:
                 self.masks[number] = self.masks.get(number, 0) | 1 << len(self.found)
@@ -74,7 +77,9 @@ class Coverage:
         keys, kinds, source = self.terms.keys, self.terms.kinds, self.source
         related = sum(_RELATED for place in self.missing if source.related(keys[place]))
         sentence = max(map(int.bit_count, self.masks.values()), default=0)
-        together = _together([keys[place] for place in self.content], source, len(self.found) / total, self._most)
+        pairs = list(pairwise([keys[place] for place in self.content]))  # how many are adjacent in a passage too?
+        near = sum(source.nearness(left, right, self._most) for left, right in pairs)
+        together = near / len(pairs) if pairs else len(self.found) / total
         share = (
             _ANYWHERE * (len(self.found) + related) / total
             + _SENTENCE * sentence / total
@@ -108,12 +113,6 @@ class Coverage:
         return False
 
 
-def _informative(terms: Terms, source: Source) -> list[int]:
-    """Return content terms; skip words about the passages ("according to the text") unless the passages have them."""
-    keys, content = terms.keys, terms.content()[:_LONGEST_CLAIM]
-    return [each for each in content if keys[each] not in ABOUT_PASSAGES or keys[each] in source.postings] or content
-
-
 def _windows(masks: dict[int, int], source: Source) -> dict[int, int]:
     """Return the terms found in each sentence together with the next two of its passage."""
     windows = {}
@@ -131,13 +130,6 @@ def _best_window(masks: dict[int, int], windows: dict[int, int], most: int) -> l
     first = next((place for place, mask in windows.items() if mask.bit_count() == most), 0)
     window = [place for place in range(first, first + _WIDTH) if place in masks]
     return sorted(window, key=lambda place: -masks[place].bit_count())
-
-
-def _together(keys: list[str], source: Source, otherwise: float, most: int) -> float:
-    """Return how often adjacent content words are adjacent in a passage too, 0 to 1; ``otherwise`` without a pair."""
-    if len(keys) < 2:
-        return otherwise
-    return sum(source.nearness(left, right, most) for left, right in pairwise(keys)) / (len(keys) - 1)
 
 
 def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:

@@ -55,9 +55,9 @@ def test_each_request_of_a_given_model_counts_also_those_of_fallbacks() -> None:
         retry = {"attempts": 2, "initial": 0.01}
         judge = ChatJudge(model.with_retry(stop_after_attempt=4).with_fallbacks([model]), retry=retry)
         judge.answer([CLAIMS])
-        assert judge.usage.calls == len(server.requests) == 4
+        assert judge.usage.snapshot()["calls"] == len(server.requests) == 4
         assert judge.answer([CLAIMS]) == ANSWER
-    assert judge.usage.calls == len(server.requests) == 5
+    assert judge.usage.snapshot()["calls"] == len(server.requests) == 5
 
 
 def test_fallbacks_cannot_exceed_the_limit_on_calls() -> None:
@@ -65,7 +65,7 @@ def test_fallbacks_cannot_exceed_the_limit_on_calls() -> None:
     judge = ChatJudge(failing.with_fallbacks([failing, failing, failing]), max_calls=2)
     (outcome,) = judge.answer([CLAIMS])
     assert isinstance(outcome, JudgeError)
-    assert len(failing.sent) == judge.usage.calls == 2
+    assert len(failing.sent) == judge.usage.snapshot()["calls"] == 2
 
 
 def test_what_a_binding_gives_goes_with_each_call() -> None:

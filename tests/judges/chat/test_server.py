@@ -154,4 +154,4 @@ def test_no_row_is_lost_in_a_storm_and_the_limit_holds() -> None:
         report = rm.Suite(FULL_SET, judge=judge, concurrency=4).evaluate(rows)
     assert {score.status for row in report.rows for score in row.scores.values()} == {"ok"}
     assert 1 < server.most_in_flight <= 4
-    assert judge.usage.calls == len(server.requests)
+    assert judge.usage.snapshot()["calls"] == len(server.requests)
