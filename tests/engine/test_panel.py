@@ -75,6 +75,19 @@ def test_a_panel_says_whether_its_judges_are_within_the_tolerance(other, within)
     assert (merged.details["n_judges"], merged.details["judges_asked"]) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("own", "of_suite", "value"),
+    [({}, ("median", 0.1), 0.25), ({"aggregate": "min"}, ("median", 0.1), 0.0), ({}, ("consensus", 1.0), 0.5)]
+    + [({"tolerance": tolerance}, ("consensus", 0.1), value) for tolerance, value in ((1.0, 0.5), (0.2, None))],
+)
+def test_what_a_metric_says_about_its_judges_counts_before_what_the_suite_says(own, of_suite, value) -> None:
+    judges = [rm.ScriptedJudge(rating=rating, name=f"rated {rating}") for rating in (1, 2, 5)]
+    judges = judges if of_suite[0] == "median" else judges[::2]
+    suite = rm.Suite([rm.correctness(**own)], judge=judges, aggregate=of_suite[0], tolerance=of_suite[1])
+    (row,) = suite.stream([{"answer": "A red tower.", "reference": "A green tower."}])
+    assert row.scores["correctness"].value == value
+
+
 def test_a_bug_that_one_of_two_judges_answers_brings_out_is_an_error_and_not_a_judge_s_failure() -> None:
     @rm.metric
     def fragile(answer: str) -> rm.Steps[float]:

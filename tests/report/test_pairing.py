@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.pairing import (
+    check_alike,
     check_references,
     failed_rows,
     has_contexts,
@@ -24,6 +25,13 @@ from tests.comparison.reports import report_of
 
 def results(**columns: object) -> Results:
     return Results("run", pd.DataFrame(columns), pd.DataFrame())
+
+
+def test_calls_of_another_form_are_a_warning_that_names_both() -> None:
+    a, b = (replace(results(), description={"calls": {"j": form}, "judge": ["j"]}) for form in ("full", "single"))
+    (warning,) = check_alike(a, b, allow_different=False)
+    assert "the judges used different calls (j full / j single)" in warning
+    assert check_alike(a, replace(b, description={"judge": ["j"]}), allow_different=False) == []
 
 
 def test_rows_are_paired_by_id_whatever_their_order() -> None:

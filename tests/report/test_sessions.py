@@ -136,8 +136,9 @@ def test_a_session_as_a_score_names_the_first_failure() -> None:
     assert (failed.value, failed.reason, failed.judge) == (0.0, "Turn 2 of 2 fails first: No passage says it.", "j")
     passed = session_score(rows[:1], "faithfulness")
     assert (passed.value, passed.reason) == (1.0, "No failing turn in 1 turn.")
-    unknown = session_score([row("a", 1, Score(1.0)), row("a", 2, ERROR)], "faithfulness", language="ru")
-    assert (unknown.value, unknown.reason) == (None, "Неизвестно: не измерено реплик — 1 из 2; остальные прошли.")
+    rows = [rows[0], row("a", 2, ERROR), row("a", 3, ERROR)]
+    unknown = session_score(rows, "faithfulness", language="ru")
+    assert (unknown.value, unknown.reason) == (None, "Неизвестно: не измерено реплик — 2 из 3; остальные прошли.")
     assert session_score([row("a", 1, CLAIMS_NOTHING)], "faithfulness").value is None
 
 

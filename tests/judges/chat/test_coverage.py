@@ -41,7 +41,7 @@ def test_a_list_that_covers_the_text_is_final(reply: str) -> None:
 
 @pytest.mark.parametrize(("words", "covers"), [(6, True), (7, False)])
 def test_a_claim_that_names_no_sentence_covers_those_with_a_third_of_their_words(words: int, covers: bool) -> None:
-    claim, text = "Red amber.", f"{' '.join('Red amber green white black brown pink'.split()[:words])}."
+    claim, text = "Red amber.", f"{' '.join(['Red', 'amber', 'green', 'white', 'black', 'brown', 'pink'][:words])}."
     model = scripted(claims({"claim": claim, "sentences": []}), claims({"claim": claim, "sentences": []}))
     (found,) = ChatJudge(model).answer([Claims(text)])
     assert found == ((claim,) if covers else Extraction((claim,), (text,)))

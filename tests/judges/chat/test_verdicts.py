@@ -36,6 +36,7 @@ def verdict(**given: Any) -> str:
         (0.9, "SUPPORTED", "SUPPORTED", 0.9),
         (1, "SUPPORTED", "SUPPORTED", 1.0),
         (1, "NEUTRAL", "NEUTRAL", 0.01),
+        (12.344, "NEUTRAL", "NEUTRAL", 0.1234),
         (None, "SUPPORTED", "SUPPORTED", None),
     ],
 )
