@@ -46,7 +46,10 @@ def texts(alphabet: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 TIES = texts(st.sampled_from("abc"))
-MIXED = texts(st.one_of(st.sampled_from(WORDS), st.text(max_size=4)))
+# As a whole text, some short words stand for a missing value.
+MIXED = texts(st.one_of(st.sampled_from(WORDS), st.text(max_size=4))).filter(
+    lambda text: text.strip().lower() not in ("nan", "none", "null", "n/a", "<na>", "nat")
+)
 NATURAL = texts(st.sampled_from(WORDS))
 
 
