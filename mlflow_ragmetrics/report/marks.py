@@ -43,7 +43,7 @@ class Failures:
         self._causes: dict[str, Cause] = {}  # by text, without the quoted reply
         self._unanswered: str | None = None
         self.rows = 0  # rows with a failed score
-        self._answered = False
+        self.answered = False  # whether a judge gave a usable answer
 
     def add(self, row: Row) -> None:
         """Add a row."""
@@ -51,7 +51,7 @@ class Failures:
         for key, score in row.scores.items():
             if score.error:
                 found.setdefault(score.error.replace(f": {key}: ", ": ", 1), {}).setdefault(key)
-        self._answered = self._answered or is_judged(row)
+        self.answered = self.answered or is_judged(row)
         self._unanswered = self._unanswered or judge_failure(row)
         self.rows += bool(found)
         for text, keys in found.items():
@@ -70,28 +70,9 @@ class Failures:
         return sorted(self._causes.values(), key=lambda cause: -cause.rows)
 
     @property
-    def asked(self) -> bool:
-        """Whether a judge was asked."""
-        return self._answered or self._unanswered is not None
-
-    @property
     def silence(self) -> Text | None:
         """Why no judge gave a usable answer; ``None`` if one did, or none was asked."""
-        return None if self._answered or self._unanswered is None else say("marks.silent", error=self._unanswered)
-
-
-def judge_lines(asked: bool, names: Sequence[str], language: str = "en") -> list[str]:
-    """The judge and how far to trust it; empty unless one was ``asked``."""
-    if not asked:
-        return []
-    lexical = list(names) == ["lexical"]
-    known = ", ".join(names) or render(say("marks.unnamed"), language)
-    return [render(say("marks.lexical") if lexical else say("marks.model", names=known), language)]
-
-
-def equal_lines(equal: Sequence[Sequence[str]], language: str = "en") -> list[str]:
-    """Lines that list metrics with equal values in every row."""
-    return [render(say("marks.equal", keys=", ".join(keys)), language) for keys in equal]
+        return None if self.answered or self._unanswered is None else say("marks.silent", error=self._unanswered)
 
 
 def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, language: str = "en") -> list[str]:
