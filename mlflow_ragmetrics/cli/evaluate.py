@@ -7,6 +7,7 @@ import sys
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,10 @@ from mlflow_ragmetrics.cli.output import (
 from mlflow_ragmetrics.cli.shared_options import (
     Destination,
     columns_option,
+    default_option,
     destination_of,
     experiment_option,
+    file_option,
     limit_option,
     numbers,
     open_store,
@@ -61,10 +64,13 @@ MANY_ROWS = 20_000
 """With more rows than this, the file is read again instead of kept in memory."""
 
 
+_limits_option = partial(click.option, metavar="METRIC=NUMBER,…", multiple=True, callback=numbers)
+
+
 @click.command("evaluate")
 @click.argument("data", required=False, type=click.Path())
-@click.option("--results", metavar="FILE", type=click.Path(), help="A system's results, joined with --reference.")
-@click.option("--reference", metavar="FILE", type=click.Path(), help="The references, joined with --results by qid.")
+@file_option("--results", help="A system's results, joined with --reference.")
+@file_option("--reference", help="The references, joined with --results by qid.")
 @columns_option
 @limit_option
 @suite_options
@@ -84,25 +90,10 @@ MANY_ROWS = 20_000
     help="Also log questions, answers, passages and reasons, or only scores, verdicts and ids.",
 )
 @click.option("--feedback", is_flag=True, help="If the rows are traces: write the scores to them, not to new traces.")
-@click.option(
-    "--output",
-    "-o",
-    metavar="FILE",
-    type=click.Path(),
-    help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.",
-)
-@click.option(
-    "--fail-under",
-    metavar="METRIC=NUMBER,…",
-    multiple=True,
-    callback=numbers,
-    help="Exit code 1 if a mean, or a figure such as rag_score/ci_low, is lower.",
-)
-@click.option(
+@file_option("--output", "-o", help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.")
+@_limits_option("--fail-under", help="Exit code 1 if a mean, or a figure such as rag_score/ci_low, is lower.")
+@_limits_option(
     "--fail-over",
-    metavar="METRIC=NUMBER,…",
-    multiple=True,
-    callback=numbers,
     help="Exit code 1 if a mean or figure is higher, for metrics where lower is better (hallucination_rate).",
 )
 @click.option(
@@ -112,10 +103,8 @@ MANY_ROWS = 20_000
     callback=share_or_numbers,
     help="Exit code 1 if a smaller share of all rows is measured [default: 0.95 for gated metrics].",
 )
-@click.option("--junit", metavar="FILE", type=click.Path(), help="Write gates and rows as JUnit XML.")
-@click.option(
-    "--worst", type=click.IntRange(min=0), default=3, show_default=True, metavar="N", help="Number of worst rows shown."
-)
+@file_option("--junit", help="Write gates and rows as JUnit XML.")
+@default_option("--worst", type=click.IntRange(min=0), default=3, metavar="N", help="Number of worst rows shown.")
 @click.pass_context
 def command(
     context: click.Context,
