@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -92,42 +91,37 @@ def _version(name: str) -> str | None:
         return None
 
 
-def check_store(destination: Destination) -> Check:
-    """Whether the store answers; does not create a missing SQLite file."""
+def check_store(destination: Destination) -> Iterator[Check]:
+    """Whether the store answers, and at most 20 runs that killed processes left half written there.
+
+    Does not create a missing SQLite file.
+    """
     subject = f"MLflow store {destination.shown}"
     path = destination.sqlite_path
     if path is not None and not path.exists():
-        return _check_folder(subject, path)
+        folder = next(each for each in path.parents if each.exists())  # MLflow creates missing folders
+        if folder.is_dir() and os.access(folder, os.W_OK):
+            yield Check("ok", subject, "does not exist yet; the first evaluation creates it")
+        else:
+            yield Check("fault", subject, f"{folder} is not a writable folder")
+        return
     silence_mlflow()
-    from mlflow import MlflowClient
-
-    try:
-        with reaching(destination):
-            experiments = MlflowClient(destination.uri).search_experiments(max_results=100)
-    except RagMetricsError as error:
-        return Check("fault", subject, str(error))
-    return Check("ok", subject, f"answers; experiments: {len(experiments)}")
-
-
-def check_runs(destination: Destination) -> Iterator[Check]:
-    """Runs that killed processes left half written; at most the newest 20 are listed."""
     import mlflow
 
     from mlflow_ragmetrics.tracking.run import abandoned_runs
 
-    path = destination.sqlite_path
-    if path is not None and not path.exists():
-        return
     before = mlflow.get_tracking_uri()
     try:
         with reaching(destination):
             mlflow.set_tracking_uri(destination.uri)
             experiments = [each.experiment_id for each in mlflow.search_experiments(max_results=1000)]
             found = abandoned_runs(experiments, live=True)
-    except RagMetricsError:  # check_store reports it
+    except RagMetricsError as error:
+        yield Check("fault", subject, str(error))
         return
     finally:
         mlflow.set_tracking_uri(before)
+    yield Check("ok", subject, f"answers; experiments: {len(experiments)}")
     for run in found[:20]:
         advice = "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
         finding = f"{run.info.run_id} was left half written by a process that ended; {advice}"
@@ -149,14 +143,6 @@ def check_waiting(destination: Destination) -> Iterator[Check]:
         finding = f"answers of ended processes: {waiting} scored and waiting, {unscored} lost before they were scored"
         advice = "the next handler with the same experiment and suite writes the waiting ones and records the loss"
         yield Check("note", f"live answers in {folder}", f"{finding}; {advice}")
-
-
-def _check_folder(subject: str, path: Path) -> Check:
-    """Whether the nearest existing folder is writable; MLflow creates missing folders."""
-    folder = next(each for each in path.parents if each.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        return Check("fault", subject, f"{folder} is not a writable folder")
-    return Check("ok", subject, "does not exist yet; the first evaluation creates it")
 
 
 _MARKS = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "red")}
@@ -201,10 +187,7 @@ def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
     yield from check_versions()
     yield from check_extras()
     destination = destination_of(tracking_uri, None)
-    store = check_store(destination)
-    yield store
-    if store.level == "ok":
-        yield from check_runs(destination)
+    yield from check_store(destination)
     yield from check_waiting(destination)
     if (shortage := pool_shortage(destination.uri)) is not None:
         yield Check("note", "connection pool", shortage)

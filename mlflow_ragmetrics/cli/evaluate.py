@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from mlflow_ragmetrics.cli import exit_code_of, say_stopping
+from mlflow_ragmetrics.cli import exit_code_of
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
     NOT_COMPLETE,
@@ -169,7 +169,7 @@ def command(
     source = _source(data, results, reference, columns, limit, settings, tracking_uri)
     if source.path.startswith(RUNS) and suite is None and not metric:
         options["default"] = _metrics_of_run(source.path)
-    made = _suite(suite, metric, dry_run, options)
+    made = suite_of(suite, metric, **options, **(keyless(options["judge"]) if dry_run else {}))
     if dry_run:
         print_blocks(made.plan(list(source.read())).blocks())
         return
@@ -211,10 +211,6 @@ def command(
         click.echo("The evaluation is not complete; see above.", err=True)
         context.exit(NOT_COMPLETE)
     context.exit(0 if are_reached else GATE_NOT_REACHED)
-
-
-def _suite(suite: str | None, metric: Sequence[str], dry_run: bool, options: Mapping[str, Any]) -> Suite:
-    return suite_of(suite, metric, **options, **(keyless(options["judge"]) if dry_run else {}))
 
 
 def keyless(judge: str | Sequence[str] | None) -> dict[str, Any]:
@@ -356,7 +352,8 @@ def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tup
             raise
         if not isinstance(error, KeyboardInterrupt):
             return report, None
-        say_stopping(len(report))
+        rows = f"Scored rows to write: {len(report)}"
+        click.echo(f"Stopping. {rows}. A second Ctrl-C or SIGTERM ends at once.", err=True)
         return report, error
 
 
