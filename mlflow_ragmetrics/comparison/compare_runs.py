@@ -67,7 +67,7 @@ def compare(
     scores = {key: pairing.select(measured(a, key), measured(b, key)) for key in shared}
     named = results_groups(a, groups)
     names = None if named is None else tuple(named[row] for row in pairing.rows_a)
-    questions = _questions(a, pairing)
+    questions = [question or None for question, _ in pairing.texts(a, b, "question")]
     differences = np.column_stack([after - before for before, after in scores.values()])
     warning = repeated_questions(questions, list(scores), differences) if names is None else None
     options: dict[str, Any] = {"tolerance": tolerance, "resamples": resamples, "seed": seed, "groups": names}
@@ -80,7 +80,7 @@ def compare(
     )
     alone = sorted(set(a.keys) ^ set(b.keys))
     only_one = [f"only one side has {', '.join(alone)}"] if alone else []
-    only_a, only_b = len(a.table) - len(pairing), len(b.table) - len(pairing)
+    only = {"only_a": len(pairing.only_a), "only_b": len(pairing.only_b)}
     passes = {key: _passes(key, a, b, pairing) for key in shared}
     preferred = None if suite is None else preference_of(a, b, pairing, suite, rows, **options)
     theirs = _tested_by_mlflow(a, b)
@@ -89,8 +89,7 @@ def compare(
         a=a,
         b=b,
         differences=tuple(
-            replace(e, passes=passes[e.key], p_mlflow=theirs.get(mlflow_name(e.key)), only_a=only_a, only_b=only_b)
-            for e in found
+            replace(e, passes=passes[e.key], p_mlflow=theirs.get(mlflow_name(e.key)), **only) for e in found
         ),
         rows=changed_rows(a, b, pairing, scores, rows),
         pairing=pairing,
@@ -114,13 +113,6 @@ def _tested_by_mlflow(a: Results, b: Results) -> dict[str, float]:
     except MlflowException:  # such as for a run compared with itself
         return {}
     return {name: each.p_value for name, each in found.items() if each.p_value is not None}
-
-
-def _questions(a: Results, pairing: Pairing) -> list[str | None]:
-    if "question" not in a.table.columns:
-        return [None] * len(pairing)
-    asked = a.table["question"].tolist()
-    return [asked[row] if isinstance(asked[row], str) else None for row in pairing.rows_a]
 
 
 def _check_options(tolerance: float, resamples: int, preference: object, rubric: object) -> None:

@@ -60,7 +60,8 @@ def preferred(
     orders = Prefer(question, other, answer or "", **about), Prefer(question, answer or "", other, **about)
     found = yield from together(*map(ask, orders))
     one, two = _run(found[0], "A", "B"), _run(found[1], "B", "A")
-    items = tuple(map(_item, (one, two), found))
+    chosen = zip((one, two), found, strict=True)
+    items = tuple(Item("sentence", run, reason=each.reason, support=each.support) for run, each in chosen)
     if one == two:
         return Score(_VALUES[one], reason=found[0].reason, items=items)
     told = f"the choice depends on the order: {one} with A's answer first, {two} with B's. {found[0].reason}"
@@ -73,10 +74,6 @@ def _run(found: Finding, first: str, second: str) -> str:
     if chosen is None:
         raise JudgeReplyError(f"{_KEY}: the judge chose {found.verdict!r}, not first, second or tie", metric=_KEY)
     return chosen
-
-
-def _item(run: str, found: Finding) -> Item:
-    return Item("sentence", run, reason=found.reason, support=found.support)
 
 
 def _by_rule(a: str | None, b: str | None, references: tuple[str, ...]) -> Score | None:

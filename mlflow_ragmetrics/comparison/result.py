@@ -227,8 +227,8 @@ class Comparison:
         if labels_b is None and not (isinstance(labels, str) and all(labels in each.table.columns for each in both)):
             message = "labels_b: give the labels of B's answers too, or a column that both evaluations have"
             raise InvalidOptionError(message, param="labels_b")
-        own = labelled_scores(self.a, key, labels, column=column)
-        other = labelled_scores(self.b, key, labels if labels_b is None else labels_b, column=column)
+        own = labelled_scores(self.a, key, labels, column)
+        other = labelled_scores(self.b, key, labels if labels_b is None else labels_b, column)
         names = None if self.groups is None else list(self.groups)
         return true_difference(key, own, other, self.pairing, names)
 

@@ -31,10 +31,6 @@ class Cause:
     rows: int
     keys: tuple[str, ...]
 
-    def line(self, total: int) -> Text:
-        """The cause in one line; ``total`` is the number of all rows."""
-        return say("marks.failed", n=self.rows, total=total, keys=", ".join(self.keys), cause=self.text)
-
 
 class Failures:
     """The errors of rows added one by one; the rows are not kept."""
@@ -80,7 +76,8 @@ def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, la
     lines = [] if incomplete is None else [say("marks.incomplete", why=incomplete)]
     known = incomplete or ""
     others = [cause for cause in causes if not known or (cause.text not in known and known not in cause.text)]
-    lines += [cause.line(rows) for cause in others[:_MOST_CAUSE_LINES]]
+    for each in others[:_MOST_CAUSE_LINES]:
+        lines.append(say("marks.failed", n=each.rows, total=rows, keys=", ".join(each.keys), cause=each.text))
     if left := len(others[_MOST_CAUSE_LINES:]):
         lines.append(say("marks.more_causes", n=left))
     return [render(line, language) for line in lines]

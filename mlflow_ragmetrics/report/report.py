@@ -35,10 +35,8 @@ from mlflow_ragmetrics.report.sessions import (
 )
 from mlflow_ragmetrics.report.summary import Totals, agreement_lines, panel_figures, slices_frame
 from mlflow_ragmetrics.report.text import report_blocks, usage_line
-from mlflow_ragmetrics.report.true_score import TrueScore, true_score
-from mlflow_ragmetrics.rows.labels import Labels
-from mlflow_ragmetrics.rows.results import results_of
-from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
+from mlflow_ragmetrics.report.true_score import true_score
+from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.rows.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.text.messages import counted, render, say
 
@@ -225,23 +223,7 @@ class Report(Figures):
         column = self._session_column if len(self.rows) == len(self) else None
         return {} if column is None else {key: self._sessions_of(key, column) for key in keys_of_turns(self.rows)}
 
-    def true_score(
-        self,
-        key: str,
-        labels: Labels,
-        *,
-        column: str = "label",
-        groups: Groups | None = None,
-    ) -> TrueScore:
-        """Estimate the mean human label of all rows, from labels of a few rows and the judge's scores of all.
-
-        ``labels``: a mapping from id to label, one label per row (``None``: no label), the name of a column, a file or
-        frame with ``id`` and ``column``, or traces with human feedback. Choose the labelled rows at random, as
-        ``ragmetrics label`` does. ``groups`` as in ``compare``. The method is prediction-powered inference
-        (Angelopoulos, Duchi and Zrnic 2023, PPI++). Raises ``InvalidDataError`` if no row is labelled,
-        ``InvalidOptionError`` for an unknown key.
-        """
-        return true_score(results_of(self), key, labels, column=column, groups=groups)
+    true_score = true_score
 
     @property
     def _language(self) -> str:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.pairing import Pairing, numbers_of
 from mlflow_ragmetrics.rows.labels import Labels, labels_of
-from mlflow_ragmetrics.rows.results import Results, results_groups
+from mlflow_ragmetrics.rows.results import Evaluation, Results, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics import prediction_powered
 from mlflow_ragmetrics.statistics.intervals import clusters_of
@@ -58,27 +59,47 @@ class LabelledScores:
     groups: list[str] | None
 
 
+def named_key(results: Results, key: object) -> str:
+    """Return ``key``, or the only metric; ``InvalidOptionError`` if there is no such metric."""
+    if key is None and len(results.keys) == 1:
+        return results.keys[0]
+    if isinstance(key, str) and key in results.keys:
+        return key
+    what = "name the metric" if key is None else f"{shown(key)} is not a metric of the report"
+    raise InvalidOptionError(f"key: {what}; use one of {', '.join(results.keys) or 'none'}", param="key")
+
+
 def labelled_scores(
-    results: Results, key: str, labels: Labels, *, column: str = "label", groups: Groups | None = None
+    results: Results,
+    key: str,
+    labels: Labels,
+    column: str = "label",
+    groups: Groups | None = None,
+    words: Mapping[str, float | None] | None = None,
 ) -> LabelledScores:
     """Scores of ``key`` and human labels, row by row.
 
     Raises ``InvalidOptionError`` for an unknown key, ``InvalidDataError`` if no row is labelled.
     """
-    if key not in results.keys:
-        there = ", ".join(results.keys) or "none"
-        raise InvalidOptionError(f"key: {shown(key)} is not a metric of the report; use one of {there}", param="key")
-    grades = np.array([np.nan if n is None else n for n in labels_of(labels, results, key, column)], dtype=float)
+    given = labels_of(labels, results, named_key(results, key), column, words)
+    grades = np.array([np.nan if label is None else label for label in given], dtype=float)
     if np.isnan(grades).all():
         raise InvalidDataError(f"no row has a label for {key}")
     return LabelledScores(numbers_of(results.table[key]), grades, results_groups(results, groups))
 
 
 def true_score(
-    results: Results, key: str, labels: Labels, *, column: str = "label", groups: Groups | None = None
+    self: Evaluation, key: str, labels: Labels, *, column: str = "label", groups: Groups | None = None
 ) -> TrueScore:
-    """The true score of ``key``; see ``Report.true_score``."""
-    found = labelled_scores(results, key, labels, column=column, groups=groups)
+    """Estimate the mean human label of all rows, from labels of a few rows and the judge's scores of all.
+
+    ``labels``: a mapping from id to label, one label per row (``None``: no label), the name of a column, a file or
+    frame with ``id`` and ``column``, or traces with human feedback. Choose the labelled rows at random, as
+    ``ragmetrics label`` does. ``groups`` as in ``compare``. The method is prediction-powered inference
+    (Angelopoulos, Duchi and Zrnic 2023, PPI++). Raises ``InvalidDataError`` if no row is labelled,
+    ``InvalidOptionError`` for an unknown key.
+    """
+    found = labelled_scores(results_of(self), key, labels, column, groups)
     estimated = prediction_powered.true_mean(found.labels, found.scores, groups=found.groups)
     return _described(key, estimated, found.labels, found.groups, found.scores)
 
