@@ -132,10 +132,8 @@ def _headline(key: str, score: Score, limit: Condition, sample: Sample) -> str:
 
 def _explained(row: Row, score: Score) -> list[Line]:
     """Return the items that lower the score, or those of a composite's components; without any, the reason."""
-    bad = sorted(
-        (item for item in _items(row, score) if item.verdict in FAULTS),
-        key=lambda item: FAULTS.index(str(item.verdict)),
-    )
+    bad = [item for item in _items(row, score) if item.verdict in FAULTS]
+    bad.sort(key=lambda item: FAULTS.index(str(item.verdict)))
     if not bad:
         return [Line(_short(score.reason), indent=1)] if score.reason and score.measured else []
     lines = [line for item in bad[:_MOST_ITEMS] for line in fault_lines(item, row.sample.contexts or ())]

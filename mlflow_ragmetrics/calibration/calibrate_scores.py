@@ -60,16 +60,16 @@ def _labelled_rows(
     words: Mapping[str, float | None] | None,
 ) -> _LabelledRows:
     """Collect scores and labels; raise ``InvalidDataError`` if no row has both."""
-    found = labelled_scores(results, key, labels, column, groups, words)
-    no_label, no_score = np.isnan(found.labels), np.isnan(found.scores)
+    scores, grades, names = labelled_scores(results, key, labels, column, groups, words)
+    no_label, no_score = np.isnan(grades), np.isnan(scores)
     known = ~(no_score | no_label)
     if not known.any():
         raise InvalidDataError(f"no row with a label has a score of {key}")
     lower = results.better(key) is False
-    own = None if found.groups is None else np.array(found.groups, dtype=object)[known]
-    values = 1.0 - found.scores[known] if lower else found.scores[known]
+    own = None if names is None else np.array(names, dtype=object)[known]
+    values = 1.0 - scores[known] if lower else scores[known]
     counts = int(no_label.sum()), int(no_score.sum())
-    return _LabelledRows(key, values, found.labels[known], known, *counts, own, lower)
+    return _LabelledRows(key, values, grades[known], known, *counts, own, lower)
 
 
 _DEFAULT = 0.5

@@ -122,9 +122,6 @@ def command(
     log: bool,
     output: str | None,
     junit: str | None,
-    fail_under: Mapping[str, float] | None,
-    fail_over: Mapping[str, float] | None,
-    min_scored: Mapping[str, float] | None,
     worst: int,
     run_name: str | None,
     texts: bool,
@@ -163,6 +160,7 @@ def command(
     from mlflow_ragmetrics.suite import is_suite_file, mapped_field
     from mlflow_ragmetrics.suite_file import RunSettings, read_settings
 
+    limits = {name: options.pop(name) for name in ("fail_under", "fail_over", "min_scored")}
     check_output(output)
     check_writable(junit)
     settings = read_settings(suite) if suite is not None and is_suite_file(suite) else RunSettings()
@@ -173,7 +171,6 @@ def command(
     if dry_run:
         print_blocks(made.plan(list(source.read())).blocks())
         return
-    limits: dict[str, Any] = {"fail_under": fail_under, "fail_over": fail_over, "min_scored": min_scored}
     is_gated = any(limits.values()) or bool(junit)
     tags = {}
     if is_gated:

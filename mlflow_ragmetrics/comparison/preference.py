@@ -122,7 +122,9 @@ class Preference(Mapping[str, Any]):
         found, asked = self.difference, self._asked
         chosen = [item.text for row in self.report.rows for item in row.scores[_KEY].items]  # each judge, both orders
         flips = [one != two for one, two in zip(chosen[::2], chosen[1::2], strict=True)]
-        similar = self.outcomes[asked & self._similar]
+        texts = [(row.sample.metadata["answer_a"] or "", row.sample.answer or "") for row in self.report.rows]
+        lengths = np.array([[len(x.strip()), len(y.strip())] for x, y in texts], dtype=float)
+        similar = self.outcomes[asked & (np.abs(lengths[:, 0] - lengths[:, 1]) < _SIMILAR * lengths.max(axis=1))]
         ends = {"ci_low": found.low, "ci_high": found.high}
         return {
             "wins": found.wins,
@@ -143,12 +145,6 @@ class Preference(Mapping[str, Any]):
     def _asked(self) -> Values:
         judged = [bool(row.scores[_KEY].items) for row in self.report.rows]
         return np.array(judged, dtype=bool) & ~np.isnan(self.outcomes)
-
-    @cached_property
-    def _similar(self) -> Values:
-        texts = [(row.sample.metadata["answer_a"] or "", row.sample.answer or "") for row in self.report.rows]
-        lengths = np.array([[len(x.strip()), len(y.strip())] for x, y in texts], dtype=float)
-        return np.array(np.abs(lengths[:, 0] - lengths[:, 1]) < _SIMILAR * lengths.max(axis=1))
 
     @property
     def warnings(self) -> tuple[str, ...]:

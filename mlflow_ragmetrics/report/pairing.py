@@ -211,7 +211,8 @@ def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[st
     if not changed:
         return []
     found = f"{counted(len(changed), 'row')} of {a.name} and {b.name} have different references ({_listed(changed)})"
-    reading = [key for key in keys if reads_reference(key)]
+    known = {key: definition_of(key) for key in keys}  # a metric that is not installed may read references
+    reading = [key for key, each in known.items() if each is None or "reference" in (*each.required, *each.optional)]
     if reading and not allow_different:
         message = (
             f"reference: {found}, which {', '.join(reading)} read; score both runs with the same references, or pass "
@@ -228,12 +229,6 @@ def definition_of(key: str) -> Definition | None:
     except InvalidOptionError:
         return None
     return found.definition if isinstance(found, Metric) else None
-
-
-def reads_reference(key: str) -> bool:
-    """Whether the metric takes references; true for unknown metrics."""
-    known = definition_of(key)
-    return known is None or "reference" in (*known.required, *known.optional)
 
 
 _MEASURE = {
