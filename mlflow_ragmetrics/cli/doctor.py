@@ -10,16 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
 from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.cli.shared_options import Destination, reaching, silence_mlflow, tracking_uri_option
 from mlflow_ragmetrics.errors import JudgeError, RagMetricsError
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 _EXTRA = re.compile(r"extra == ['\"](?P<name>[\w-]+)['\"]")
 _DEVELOPMENT = ("test", "lint", "dev", "docs", "mutation")
@@ -34,29 +31,25 @@ class Check:
     finding: str
 
 
-def check_versions() -> Iterator[Check]:
-    """The versions of Python, of this package and of the packages it needs."""
+def check_packages() -> Iterator[Check]:
+    """The versions of Python, of this package and of the packages it needs, and whether each extra is installed."""
+    from packaging.requirements import Requirement
+
     yield Check("ok", "python", f"{platform.python_version()} on {platform.system()}")
     yield Check("ok", "mlflow_ragmetrics", __version__)
-    for extra, requirement in _requirements():
-        if extra is None:
+    extras: dict[str, list[str]] = defaultdict(list)
+    for requirement in map(Requirement, requires("mlflow_ragmetrics") or ()):
+        match = _EXTRA.search(str(requirement.marker or ""))
+        if match is None:
             found, missing = _version(requirement.name), f"is not installed; pip install '{requirement}'"
             yield Check("fault" if found is None else "ok", requirement.name, found or missing)
-
-
-def check_extras() -> Iterator[Check]:
-    """For each extra, whether all of its packages are installed."""
-    extras: dict[str, list[str]] = defaultdict(list)
-    for extra, requirement in _requirements():
-        if extra is not None and extra not in _DEVELOPMENT:
-            extras[extra].append(requirement.name)
+        elif match["name"] not in _DEVELOPMENT:
+            extras[match["name"]].append(requirement.name)
     for name, packages in extras.items():
-        missing = [package for package in packages if _version(package) is None]
-        if missing:
-            how = f"pip install 'mlflow_ragmetrics[{name}]'"
-            yield Check("note", f"extra {name}", f"not installed ({', '.join(missing)}); {how} if you need it")
-        else:
-            yield Check("ok", f"extra {name}", "installed")
+        missing = ", ".join(package for package in packages if _version(package) is None)
+        how = f"pip install 'mlflow_ragmetrics[{name}]' if you need it"
+        finding = f"not installed ({missing}); {how}" if missing else "installed"
+        yield Check("note" if missing else "ok", f"extra {name}", finding)
 
 
 def check_judge(judge: str) -> Check:
@@ -72,16 +65,6 @@ def check_judge(judge: str) -> Check:
     except RagMetricsError as error:
         return Check("fault", f"judge {judge}", str(error))
     return Check("ok", f"judge {judge}", "answers")
-
-
-def _requirements() -> Iterator[tuple[str | None, Requirement]]:
-    """The requirements of the installed package, each with its extra, if any."""
-    from packaging.requirements import Requirement
-
-    for line in requires("mlflow_ragmetrics") or ():
-        requirement = Requirement(line)
-        match = _EXTRA.search(str(requirement.marker or ""))
-        yield (match["name"] if match else None), requirement
 
 
 def _version(name: str) -> str | None:
@@ -184,8 +167,7 @@ def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
     from mlflow_ragmetrics.cli.shared_options import destination_of
     from mlflow_ragmetrics.tracking.home import pool_shortage
 
-    yield from check_versions()
-    yield from check_extras()
+    yield from check_packages()
     destination = destination_of(tracking_uri, None)
     yield from check_store(destination)
     yield from check_waiting(destination)
