@@ -16,9 +16,7 @@ from pygments.lexers.special import TextLexer
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from making import gallery, markdown  # noqa: E402
-
-from mlflow_ragmetrics.suite_file import suite_schema_text  # noqa: E402
+from making import gallery, markdown, suite_schema  # noqa: E402
 
 project = "mlflow_ragmetrics"
 author = "The mlflow_ragmetrics developers"
@@ -48,7 +46,7 @@ def add_files(app: Any, error: Exception | None) -> None:
     if error is None:
         folder = Path(app.outdir)
         gallery.write(folder / "gallery")
-        (folder / "suite.schema.json").write_text(suite_schema_text(), encoding="utf-8")
+        (folder / "suite.schema.json").write_text(suite_schema.suite_schema_text(), encoding="utf-8")
         markdown.write(HERE, folder, app.env)
 
 

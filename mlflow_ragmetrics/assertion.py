@@ -132,16 +132,13 @@ def _headline(key: str, score: Score, limit: Condition, sample: Sample) -> str:
 
 def _explained(row: Row, score: Score) -> list[Line]:
     """Return the items that lower the score, or those of a composite's components; without any, the reason."""
-    bad = sorted((item for item in _items(row, score) if item.verdict in FAULTS), key=_severity)
+    bad = [item for item in _items(row, score) if item.verdict in FAULTS]
+    bad.sort(key=lambda item: FAULTS.index(str(item.verdict)))
     if not bad:
         return [Line(_short(score.reason), indent=1)] if score.reason and score.measured else []
     lines = [line for item in bad[:_MOST_ITEMS] for line in fault_lines(item, row.sample.contexts or ())]
     more = len(bad) - _MOST_ITEMS
     return [*lines, Line(f"… and {more} more", indent=1)] if more > 0 else lines
-
-
-def _severity(item: Item) -> int:
-    return FAULTS.index(str(item.verdict))
 
 
 def _items(row: Row, score: Score) -> Iterable[Item]:

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 import mlflow_ragmetrics.errors as errors
+from making.suite_schema import suite_schema
 from making.text import escaped, prose, table
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.suite_file import suite_schema
 
 __all__ = ["part"]
 

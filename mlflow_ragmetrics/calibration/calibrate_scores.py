@@ -15,8 +15,9 @@ from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.pairing import numbers_of
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report.true_score import labelled_scores, named_key
 from mlflow_ragmetrics.rows.labels import Labels, labels_of
-from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
+from mlflow_ragmetrics.rows.results import Results, Source, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.rows.values import as_number
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
@@ -59,17 +60,15 @@ def _labelled_rows(
     words: Mapping[str, float | None] | None,
 ) -> _LabelledRows:
     """Collect scores and labels; raise ``InvalidDataError`` if no row has both."""
-    given = labels_of(labels, results, key, column, words)
-    scores = numbers_of(results.table[key])
-    grades = np.array([np.nan if label is None else label for label in given])
-    known = ~(np.isnan(scores) | np.isnan(grades))
+    scores, grades, names = labelled_scores(results, key, labels, column, groups, words)
+    no_label, no_score = np.isnan(grades), np.isnan(scores)
+    known = ~(no_score | no_label)
     if not known.any():
         raise InvalidDataError(f"no row with a label has a score of {key}")
-    counts = int(np.isnan(grades).sum()), int(np.isnan(scores).sum())
     lower = results.better(key) is False
-    names = results_groups(results, groups)
     own = None if names is None else np.array(names, dtype=object)[known]
     values = 1.0 - scores[known] if lower else scores[known]
+    counts = int(no_label.sum()), int(no_score.sum())
     return _LabelledRows(key, values, grades[known], known, *counts, own, lower)
 
 
@@ -260,13 +259,3 @@ def rows_to_label(
     drawn = (np.arange(number) + np.random.default_rng(seed).random()) * left.size / number
     chosen = table.iloc[np.sort(ordered[drawn.astype(int)])][[name for name in _SHOWN if name in table.columns]]
     return chosen.reset_index(drop=True).assign(label=pd.Series([None] * number, dtype=object))
-
-
-def named_key(results: Results, key: object) -> str:
-    """Return ``key``, or the only metric; ``InvalidOptionError`` if there is no such metric."""
-    if key is None and len(results.keys) == 1:
-        return results.keys[0]
-    if isinstance(key, str) and key in results.keys:
-        return key
-    what = "name the metric" if key is None else f"{shown(key)} is not a metric of the report"
-    raise InvalidOptionError(f"key: {what}; use one of {', '.join(results.keys) or 'none'}", param="key")

@@ -83,11 +83,8 @@ def affirm(claim: str, seed: int) -> str | None:
     """Remove a negation."""
     if re.search(r"\bnot (?:only|just|necessarily)\b", claim):
         return None
-    edited = re.sub(
-        r"(?<=\b(?:is|do))n['’]t\b|(?<=are|was|can|did)n['’]t\b|(?<=were|does|have)n['’]t\b", "", claim, count=1
-    )
-    edited = edited if edited != claim else re.sub(r"(?<=can)not\b| not\b| never\b", "", claim, count=1)
-    return None if edited == claim else edited
+    contracted = r"(?<=\b(?:is|do))n['’]t\b|(?<=are|was|can|did)n['’]t\b|(?<=were|does|have)n['’]t\b"
+    return replaced(claim, {contracted: "", r"(?<=can)not\b| not\b| never\b": ""}, count=1)
 
 
 def number(claim: str, seed: int) -> str | None:
@@ -179,10 +176,12 @@ def lengthen(claim: str, seed: int) -> str | None:
     })  # fmt: skip
 
 
-def replaced(claim: str, replacements: Mapping[str, Union[str, Callable[[re.Match[str]], str]]]) -> str | None:
-    """Apply the first of the ``replacements`` (pattern to text) that changes the claim."""
+def replaced(
+    claim: str, replacements: Mapping[str, Union[str, Callable[[re.Match[str]], str]]], count: int = 0
+) -> str | None:
+    """Apply the first of the ``replacements`` (pattern to text) that changes the claim, ``count`` times (0: all)."""
     for pattern, replacement in replacements.items():
-        edited = re.sub(pattern, replacement, claim)
+        edited = re.sub(pattern, replacement, claim, count=count)
         if edited != claim:
             return edited
     return None
@@ -199,14 +198,12 @@ _RUSSIAN_VERBS = (
 
 def negate_russian(claim: str, seed: int) -> str | None:
     """Replace "является" by "не является"."""
-    edited = re.sub(rf"(?<!не )(?<!Не )\b(?=(?:{_RUSSIAN_VERBS})\b)", "не ", claim, count=1)
-    return edited if edited != claim else None
+    return replaced(claim, {rf"(?<!не )(?<!Не )\b(?=(?:{_RUSSIAN_VERBS})\b)": "не "}, count=1)
 
 
 def affirm_russian(claim: str, seed: int) -> str | None:
     """Remove "не"."""
-    edited = re.sub(r"\bне (?!только\b|менее\b|более\b)(?=\w)", "", claim, count=1)
-    return edited if edited != claim else None
+    return replaced(claim, {r"\bне (?!только\b|менее\b|более\b)(?=\w)": ""}, count=1)
 
 
 _OPPOSITES = {

@@ -138,13 +138,15 @@ class Calibration:
             blocks = [Heading(f"{heading}; {said}"), self._figures_table()]
         estimates = {"AUROC": self.auroc, "Spearman": self.spearman, "Pearson": self.pearson}
         blocks += [Line(f"{name}: {_with_interval(each)}") for name, each in estimates.items() if each is not None]
-        if self.agreement is not None:
+        if (found := self.agreement) is not None:
             title = f"at {self.threshold:g}"
-            columns: dict[str, list[str]] = {title: list(self.confusion)}
-            for name in ("metric: good", "metric: bad"):
-                columns[name] = [str(each[name]) for each in self.confusion.values()]
+            columns = {
+                title: ["people: good", "people: bad"],
+                "metric: good": [str(found.cleared), str(found.missed)],
+                "metric: bad": [str(found.false_alarms), str(found.found)],
+            }
             blocks.append(Table(columns, left=[title]))
-            blocks.append(Line(f"kappa at {self.threshold:g}: {_with_interval(self.agreement.kappa)}"))
+            blocks.append(Line(f"kappa {title}: {_with_interval(found.kappa)}"))
         return [*blocks, Line(self.decision, "good" if self.beats_default else "")]
 
     def _figures_table(self) -> Table:
@@ -165,17 +167,6 @@ class Calibration:
         If the table is wider than ``width`` columns, it omits figures that follow from the others.
         """
         return to_text(self._blocks(), width)
-
-    @property
-    def confusion(self) -> dict[str, dict[str, int]]:
-        """Counts of rows by people's verdict and by the metric's at ``threshold``; empty for grades."""
-        found = self.agreement
-        if found is None:
-            return {}
-        return {
-            "people: good": {"metric: good": found.cleared, "metric: bad": found.false_alarms},
-            "people: bad": {"metric: good": found.missed, "metric: bad": found.found},
-        }
 
     def __str__(self) -> str:
         return self.to_text()

@@ -151,11 +151,6 @@ def exit_code_of(interruption: KeyboardInterrupt) -> int:
     return 128 + (interruption.number if isinstance(interruption, Stopped) else signal.SIGINT)
 
 
-def say_stopping(rows: int) -> None:
-    """Print that ``rows`` scored rows will be written, and how to end at once."""
-    click.echo(f"Stopping. Scored rows to write: {rows}. A second Ctrl-C or SIGTERM ends at once.", err=True)
-
-
 @contextmanager
 def _stoppable() -> Iterator[None]:
     """Let the signals raise ``Stopped`` in this context; signals with another handler are left alone."""
@@ -176,9 +171,7 @@ def _stoppable() -> Iterator[None]:
         yield
     finally:
         for number, default in ours.items():
-            if (
-                signal.getsignal(number) is stop
-            ):  # otherwise the process is about to end, and a second signal ends it at once
+            if signal.getsignal(number) is stop:  # otherwise the process is about to end; a second signal ends it
                 signal.signal(number, default)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.shared_options import assignments, metrics, results_at, tracking_uri_option
+from mlflow_ragmetrics.cli.shared_options import assignments, file_option, metrics, results_at, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="Meaning of other words in the labels: 1 for good, 0 for bad, none for no label.",
 )
 @click.option("--feedback", is_flag=True, help="Use human feedback on the traces of the run's experiment as labels.")
-@click.option("--plot", metavar="FILE", type=click.Path(), help="Write the reliability plot (.png, .svg or .pdf).")
+@file_option("--plot", help="Write the reliability plot (.png, .svg or .pdf).")
 @tracking_uri_option
 def command(
     run: str,

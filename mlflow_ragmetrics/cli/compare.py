@@ -12,9 +12,11 @@ import click
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, print_blocks, report_gates, write_text
 from mlflow_ragmetrics.cli.shared_options import (
     cache_option,
+    default_option,
+    file_option,
     max_calls_option,
-    one_or_all,
     open_store,
+    several_option,
     suite_of,
     tracking_uri_option,
 )
@@ -27,26 +29,17 @@ if TYPE_CHECKING:
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, metavar="RUN_A RUN_B [RUN_C …]", type=click.Path())
-@click.option(
-    "--tolerance",
-    type=float,
-    default=0.05,
-    show_default=True,
-    metavar="NUMBER",
-    help="Largest difference that does not matter.",
+@default_option(
+    "--tolerance", type=float, default=0.05, metavar="NUMBER", help="Largest difference that does not matter."
 )
 @click.option(
     "--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 for this verdict: regressed, "cannot be told", ….'
 )
 @click.option("--allow-different", is_flag=True, help="Compare even if judge, prompts, suite or references differ.")
-@click.option(
-    "--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Number of rows shown."
-)
+@default_option("--rows", type=click.IntRange(min=0), default=10, metavar="N", help="Number of rows shown.")
 @click.option("--groups", metavar="COLUMN", help="Column that groups related rows [default: the groups of RUN_A].")
-@click.option(
+@several_option(
     "--preference",
-    multiple=True,
-    callback=one_or_all,
     metavar="JUDGE",
     help="Ask this judge which answer is better, in both orders: lexical or a model URI. Repeat it for a majority.",
 )
@@ -57,16 +50,15 @@ if TYPE_CHECKING:
 @click.option(
     "--by", multiple=True, metavar="COLUMN", help="Also show the differences for each slice, such as each topic."
 )
-@click.option(
+@default_option(
     "--format",
     "form",
     type=click.Choice(["text", "markdown", "json"]),
     default="text",
-    show_default=True,
     help="Output format. With formats other than text, nothing else is printed, so you can redirect the output.",
 )
-@click.option("--html", metavar="FILE", type=click.Path(), help="Write the page (of the last comparison).")
-@click.option("--junit", metavar="FILE", type=click.Path(), help="Write gates and rows as JUnit XML.")
+@file_option("--html", help="Write the page (of the last comparison).")
+@file_option("--junit", help="Write gates and rows as JUnit XML.")
 @tracking_uri_option
 @click.option("--log/--no-log", default=None, help="Log the comparison as a new run [default: if B is a run].")
 @click.pass_context

@@ -10,17 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
 from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.cli.shared_options import Destination, reaching, silence_mlflow, tracking_uri_option
 from mlflow_ragmetrics.errors import JudgeError, RagMetricsError
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 _EXTRA = re.compile(r"extra == ['\"](?P<name>[\w-]+)['\"]")
 _DEVELOPMENT = ("test", "lint", "dev", "docs", "mutation")
@@ -35,29 +31,25 @@ class Check:
     finding: str
 
 
-def check_versions() -> Iterator[Check]:
-    """The versions of Python, of this package and of the packages it needs."""
+def check_packages() -> Iterator[Check]:
+    """The versions of Python, of this package and of the packages it needs, and whether each extra is installed."""
+    from packaging.requirements import Requirement
+
     yield Check("ok", "python", f"{platform.python_version()} on {platform.system()}")
     yield Check("ok", "mlflow_ragmetrics", __version__)
-    for extra, requirement in _requirements():
-        if extra is None:
+    extras: dict[str, list[str]] = defaultdict(list)
+    for requirement in map(Requirement, requires("mlflow_ragmetrics") or ()):
+        match = _EXTRA.search(str(requirement.marker or ""))
+        if match is None:
             found, missing = _version(requirement.name), f"is not installed; pip install '{requirement}'"
             yield Check("fault" if found is None else "ok", requirement.name, found or missing)
-
-
-def check_extras() -> Iterator[Check]:
-    """For each extra, whether all of its packages are installed."""
-    extras: dict[str, list[str]] = defaultdict(list)
-    for extra, requirement in _requirements():
-        if extra is not None and extra not in _DEVELOPMENT:
-            extras[extra].append(requirement.name)
+        elif match["name"] not in _DEVELOPMENT:
+            extras[match["name"]].append(requirement.name)
     for name, packages in extras.items():
-        missing = [package for package in packages if _version(package) is None]
-        if missing:
-            how = f"pip install 'mlflow_ragmetrics[{name}]'"
-            yield Check("note", f"extra {name}", f"not installed ({', '.join(missing)}); {how} if you need it")
-        else:
-            yield Check("ok", f"extra {name}", "installed")
+        missing = ", ".join(package for package in packages if _version(package) is None)
+        how = f"pip install 'mlflow_ragmetrics[{name}]' if you need it"
+        finding = f"not installed ({missing}); {how}" if missing else "installed"
+        yield Check("note" if missing else "ok", f"extra {name}", finding)
 
 
 def check_judge(judge: str) -> Check:
@@ -75,16 +67,6 @@ def check_judge(judge: str) -> Check:
     return Check("ok", f"judge {judge}", "answers")
 
 
-def _requirements() -> Iterator[tuple[str | None, Requirement]]:
-    """The requirements of the installed package, each with its extra, if any."""
-    from packaging.requirements import Requirement
-
-    for line in requires("mlflow_ragmetrics") or ():
-        requirement = Requirement(line)
-        match = _EXTRA.search(str(requirement.marker or ""))
-        yield (match["name"] if match else None), requirement
-
-
 def _version(name: str) -> str | None:
     try:
         return version(name)
@@ -92,42 +74,37 @@ def _version(name: str) -> str | None:
         return None
 
 
-def check_store(destination: Destination) -> Check:
-    """Whether the store answers; does not create a missing SQLite file."""
+def check_store(destination: Destination) -> Iterator[Check]:
+    """Whether the store answers, and at most 20 runs that killed processes left half written there.
+
+    Does not create a missing SQLite file.
+    """
     subject = f"MLflow store {destination.shown}"
     path = destination.sqlite_path
     if path is not None and not path.exists():
-        return _check_folder(subject, path)
+        folder = next(each for each in path.parents if each.exists())  # MLflow creates missing folders
+        if folder.is_dir() and os.access(folder, os.W_OK):
+            yield Check("ok", subject, "does not exist yet; the first evaluation creates it")
+        else:
+            yield Check("fault", subject, f"{folder} is not a writable folder")
+        return
     silence_mlflow()
-    from mlflow import MlflowClient
-
-    try:
-        with reaching(destination):
-            experiments = MlflowClient(destination.uri).search_experiments(max_results=100)
-    except RagMetricsError as error:
-        return Check("fault", subject, str(error))
-    return Check("ok", subject, f"answers; experiments: {len(experiments)}")
-
-
-def check_runs(destination: Destination) -> Iterator[Check]:
-    """Runs that killed processes left half written; at most the newest 20 are listed."""
     import mlflow
 
     from mlflow_ragmetrics.tracking.run import abandoned_runs
 
-    path = destination.sqlite_path
-    if path is not None and not path.exists():
-        return
     before = mlflow.get_tracking_uri()
     try:
         with reaching(destination):
             mlflow.set_tracking_uri(destination.uri)
             experiments = [each.experiment_id for each in mlflow.search_experiments(max_results=1000)]
             found = abandoned_runs(experiments, live=True)
-    except RagMetricsError:  # check_store reports it
+    except RagMetricsError as error:
+        yield Check("fault", subject, str(error))
         return
     finally:
         mlflow.set_tracking_uri(before)
+    yield Check("ok", subject, f"answers; experiments: {len(experiments)}")
     for run in found[:20]:
         advice = "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
         finding = f"{run.info.run_id} was left half written by a process that ended; {advice}"
@@ -149,14 +126,6 @@ def check_waiting(destination: Destination) -> Iterator[Check]:
         finding = f"answers of ended processes: {waiting} scored and waiting, {unscored} lost before they were scored"
         advice = "the next handler with the same experiment and suite writes the waiting ones and records the loss"
         yield Check("note", f"live answers in {folder}", f"{finding}; {advice}")
-
-
-def _check_folder(subject: str, path: Path) -> Check:
-    """Whether the nearest existing folder is writable; MLflow creates missing folders."""
-    folder = next(each for each in path.parents if each.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        return Check("fault", subject, f"{folder} is not a writable folder")
-    return Check("ok", subject, "does not exist yet; the first evaluation creates it")
 
 
 _MARKS = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "red")}
@@ -198,13 +167,9 @@ def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
     from mlflow_ragmetrics.cli.shared_options import destination_of
     from mlflow_ragmetrics.tracking.home import pool_shortage
 
-    yield from check_versions()
-    yield from check_extras()
+    yield from check_packages()
     destination = destination_of(tracking_uri, None)
-    store = check_store(destination)
-    yield store
-    if store.level == "ok":
-        yield from check_runs(destination)
+    yield from check_store(destination)
     yield from check_waiting(destination)
     if (shortage := pool_shortage(destination.uri)) is not None:
         yield Check("note", "connection pool", shortage)

@@ -7,13 +7,14 @@ import sys
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from mlflow_ragmetrics.cli import exit_code_of, say_stopping
+from mlflow_ragmetrics.cli import exit_code_of
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
     NOT_COMPLETE,
@@ -28,8 +29,10 @@ from mlflow_ragmetrics.cli.output import (
 from mlflow_ragmetrics.cli.shared_options import (
     Destination,
     columns_option,
+    default_option,
     destination_of,
     experiment_option,
+    file_option,
     limit_option,
     numbers,
     open_store,
@@ -61,10 +64,13 @@ MANY_ROWS = 20_000
 """With more rows than this, the file is read again instead of kept in memory."""
 
 
+_limits_option = partial(click.option, metavar="METRIC=NUMBER,…", multiple=True, callback=numbers)
+
+
 @click.command("evaluate")
 @click.argument("data", required=False, type=click.Path())
-@click.option("--results", metavar="FILE", type=click.Path(), help="A system's results, joined with --reference.")
-@click.option("--reference", metavar="FILE", type=click.Path(), help="The references, joined with --results by qid.")
+@file_option("--results", help="A system's results, joined with --reference.")
+@file_option("--reference", help="The references, joined with --results by qid.")
 @columns_option
 @limit_option
 @suite_options
@@ -84,25 +90,10 @@ MANY_ROWS = 20_000
     help="Also log questions, answers, passages and reasons, or only scores, verdicts and ids.",
 )
 @click.option("--feedback", is_flag=True, help="If the rows are traces: write the scores to them, not to new traces.")
-@click.option(
-    "--output",
-    "-o",
-    metavar="FILE",
-    type=click.Path(),
-    help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.",
-)
-@click.option(
-    "--fail-under",
-    metavar="METRIC=NUMBER,…",
-    multiple=True,
-    callback=numbers,
-    help="Exit code 1 if a mean, or a figure such as rag_score/ci_low, is lower.",
-)
-@click.option(
+@file_option("--output", "-o", help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.")
+@_limits_option("--fail-under", help="Exit code 1 if a mean, or a figure such as rag_score/ci_low, is lower.")
+@_limits_option(
     "--fail-over",
-    metavar="METRIC=NUMBER,…",
-    multiple=True,
-    callback=numbers,
     help="Exit code 1 if a mean or figure is higher, for metrics where lower is better (hallucination_rate).",
 )
 @click.option(
@@ -112,10 +103,8 @@ MANY_ROWS = 20_000
     callback=share_or_numbers,
     help="Exit code 1 if a smaller share of all rows is measured [default: 0.95 for gated metrics].",
 )
-@click.option("--junit", metavar="FILE", type=click.Path(), help="Write gates and rows as JUnit XML.")
-@click.option(
-    "--worst", type=click.IntRange(min=0), default=3, show_default=True, metavar="N", help="Number of worst rows shown."
-)
+@file_option("--junit", help="Write gates and rows as JUnit XML.")
+@default_option("--worst", type=click.IntRange(min=0), default=3, metavar="N", help="Number of worst rows shown.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -133,9 +122,6 @@ def command(
     log: bool,
     output: str | None,
     junit: str | None,
-    fail_under: Mapping[str, float] | None,
-    fail_over: Mapping[str, float] | None,
-    min_scored: Mapping[str, float] | None,
     worst: int,
     run_name: str | None,
     texts: bool,
@@ -174,17 +160,17 @@ def command(
     from mlflow_ragmetrics.suite import is_suite_file, mapped_field
     from mlflow_ragmetrics.suite_file import RunSettings, read_settings
 
+    limits = {name: options.pop(name) for name in ("fail_under", "fail_over", "min_scored")}
     check_output(output)
     check_writable(junit)
     settings = read_settings(suite) if suite is not None and is_suite_file(suite) else RunSettings()
     source = _source(data, results, reference, columns, limit, settings, tracking_uri)
     if source.path.startswith(RUNS) and suite is None and not metric:
         options["default"] = _metrics_of_run(source.path)
-    made = _suite(suite, metric, dry_run, options)
+    made = suite_of(suite, metric, **options, **(keyless(options["judge"]) if dry_run else {}))
     if dry_run:
         print_blocks(made.plan(list(source.read())).blocks())
         return
-    limits: dict[str, Any] = {"fail_under": fail_under, "fail_over": fail_over, "min_scored": min_scored}
     is_gated = any(limits.values()) or bool(junit)
     tags = {}
     if is_gated:
@@ -222,10 +208,6 @@ def command(
         click.echo("The evaluation is not complete; see above.", err=True)
         context.exit(NOT_COMPLETE)
     context.exit(0 if are_reached else GATE_NOT_REACHED)
-
-
-def _suite(suite: str | None, metric: Sequence[str], dry_run: bool, options: Mapping[str, Any]) -> Suite:
-    return suite_of(suite, metric, **options, **(keyless(options["judge"]) if dry_run else {}))
 
 
 def keyless(judge: str | Sequence[str] | None) -> dict[str, Any]:
@@ -367,7 +349,8 @@ def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tup
             raise
         if not isinstance(error, KeyboardInterrupt):
             return report, None
-        say_stopping(len(report))
+        rows = f"Scored rows to write: {len(report)}"
+        click.echo(f"Stopping. {rows}. A second Ctrl-C or SIGTERM ends at once.", err=True)
         return report, error
 
 

@@ -8,35 +8,25 @@ import click
 
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
-_SCHEMA = "suite.schema.json"
-
 
 @click.command("init")
 @click.argument("path", default="suite.yaml", type=click.Path())
-@click.option("--schema", is_flag=True, help="Also write suite.schema.json, for completion and checks in editors.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
-def command(path: str, schema: bool, force: bool) -> None:
+def command(path: str, force: bool) -> None:
     """Write a commented suite to PATH [default: suite.yaml], for: ragmetrics evaluate FILE --suite suite.yaml.
 
     \b
     Examples:
       ragmetrics init
       ragmetrics init suites/nightly.yaml
-      ragmetrics init --schema
     """
     from importlib.resources import files
 
     target = Path(path)
     text = (files("mlflow_ragmetrics.cli") / "suite.yaml").read_text(encoding="utf-8")
-    if schema:
-        from mlflow_ragmetrics.suite_file import suite_schema_text
-
-        text = f"# yaml-language-server: $schema={_SCHEMA}\n{text}"
     try:
         with target.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
-        if schema:
-            target.with_name(_SCHEMA).write_text(suite_schema_text(), encoding="utf-8")
     except FileExistsError:
         message = f"{target} already exists; give another name, or --force to overwrite it"
         raise InvalidOptionError(message, param="path") from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlflow_ragmetrics.cli.output import check_writable, csv_text, write_text
-from mlflow_ragmetrics.cli.shared_options import metrics, results_at, tracking_uri_option
+from mlflow_ragmetrics.cli.shared_options import default_option, metrics, results_at, tracking_uri_option
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted
@@ -23,20 +23,17 @@ if TYPE_CHECKING:
 @click.command("label")
 @click.argument("run", type=click.Path())
 @click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
-@click.option(
-    "--budget", type=click.IntRange(min=1), default=60, show_default=True, metavar="N", help="Number of rows."
-)
+@default_option("--budget", type=click.IntRange(min=1), default=60, metavar="N", help="Number of rows.")
 @click.option("--output", "-o", metavar="FILE", help="The .csv file [default: labels.csv].")
 @click.option(
     "--to",
     type=click.Choice(["file", "mlflow"]),
     help="Where people label: in the file, or in a review queue [default: mlflow for a run on a server].",
 )
-@click.option(
+@default_option(
     "--answers",
     type=click.Choice(["words", "yes-no", "1-5"]),
     default="words",
-    show_default=True,
     help="With --to mlflow: the form of the answers.",
 )
 @click.option("--reviewer", multiple=True, metavar="NAME", help="With --to mlflow: a reviewer of the queue.")

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -92,6 +93,10 @@ def metrics(context: click.Context, parameter: click.Parameter, incomplete: str)
     return [CompletionItem(name) for name in sorted(all_metrics()) if name.startswith(incomplete)]
 
 
+several_option = partial(click.option, multiple=True, callback=one_or_all)
+file_option = partial(click.option, metavar="FILE", type=click.Path())
+default_option = partial(click.option, show_default=True)
+
 columns_option = click.option(
     "--columns", metavar="FIELD=COLUMN,…", multiple=True, callback=assignments, help="Names of the file's columns."
 )
@@ -116,20 +121,11 @@ metric_option = click.option(
     shell_complete=metrics,
     help="A metric by name, spelling or module:name.",
 )
-judge_option = click.option(
-    "--judge",
-    "-j",
-    multiple=True,
-    callback=one_or_all,
-    metavar="JUDGE",
-    help="lexical (offline) or a model URI; repeat it for a panel.",
+judge_option = several_option(
+    "--judge", "-j", metavar="JUDGE", help="lexical (offline) or a model URI; repeat it for a panel."
 )
-embeddings_option = click.option(
-    "--embeddings",
-    multiple=True,
-    callback=one_or_all,
-    metavar="MODEL",
-    help="char-ngram (built in), wordllama or a model URI.",
+embeddings_option = several_option(
+    "--embeddings", metavar="MODEL", help="char-ngram (built in), wordllama or a model URI."
 )
 language_option = click.option("--language", metavar="en|ru", help="Language of the explanations.")
 cache_option = click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlflow_ragmetrics.cli.output import print_blocks
-from mlflow_ragmetrics.cli.shared_options import results_at, tracking_uri_option
+from mlflow_ragmetrics.cli.shared_options import default_option, results_at, tracking_uri_option
 from mlflow_ragmetrics.core.document import Cell, Line, Styled, Table, shorten
 from mlflow_ragmetrics.core.marked import row_blocks
 from mlflow_ragmetrics.core.options import meant
@@ -37,9 +37,7 @@ _LONGEST_QUESTION = 100
     help='Only rows that meet this, such as "faithfulness < 0.5"; repeatable.',
 )
 @click.option("--diagnosis", metavar="PART", help="Only rows with this diagnosis, such as retrieval.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Maximum number of rows."
-)
+@default_option("--limit", type=click.IntRange(min=1), default=20, metavar="N", help="Maximum number of rows.")
 @tracking_uri_option
 def command(
     run: str, row: str | None, where: tuple[str, ...], diagnosis: str | None, limit: int, tracking_uri: str | None

@@ -12,8 +12,9 @@ import click
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.cli.shared_options import (
     experiment_option,
+    file_option,
     limit_option,
-    one_or_all,
+    several_option,
     suite_of,
     tracking_uri_option,
 )
@@ -23,8 +24,8 @@ from mlflow_ragmetrics.errors import JudgeError
 @click.command("stress")
 @click.argument("data", type=click.Path())
 @limit_option
-@click.option("--suite", metavar="FILE", type=click.Path(), help="The suite.yaml with the judge to test.")
-@click.option("--judge", "-j", multiple=True, callback=one_or_all, metavar="JUDGE", help="lexical or a model URI.")
+@file_option("--suite", help="The suite.yaml with the judge to test.")
+@several_option("--judge", "-j", metavar="JUDGE", help="lexical or a model URI.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only these: negation, number, …, control.")
 @tracking_uri_option
 @experiment_option

@@ -9,6 +9,7 @@ import click
 
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.cli.shared_options import (
+    default_option,
     judge_option,
     metric_option,
     open_store,
@@ -23,16 +24,14 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMe
 @click.command("watch")
 @click.argument("experiment")
 @click.option("--filter", "filter_string", default="", metavar="FILTER", help="Only these traces (MLflow's syntax).")
-@click.option("--sample", type=float, default=1.0, show_default=True, metavar="SHARE", help="Share of traces to score.")
-@click.option(
-    "--since", default="24h", show_default=True, metavar="TIME", help="Age of the oldest traces in the first pass."
-)
+@default_option("--sample", type=float, default=1.0, metavar="SHARE", help="Share of traces to score.")
+@default_option("--since", default="24h", metavar="TIME", help="Age of the oldest traces in the first pass.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Score at most N traces per pass.")
 @suite_option
 @metric_option
 @judge_option
 @click.option("--once", is_flag=True, help="Do one pass, for cron [default: repeat].")
-@click.option("--every", default="5m", show_default=True, metavar="TIME", help="Time between the starts of two passes.")
+@default_option("--every", default="5m", metavar="TIME", help="Time between the starts of two passes.")
 @tracking_uri_option
 @click.pass_context
 def command(

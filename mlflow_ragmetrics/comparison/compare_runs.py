@@ -21,7 +21,6 @@ from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.suite import Suite
-from mlflow_ragmetrics.tracking.describe import mlflow_name
 
 
 def compare(
@@ -67,7 +66,7 @@ def compare(
     scores = {key: pairing.select(measured(a, key), measured(b, key)) for key in shared}
     named = results_groups(a, groups)
     names = None if named is None else tuple(named[row] for row in pairing.rows_a)
-    questions = _questions(a, pairing)
+    questions = [question or None for question, _ in pairing.texts(a, b, "question")]
     differences = np.column_stack([after - before for before, after in scores.values()])
     warning = repeated_questions(questions, list(scores), differences) if names is None else None
     options: dict[str, Any] = {"tolerance": tolerance, "resamples": resamples, "seed": seed, "groups": names}
@@ -80,47 +79,19 @@ def compare(
     )
     alone = sorted(set(a.keys) ^ set(b.keys))
     only_one = [f"only one side has {', '.join(alone)}"] if alone else []
-    only_a, only_b = len(a.table) - len(pairing), len(b.table) - len(pairing)
-    passes = {key: _passes(key, a, b, pairing) for key in shared}
+    only: dict[str, Any] = {"only_a": len(pairing.only_a), "only_b": len(pairing.only_b)}
     preferred = None if suite is None else preference_of(a, b, pairing, suite, rows, **options)
-    theirs = _tested_by_mlflow(a, b)
     doubts = () if preferred is None else preferred.warnings
     return Comparison(
         a=a,
         b=b,
-        differences=tuple(
-            replace(e, passes=passes[e.key], p_mlflow=theirs.get(mlflow_name(e.key)), only_a=only_a, only_b=only_b)
-            for e in found
-        ),
+        differences=tuple(replace(e, passes=_passes(e.key, a, b, pairing), **only) for e in found),
         rows=changed_rows(a, b, pairing, scores, rows),
         pairing=pairing,
         warnings=(*warnings, *pairing.warnings, *only_one, *([warning] if warning else []), *doubts),
         preference=preferred,
         **options,
     )
-
-
-def _tested_by_mlflow(a: Results, b: Results) -> dict[str, float]:
-    """The p-values by metric of MLflow's own comparison; empty unless both are runs and MLflow is 3.18 or later."""
-    if a.run_id is None or b.run_id is None:
-        return {}
-    from mlflow import genai
-    from mlflow.exceptions import MlflowException
-
-    if not hasattr(genai, "compare_evaluations"):
-        return {}
-    try:
-        found = genai.compare_evaluations(b.run_id, a.run_id).scorers
-    except MlflowException:  # such as for a run compared with itself
-        return {}
-    return {name: each.p_value for name, each in found.items() if each.p_value is not None}
-
-
-def _questions(a: Results, pairing: Pairing) -> list[str | None]:
-    if "question" not in a.table.columns:
-        return [None] * len(pairing)
-    asked = a.table["question"].tolist()
-    return [asked[row] if isinstance(asked[row], str) else None for row in pairing.rows_a]
 
 
 def _check_options(tolerance: float, resamples: int, preference: object, rubric: object) -> None:

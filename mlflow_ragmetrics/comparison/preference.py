@@ -60,7 +60,8 @@ def preferred(
     orders = Prefer(question, other, answer or "", **about), Prefer(question, answer or "", other, **about)
     found = yield from together(*map(ask, orders))
     one, two = _run(found[0], "A", "B"), _run(found[1], "B", "A")
-    items = tuple(map(_item, (one, two), found))
+    chosen = zip((one, two), found, strict=True)
+    items = tuple(Item("sentence", run, reason=each.reason, support=each.support) for run, each in chosen)
     if one == two:
         return Score(_VALUES[one], reason=found[0].reason, items=items)
     told = f"the choice depends on the order: {one} with A's answer first, {two} with B's. {found[0].reason}"
@@ -73,10 +74,6 @@ def _run(found: Finding, first: str, second: str) -> str:
     if chosen is None:
         raise JudgeReplyError(f"{_KEY}: the judge chose {found.verdict!r}, not first, second or tie", metric=_KEY)
     return chosen
-
-
-def _item(run: str, found: Finding) -> Item:
-    return Item("sentence", run, reason=found.reason, support=found.support)
 
 
 def _by_rule(a: str | None, b: str | None, references: tuple[str, ...]) -> Score | None:
@@ -125,7 +122,9 @@ class Preference(Mapping[str, Any]):
         found, asked = self.difference, self._asked
         chosen = [item.text for row in self.report.rows for item in row.scores[_KEY].items]  # each judge, both orders
         flips = [one != two for one, two in zip(chosen[::2], chosen[1::2], strict=True)]
-        similar = self.outcomes[asked & self._similar]
+        texts = [(row.sample.metadata["answer_a"] or "", row.sample.answer or "") for row in self.report.rows]
+        lengths = np.array([[len(x.strip()), len(y.strip())] for x, y in texts], dtype=float)
+        similar = self.outcomes[asked & (np.abs(lengths[:, 0] - lengths[:, 1]) < _SIMILAR * lengths.max(axis=1))]
         ends = {"ci_low": found.low, "ci_high": found.high}
         return {
             "wins": found.wins,
@@ -146,12 +145,6 @@ class Preference(Mapping[str, Any]):
     def _asked(self) -> Values:
         judged = [bool(row.scores[_KEY].items) for row in self.report.rows]
         return np.array(judged, dtype=bool) & ~np.isnan(self.outcomes)
-
-    @cached_property
-    def _similar(self) -> Values:
-        texts = [(row.sample.metadata["answer_a"] or "", row.sample.answer or "") for row in self.report.rows]
-        lengths = np.array([[len(x.strip()), len(y.strip())] for x, y in texts], dtype=float)
-        return np.array(np.abs(lengths[:, 0] - lengths[:, 1]) < _SIMILAR * lengths.max(axis=1))
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -40,8 +40,6 @@ from mlflow_ragmetrics.report.gates import Check, raise_failures
 from mlflow_ragmetrics.report.junit import Case
 from mlflow_ragmetrics.report.marks import count_causes
 from mlflow_ragmetrics.report.pairing import Pairing, measured, metric_spans
-from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
-from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.rows.row_groups import table_slices
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
@@ -56,7 +54,7 @@ _SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_ef
 _RENAMED = {"ci_low": "low", "ci_high": "high", "effect_size": "effect", "n_pairs": "rows", "n_groups": "groups"}
 _FIGURES = {**{name: name for name in _SAME}, **_RENAMED}
 _COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b")
-_DROPPABLE = ("d_z", "needed", "p (MLflow)", "p (Holm)", "won/tied/lost", "rows", "groups")
+_DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
     "regressed": "{b} is worse on ",
@@ -214,24 +212,6 @@ class Comparison:
             owners += [name] * len(scores)
         return list(zip(owners, adjust(found), strict=True))
 
-    def true_score(
-        self, key: str, labels: Labels, labels_b: Labels | None = None, *, column: str = "label"
-    ) -> TrueScore:
-        """Estimate the difference (B minus A) that human labels of all paired rows would show, from a few labels.
-
-        ``labels`` are for A's answers, ``labels_b`` for B's, in any form that ``Report.true_score`` accepts; give a
-        column of both evaluations once. Label the same rows on both sides: that needs the fewest labels. Uses the
-        comparison's groups. Raises ``InvalidOptionError`` for an unknown key or missing ``labels_b``.
-        """
-        both = self.a, self.b
-        if labels_b is None and not (isinstance(labels, str) and all(labels in each.table.columns for each in both)):
-            message = "labels_b: give the labels of B's answers too, or a column that both evaluations have"
-            raise InvalidOptionError(message, param="labels_b")
-        own = labelled_scores(self.a, key, labels, column=column)
-        other = labelled_scores(self.b, key, labels if labels_b is None else labels_b, column=column)
-        names = None if self.groups is None else list(self.groups)
-        return true_difference(key, own, other, self.pairing, names)
-
     @property
     def causes(self) -> dict[str, tuple[int, int]]:
         """Number of paired rows with each diagnosis, in A and in B; empty if a side has no diagnoses."""
@@ -279,8 +259,6 @@ class Comparison:
             if side is not True and (keys := [each.key for each in self.differences if each.higher_is_better is side])
         ]
         causes = [f"Diagnosis: {', '.join(counts)}"] if counts else []
-        if any(each.p_mlflow is not None for each in self.differences):
-            passes.append("p (MLflow): mlflow.genai.compare_evaluations, over the rows that MLflow pairs, not adjusted")
         return [*rows, *answers, *equal, *causes, *sides, *passes, *map(str, self.sessions)]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
@@ -374,8 +352,6 @@ class Comparison:
         columns: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
         columns["metric"] = [each.key for _, each in found]
         columns |= {name: [each[name] for each in figures] for name in (figures[0] if figures else ())}
-        if any(each.p_mlflow is not None for _, each in found):
-            columns["p (MLflow)"] = [number(each.p_mlflow, 4) for _, each in found]
         columns["verdict"] = [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found]
         columns |= {"mark": [_mark(each) for _, each in found]} if column else {}
         return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)

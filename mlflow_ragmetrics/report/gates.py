@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Union
 
@@ -196,13 +195,6 @@ def raise_failures(checks: Sequence[Check]) -> None:
         raise GateError("; ".join(check.reason for check in failed), failed)
 
 
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
-_SLACK = {">=": -1e-9, "<=": 1e-9, ">": 1e-9, "<": -1e-9}
 _CONDITION = re.compile(r"\s*(?P<name>[^<>=()\s]+(?:\(.*\))?)\s*(?P<sign>>=|<=|[<>])\s*(?P<number>[^<>=!\s]+)\s*")
 
 
@@ -220,7 +212,9 @@ class Condition:
         >>> condition_of("faithfulness < 0.3").holds(0.1 + 0.2), condition_of("faithfulness >= 0.3").holds(0.1 + 0.2)
         (False, True)
         """
-        return _OPERATORS[self.sign](value, self.limit + _SLACK[self.sign])
+        is_lower = self.sign.startswith(">")
+        # A value beyond the limit is one that does not pass the opposite limit.
+        return passes(value, self.limit, is_lower) if "=" in self.sign else not passes(value, self.limit, not is_lower)
 
 
 def check_limit(

@@ -31,10 +31,6 @@ class Cause:
     rows: int
     keys: tuple[str, ...]
 
-    def line(self, total: int) -> Text:
-        """The cause in one line; ``total`` is the number of all rows."""
-        return say("marks.failed", n=self.rows, total=total, keys=", ".join(self.keys), cause=self.text)
-
 
 class Failures:
     """The errors of rows added one by one; the rows are not kept."""
@@ -43,7 +39,7 @@ class Failures:
         self._causes: dict[str, Cause] = {}  # by text, without the quoted reply
         self._unanswered: str | None = None
         self.rows = 0  # rows with a failed score
-        self._answered = False
+        self.answered = False  # whether a judge gave a usable answer
 
     def add(self, row: Row) -> None:
         """Add a row."""
@@ -51,7 +47,7 @@ class Failures:
         for key, score in row.scores.items():
             if score.error:
                 found.setdefault(score.error.replace(f": {key}: ", ": ", 1), {}).setdefault(key)
-        self._answered = self._answered or is_judged(row)
+        self.answered = self.answered or is_judged(row)
         self._unanswered = self._unanswered or judge_failure(row)
         self.rows += bool(found)
         for text, keys in found.items():
@@ -70,28 +66,9 @@ class Failures:
         return sorted(self._causes.values(), key=lambda cause: -cause.rows)
 
     @property
-    def asked(self) -> bool:
-        """Whether a judge was asked."""
-        return self._answered or self._unanswered is not None
-
-    @property
     def silence(self) -> Text | None:
         """Why no judge gave a usable answer; ``None`` if one did, or none was asked."""
-        return None if self._answered or self._unanswered is None else say("marks.silent", error=self._unanswered)
-
-
-def judge_lines(asked: bool, names: Sequence[str], language: str = "en") -> list[str]:
-    """The judge and how far to trust it; empty unless one was ``asked``."""
-    if not asked:
-        return []
-    lexical = list(names) == ["lexical"]
-    known = ", ".join(names) or render(say("marks.unnamed"), language)
-    return [render(say("marks.lexical") if lexical else say("marks.model", names=known), language)]
-
-
-def equal_lines(equal: Sequence[Sequence[str]], language: str = "en") -> list[str]:
-    """Lines that list metrics with equal values in every row."""
-    return [render(say("marks.equal", keys=", ".join(keys)), language) for keys in equal]
+        return None if self.answered or self._unanswered is None else say("marks.silent", error=self._unanswered)
 
 
 def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, language: str = "en") -> list[str]:
@@ -99,7 +76,8 @@ def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, la
     lines = [] if incomplete is None else [say("marks.incomplete", why=incomplete)]
     known = incomplete or ""
     others = [cause for cause in causes if not known or (cause.text not in known and known not in cause.text)]
-    lines += [cause.line(rows) for cause in others[:_MOST_CAUSE_LINES]]
+    for each in others[:_MOST_CAUSE_LINES]:
+        lines.append(say("marks.failed", n=each.rows, total=rows, keys=", ".join(each.keys), cause=each.text))
     if left := len(others[_MOST_CAUSE_LINES:]):
         lines.append(say("marks.more_causes", n=left))
     return [render(line, language) for line in lines]

@@ -47,6 +47,11 @@ class Pairing:
         """A column of each table in the order of the pairs; NaN: missing."""
         return numbers_of(a)[list(self.rows_a)], numbers_of(b)[list(self.rows_b)]
 
+    def texts(self, a: Results, b: Results, name: str) -> list[tuple[str, str]]:
+        """The stripped texts of the column ``name`` in A and in B, in the order of the pairs; empty if missing."""
+        texts_a, texts_b = (column_texts(each.table, name) for each in (a, b))
+        return [(texts_a[row_a], texts_b[row_b]) for row_a, row_b in zip(self.rows_a, self.rows_b, strict=True)]
+
     def failed(self, a: Results, b: Results) -> tuple[Column, Column]:
         """Which pairs failed in A and in B: see ``failed_rows``, or contexts on the other side only."""
         rows_a, rows_b = list(self.rows_a), list(self.rows_b)
@@ -102,9 +107,7 @@ def _differing(name: str, a: Results, b: Results, pairing: Pairing) -> list[tupl
     """The pairs whose texts in the column ``name`` differ: id and both texts. Empty if a table lacks the column."""
     if not all(name in each.table.columns for each in (a, b)):
         return []
-    texts_a, texts_b = (column_texts(each.table, name) for each in (a, b))
-    texts = ((texts_a[row_a], texts_b[row_b]) for row_a, row_b in zip(pairing.rows_a, pairing.rows_b, strict=True))
-    return [(each, x, y) for each, (x, y) in zip(pairing.ids, texts, strict=True) if x != y]
+    return [(each, x, y) for each, (x, y) in zip(pairing.ids, pairing.texts(a, b, name), strict=True) if x != y]
 
 
 def _ids(table: pd.DataFrame) -> list[str]:
@@ -208,7 +211,8 @@ def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[st
     if not changed:
         return []
     found = f"{counted(len(changed), 'row')} of {a.name} and {b.name} have different references ({_listed(changed)})"
-    reading = [key for key in keys if reads_reference(key)]
+    known = {key: definition_of(key) for key in keys}  # a metric that is not installed may read references
+    reading = [key for key, each in known.items() if each is None or "reference" in (*each.required, *each.optional)]
     if reading and not allow_different:
         message = (
             f"reference: {found}, which {', '.join(reading)} read; score both runs with the same references, or pass "
@@ -225,12 +229,6 @@ def definition_of(key: str) -> Definition | None:
     except InvalidOptionError:
         return None
     return found.definition if isinstance(found, Metric) else None
-
-
-def reads_reference(key: str) -> bool:
-    """Whether the metric takes references; true for unknown metrics."""
-    known = definition_of(key)
-    return known is None or "reference" in (*known.required, *known.optional)
 
 
 _MEASURE = {

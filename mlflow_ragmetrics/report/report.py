@@ -21,9 +21,7 @@ from mlflow_ragmetrics.report.marks import (
     count_lines,
     diagnoses_of,
     diagnosis_columns,
-    equal_lines,
     failure_lines,
-    judge_lines,
 )
 from mlflow_ragmetrics.report.page import report_page
 from mlflow_ragmetrics.report.sessions import (
@@ -37,12 +35,10 @@ from mlflow_ragmetrics.report.sessions import (
 )
 from mlflow_ragmetrics.report.summary import Totals, agreement_lines, panel_figures, slices_frame
 from mlflow_ragmetrics.report.text import report_blocks, usage_line
-from mlflow_ragmetrics.report.true_score import TrueScore, true_score
-from mlflow_ragmetrics.rows.labels import Labels
-from mlflow_ragmetrics.rows.results import results_of
-from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
+from mlflow_ragmetrics.report.true_score import true_score
+from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.rows.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
-from mlflow_ragmetrics.text.messages import counted, render
+from mlflow_ragmetrics.text.messages import counted, render, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +77,7 @@ class Figures:
         """Lines to read with the figures: why they are incomplete, failures, rows that were not measured."""
         failed = failure_lines(self.totals.failures.causes, len(self), self.incomplete, self._language)
         counts = count_lines(self.keys, self.metrics, len(self), self._language)
-        equal = equal_lines(self.totals.equal, self._language)
+        equal = [render(say("marks.equal", keys=", ".join(keys)), self._language) for keys in self.totals.equal]
         return [*failed, *counts, *equal, *agreement_lines(self.keys, self.metrics)]
 
     def check(
@@ -227,23 +223,7 @@ class Report(Figures):
         column = self._session_column if len(self.rows) == len(self) else None
         return {} if column is None else {key: self._sessions_of(key, column) for key in keys_of_turns(self.rows)}
 
-    def true_score(
-        self,
-        key: str,
-        labels: Labels,
-        *,
-        column: str = "label",
-        groups: Groups | None = None,
-    ) -> TrueScore:
-        """Estimate the mean human label of all rows, from labels of a few rows and the judge's scores of all.
-
-        ``labels``: a mapping from id to label, one label per row (``None``: no label), the name of a column, a file or
-        frame with ``id`` and ``column``, or traces with human feedback. Choose the labelled rows at random, as
-        ``ragmetrics label`` does. ``groups`` as in ``compare``. The method is prediction-powered inference
-        (Angelopoulos, Duchi and Zrnic 2023, PPI++). Raises ``InvalidDataError`` if no row is labelled,
-        ``InvalidOptionError`` for an unknown key.
-        """
-        return true_score(results_of(self), key, labels, column=column, groups=groups)
+    true_score = true_score
 
     @property
     def _language(self) -> str:  # type: ignore[override]
@@ -260,10 +240,12 @@ class Report(Figures):
     @property
     def judged_by(self) -> list[str]:
         """The judge and how far to trust it; empty if no judge answered."""
-        failures = self.totals.failures
-        return judge_lines(
-            failures.asked and failures.silence is None, self.description.get("judge", []), self._language
-        )
+        if not self.totals.failures.answered:
+            return []
+        names = list(self.description.get("judge", []))
+        known = ", ".join(names) or render(say("marks.unnamed"), self._language)
+        line = say("marks.lexical") if names == ["lexical"] else say("marks.model", names=known)
+        return [render(line, self._language)]
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
         """The ``count`` worst rows: by ``key``, else by the composite, else by the worst score of each row.

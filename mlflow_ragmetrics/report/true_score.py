@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy as np
 from mlflow_ragmetrics.core.document import number
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.report.pairing import Pairing, numbers_of
+from mlflow_ragmetrics.report.pairing import numbers_of
 from mlflow_ragmetrics.rows.labels import Labels, labels_of
-from mlflow_ragmetrics.rows.results import Results, results_groups
+from mlflow_ragmetrics.rows.results import Evaluation, Results, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics import prediction_powered
 from mlflow_ragmetrics.statistics.intervals import clusters_of
@@ -20,7 +21,7 @@ from mlflow_ragmetrics.statistics.resampling import Vector
 
 @dataclass(frozen=True, kw_only=True)
 class TrueScore(prediction_powered.TrueScore):
-    """The estimated mean of human labels over all rows (for a comparison: B minus A), with its 95 % interval.
+    """The estimated mean of human labels over all rows, with its 95 % interval.
 
     ``judge``: the judge's own mean. ``labels`` of ``rows`` are labelled; with too few, ``low``, ``high`` and ``error``
     (the standard error) are ``None``. ``variance_left``: the variance as a share of that of the labels alone; without
@@ -49,54 +50,49 @@ class TrueScore(prediction_powered.TrueScore):
         return f"{self.key}: true score {number(self.value)}, {interval}{judge}; {counts}. Method: {method}"
 
 
-@dataclass(frozen=True)
-class LabelledScores:
-    """The score, label (NaN: none) and group of each row of an evaluation."""
-
-    scores: Vector
-    labels: Vector
-    groups: list[str] | None
+def named_key(results: Results, key: object) -> str:
+    """Return ``key``, or the only metric; ``InvalidOptionError`` if there is no such metric."""
+    if key is None and len(results.keys) == 1:
+        return results.keys[0]
+    if isinstance(key, str) and key in results.keys:
+        return key
+    what = "name the metric" if key is None else f"{shown(key)} is not a metric of the report"
+    raise InvalidOptionError(f"key: {what}; use one of {', '.join(results.keys) or 'none'}", param="key")
 
 
 def labelled_scores(
-    results: Results, key: str, labels: Labels, *, column: str = "label", groups: Groups | None = None
-) -> LabelledScores:
-    """Scores of ``key`` and human labels, row by row.
+    results: Results,
+    key: str,
+    labels: Labels,
+    column: str = "label",
+    groups: Groups | None = None,
+    words: Mapping[str, float | None] | None = None,
+) -> tuple[Vector, Vector, list[str] | None]:
+    """The score, label (NaN: none) and group of each row of an evaluation.
 
     Raises ``InvalidOptionError`` for an unknown key, ``InvalidDataError`` if no row is labelled.
     """
-    if key not in results.keys:
-        there = ", ".join(results.keys) or "none"
-        raise InvalidOptionError(f"key: {shown(key)} is not a metric of the report; use one of {there}", param="key")
-    grades = np.array([np.nan if n is None else n for n in labels_of(labels, results, key, column)], dtype=float)
+    given = labels_of(labels, results, named_key(results, key), column, words)
+    grades = np.array([np.nan if label is None else label for label in given], dtype=float)
     if np.isnan(grades).all():
         raise InvalidDataError(f"no row has a label for {key}")
-    return LabelledScores(numbers_of(results.table[key]), grades, results_groups(results, groups))
+    return numbers_of(results.table[key]), grades, results_groups(results, groups)
 
 
 def true_score(
-    results: Results, key: str, labels: Labels, *, column: str = "label", groups: Groups | None = None
+    self: Evaluation, key: str, labels: Labels, *, column: str = "label", groups: Groups | None = None
 ) -> TrueScore:
-    """The true score of ``key``; see ``Report.true_score``."""
-    found = labelled_scores(results, key, labels, column=column, groups=groups)
-    estimated = prediction_powered.true_mean(found.labels, found.scores, groups=found.groups)
-    return _described(key, estimated, found.labels, found.groups, found.scores)
+    """Estimate the mean human label of all rows, from labels of a few rows and the judge's scores of all.
 
-
-def true_difference(
-    key: str, a: LabelledScores, b: LabelledScores, pairing: Pairing, groups: list[str] | None
-) -> TrueScore:
-    """B's true score minus A's over the pairs of rows; see ``Comparison.true_score``."""
-    rows_a, rows_b = list(pairing.rows_a), list(pairing.rows_b)
-    y_a, f_a, y_b, f_b = a.labels[rows_a], a.scores[rows_a], b.labels[rows_b], b.scores[rows_b]
-    estimated = prediction_powered.true_difference(y_a, f_a, y_b, f_b, groups=groups)
-    return _described(key, estimated, np.where(np.isnan(y_b), y_a, y_b), groups, f_b - f_a)
-
-
-def _described(
-    key: str, estimated: prediction_powered.TrueScore, labels: Vector, groups: list[str] | None, scores: Vector
-) -> TrueScore:
-    sample = None if groups is None else clusters_of(labels, groups)
+    ``labels``: a mapping from id to label, one label per row (``None``: no label), the name of a column, a file or
+    frame with ``id`` and ``column``, or traces with human feedback. Choose the labelled rows at random, as
+    ``ragmetrics label`` does. ``groups`` as in ``compare``. The method is prediction-powered inference
+    (Angelopoulos, Duchi and Zrnic 2023, PPI++). Raises ``InvalidDataError`` if no row is labelled,
+    ``InvalidOptionError`` for an unknown key.
+    """
+    scores, grades, names = labelled_scores(results_of(self), key, labels, column, groups)
+    estimated = prediction_powered.true_mean(grades, scores, groups=names)
+    sample = None if names is None else clusters_of(grades, names)
     scored = np.sort(scores[~np.isnan(scores)])
     return TrueScore(
         **vars(estimated),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mlflow_ragmetrics.statistics.prediction_powered import true_difference, true_mean
+from mlflow_ragmetrics.statistics.prediction_powered import true_mean
 
 ROWS, LABELS = 400, (40, 80)
 Pair = tuple[np.ndarray, np.ndarray]
@@ -82,31 +82,11 @@ def simulated(draw: Draw, mean: float, number: int, repetitions: int) -> tuple[f
     return ours, width, rho, alone
 
 
-def differences(repetitions: int) -> None:
-    print(f"\nDifference of two systems (0.7 and 0.8), {ROWS} rows{'':<8}{'labels':>7}{'same rows':>11}{'apart':>8}")
-    for name, draw in DRAWS.items():
-        truth = truth_of(draw, 0.8) - truth_of(draw, 0.7)
-        for number in LABELS:
-            generator, held = np.random.default_rng(number), np.zeros(2)
-            for _ in range(repetitions):
-                (y_a, f_a), (y_b, f_b) = draw(generator, 0.7), draw(generator, 0.8)
-                a, b = labelled(y_a, number), labelled(y_b, number)
-                apart = labelled(y_b[::-1], number)[::-1]
-                for place, labels in enumerate((b, apart)):
-                    found = true_difference(a, f_a, labels, f_b)
-                    held[place] += found.low <= truth <= found.high
-            cells = "".join(
-                f"{100 * share / repetitions:>{size}.1f}" for share, size in zip(held, (11, 8), strict=True)
-            )
-            print(f"{name:<58}{number:>7}{cells}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=4000)
     options = parser.parse_args()
     coverage(options.repetitions)
-    differences(options.repetitions)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def test_what_cannot_be_used_is_refused_by_name() -> None:
         rm.calibrate(REPORT, GOOD, groups="nowhere")
     with pytest.raises(InvalidOptionError, match="groups has length 3, not 200"):
         rm.calibrate(REPORT, GOOD, groups=["a", "b", "c"])
-    with pytest.raises(InvalidDataError, match="no row with a label has a score"):
+    with pytest.raises(InvalidDataError, match="no row has a label"):
         rm.calibrate(REPORT, [None] * 200)
 
 

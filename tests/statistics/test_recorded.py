@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -111,16 +111,3 @@ def test_sample_sizes_are_as_recorded() -> None:
             ]
     found["about"] = [sample_size.about(number) for number in (1, 9, 11, 94, 137, 1_234, 98_765)]
     check_recorded(found, Path(__file__).with_name("recorded_sizes.json"))
-
-
-def test_differences_of_true_means_are_as_recorded() -> None:
-    found: dict[str, Sequence[Any]] = {}
-    for rows in (12, 40, 150):
-        for seed in range(3):
-            a, b, _, groups = sample(rows, seed)
-            labels_a, labels_b = gapped(np.round(a), 2), gapped(np.round(b), 2)
-            found[f"{rows} rows, sample {seed}"] = [
-                outcome(lambda g=own, x=(labels_a, a, labels_b, b): prediction_powered.true_difference(*x, groups=g))
-                for own in (None, groups)
-            ]
-    check_recorded(found, Path(__file__).with_name("recorded_differences.json"))

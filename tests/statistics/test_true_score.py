@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import linregress, t, ttest_1samp
 
-from mlflow_ragmetrics.statistics.intervals import agresti_min_interval, wilson_limits
-from mlflow_ragmetrics.statistics.prediction_powered import true_difference, true_mean
+from mlflow_ragmetrics.statistics.intervals import wilson_limits
+from mlflow_ragmetrics.statistics.prediction_powered import true_mean
 
 DRAW = np.random.default_rng(21)
 
@@ -103,9 +103,6 @@ def test_one_label_or_one_group_has_no_interval() -> None:
     assert (one.value, one.low, one.high, one.error, one.variance_left) == (0.5, None, None, None, None)
     labels, scores = scored(50, 10)
     assert true_mean(labels, scores, groups=np.arange(50) < 10).low is None
-    assert true_difference([0.5, np.nan], [0.4, 0.6], [0.6, np.nan], [0.1, 0.6]).low is None
-    apart = true_difference([0.5, np.nan], [0.4, 0.6], [np.nan, 0.7], [0.1, 0.6])
-    assert (apart.value, apart.low, apart.labels) == (pytest.approx(0.2), None, 2)
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -113,8 +110,6 @@ def test_what_cannot_be_is_refused() -> None:
         true_mean([np.nan], [0.5])
     with pytest.raises(ValueError, match="2 labels, 1 scores"):
         true_mean([0.5, 0.1], [0.5])
-    with pytest.raises(ValueError, match="labels and scores are given"):
-        true_difference([0.5], [0.5], [0.5, 0.1], [0.5, 0.2])
 
 
 @settings(max_examples=25, deadline=None)
@@ -137,48 +132,6 @@ def test_copied_rows_know_no_more_than_their_groups() -> None:
     copied = true_mean(np.repeat(labels, 3), np.repeat(scores, 3), groups=np.repeat(np.arange(80), 3))
     assert (copied.value, copied.low, copied.high) == pytest.approx((alone.value, alone.low, alone.high))
     assert copied.labels == 90
-
-
-def test_the_difference_of_rows_labelled_on_both_sides_is_that_of_their_differences() -> None:
-    (y_a, f_a), (y_b, f_b) = scored(120, 40, seed=1), scored(120, 40, seed=2)
-    found = true_difference(y_a, f_a, y_b, f_b)
-    expected = true_mean(y_b - y_a, f_b - f_a)
-    assert (found.value, found.low, found.high) == (expected.value, expected.low, expected.high)
-    turned = true_difference(y_b, f_b, y_a, f_a)
-    assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low))
-
-
-def test_the_difference_of_rows_labelled_apart_adds_their_variances() -> None:
-    (y_a, f_a), (y_b, f_b) = scored(400, 40, seed=1), scored(400, 80, seed=2)
-    y_b = np.roll(y_b, 200)
-    f_b = np.roll(f_b, 200)
-    a, b, found = true_mean(y_a, f_a), true_mean(y_b, f_b), true_difference(y_a, f_a, y_b, f_b)
-    assert found.value == pytest.approx(b.value - a.value)
-    assert found.error == pytest.approx(np.hypot(a.error, b.error), rel=0.05)
-    assert found.variance_left is not None
-    assert found.variance_left < 0.7
-    assert found.labels == 120
-
-
-def test_shared_rows_of_one_system_make_the_difference_sure() -> None:
-    y, f = scored(200, 50)
-    other = y + 0.1
-    other[:3] = np.nan
-    found = true_difference(y, f, other, f)
-    assert found.value == pytest.approx(0.1, abs=0.02)
-    assert found.error < 0.3 * true_mean(y, f).error
-
-
-def test_differences_of_verdicts_have_agresti_and_mins_interval() -> None:
-    generator = np.random.default_rng(3)
-    a, b = (generator.random((2, 50)) < [[0.5], [0.8]]).astype(float)
-    found = true_difference(a, np.zeros(50), b, np.zeros(50))
-    d = b - a
-    rows = d.var() / found.error**2
-    expected = agresti_min_interval(float(d.mean()), float((d**2).mean()), rows, (-1.0, 1.0), 2.0095752)
-    assert (found.low, found.high) == pytest.approx(expected, abs=1e-6)
-    same = true_difference(a, np.zeros(50), a, np.zeros(50))
-    assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("labels", [40, 80])

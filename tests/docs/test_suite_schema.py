@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from making.suite_schema import suite_schema
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.suite_file import SuiteSettings, suite_schema
+from mlflow_ragmetrics.suite_file import SuiteSettings
 
 
 def test_the_schema_has_every_key_and_takes_what_the_settings_take() -> None:
@@ -37,14 +35,3 @@ def test_the_schema_has_every_key_and_takes_what_the_settings_take() -> None:
     ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, schema)
-
-
-def test_init_writes_it_beside_the_suite_and_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(main, ["init", "nightly.yaml", "--schema"])
-    assert result.exit_code == 0, result.output
-    first, rest = (tmp_path / "nightly.yaml").read_text(encoding="utf-8").split("\n", 1)
-    assert first == "# yaml-language-server: $schema=suite.schema.json"
-    assert yaml.safe_load(rest)["preset"] == "white_paper"
-    assert json.loads((tmp_path / "suite.schema.json").read_text(encoding="utf-8")) == suite_schema()
-    assert rm.Suite.from_yaml("nightly.yaml").keys
