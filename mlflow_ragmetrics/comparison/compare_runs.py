@@ -21,6 +21,7 @@ from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.tracking.describe import mlflow_name
 
 
 def compare(
@@ -80,18 +81,38 @@ def compare(
     alone = sorted(set(a.keys) ^ set(b.keys))
     only_one = [f"only one side has {', '.join(alone)}"] if alone else []
     only: dict[str, Any] = {"only_a": len(pairing.only_a), "only_b": len(pairing.only_b)}
+    theirs = _tested_by_mlflow(a, b)
     preferred = None if suite is None else preference_of(a, b, pairing, suite, rows, **options)
     doubts = () if preferred is None else preferred.warnings
     return Comparison(
         a=a,
         b=b,
-        differences=tuple(replace(e, passes=_passes(e.key, a, b, pairing), **only) for e in found),
+        differences=tuple(
+            replace(e, passes=_passes(e.key, a, b, pairing), p_mlflow=theirs.get(mlflow_name(e.key)), **only)
+            for e in found
+        ),
         rows=changed_rows(a, b, pairing, scores, rows),
         pairing=pairing,
         warnings=(*warnings, *pairing.warnings, *only_one, *([warning] if warning else []), *doubts),
         preference=preferred,
         **options,
     )
+
+
+def _tested_by_mlflow(a: Results, b: Results) -> dict[str, float]:
+    """The p-values by metric of MLflow's own comparison; empty unless both are runs and MLflow is 3.18 or later."""
+    if a.run_id is None or b.run_id is None:
+        return {}
+    from mlflow import genai
+    from mlflow.exceptions import MlflowException
+
+    if not hasattr(genai, "compare_evaluations"):
+        return {}
+    try:
+        found = genai.compare_evaluations(b.run_id, a.run_id).scorers
+    except MlflowException:  # such as for a run compared with itself
+        return {}
+    return {name: each.p_value for name, each in found.items() if each.p_value is not None}
 
 
 def _check_options(tolerance: float, resamples: int, preference: object, rubric: object) -> None:

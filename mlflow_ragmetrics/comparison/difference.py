@@ -59,9 +59,10 @@ class Difference:
     ``only_a`` and ``only_b`` are rows without a partner. ``lost_b`` of ``unscored_b`` have no answer, no context or a
     failed judge in B; ``lost_a`` likewise.
     ``low``, ``high``: the 95 % interval of ``difference``. ``p_value``: see ``paired_tests``. ``p_holm``: adjusted for
-    the number of metrics; a metric that is ``same_as`` another in every row adds no test. ``unseen``: the
-    largest shift of the mean by a kind of row that the sample may have missed. ``needed``: rows that would show a
-    difference of ``tolerance`` in four of five comparisons, if the verdict is "cannot be told".
+    the number of metrics; a metric that is ``same_as`` another in every row adds no test. ``p_mlflow``: the p-value of
+    MLflow's own comparison of the two runs (MLflow 3.18), not adjusted. ``unseen``: the largest shift
+    of the mean by a kind of row that the sample may have missed. ``needed``: rows that would show a difference of
+    ``tolerance`` in four of five comparisons, if the verdict is "cannot be told".
     With groups, interval and test are over groups; ``groups`` is their number, ``design_effect`` the factor by which
     they increase the variance, and ``few_groups`` marks fewer than ten effective groups, whose interval may be too
     narrow. ``higher_is_better``: ``False`` if lower is better (a negative difference is an improvement, and ``wins``
@@ -77,6 +78,7 @@ class Difference:
     high: float | None = None
     p_value: float | None = None
     p_holm: float | None = None
+    p_mlflow: float | None = None
     wins: int = 0
     ties: int = 0
     losses: int = 0

@@ -54,7 +54,7 @@ _SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_ef
 _RENAMED = {"ci_low": "low", "ci_high": "high", "effect_size": "effect", "n_pairs": "rows", "n_groups": "groups"}
 _FIGURES = {**{name: name for name in _SAME}, **_RENAMED}
 _COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b")
-_DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows", "groups")
+_DROPPABLE = ("d_z", "needed", "p (MLflow)", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
     "regressed": "{b} is worse on ",
@@ -259,6 +259,8 @@ class Comparison:
             if side is not True and (keys := [each.key for each in self.differences if each.higher_is_better is side])
         ]
         causes = [f"Diagnosis: {', '.join(counts)}"] if counts else []
+        if any(each.p_mlflow is not None for each in self.differences):
+            passes.append("p (MLflow): mlflow.genai.compare_evaluations, over the rows that MLflow pairs, not adjusted")
         return [*rows, *answers, *equal, *causes, *sides, *passes, *map(str, self.sessions)]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
@@ -352,6 +354,8 @@ class Comparison:
         columns: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
         columns["metric"] = [each.key for _, each in found]
         columns |= {name: [each[name] for each in figures] for name in (figures[0] if figures else ())}
+        if any(each.p_mlflow is not None for _, each in found):
+            columns["p (MLflow)"] = [number(each.p_mlflow, 4) for _, each in found]
         columns["verdict"] = [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found]
         columns |= {"mark": [_mark(each) for _, each in found]} if column else {}
         return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)
