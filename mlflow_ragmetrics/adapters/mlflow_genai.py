@@ -17,6 +17,7 @@ from mlflow.genai.scorers import scorer as function_scorer
 from mlflow.tracing.constant import TraceMetadataKey
 from pydantic import BaseModel, PrivateAttr
 
+from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.safe_text import as_json, for_log, redact
 from mlflow_ragmetrics.core.score import Better, Sample, Score, passes
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
@@ -34,12 +35,11 @@ from mlflow_ragmetrics.rows.tables import has_diagnoses
 from mlflow_ragmetrics.rows.trace_records import failure_of, record_of_trace, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, mlflow_name, package_version, run_metrics_of
+from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
-from mlflow_ragmetrics.tracking.home import pool_shortage
 from mlflow_ragmetrics.tracking.live_writer import MarkCounts
-from mlflow_ragmetrics.tracking.run import COMPLETE, PARTIAL, status_of
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, SUITE, RunWriter, explained
+from mlflow_ragmetrics.tracking.run import COMPLETE, PARTIAL, pool_shortage, status_of
+from mlflow_ragmetrics.tracking.writer import DIAGNOSIS, STATUS_TAG, SUITE, RunWriter, explained, mlflow_name
 
 _logger = logging.getLogger(__name__)
 
@@ -358,7 +358,7 @@ class _EvaluatedRun:
             else:
                 about[name] = about.get(name, {}) | value if isinstance(value, dict) else value
         self._writer.files({SUITE: redact(as_json({"suite": about}, indent=2))})
-        self._writer.tags({"ragmetrics.version": package_version(), "ragmetrics.judge": ", ".join(about["judge"])})
+        self._writer.tags({"ragmetrics.version": __version__, "ragmetrics.judge": ", ".join(about["judge"])})
 
 
 _evaluated_run = lru_cache(maxsize=100)(_EvaluatedRun)

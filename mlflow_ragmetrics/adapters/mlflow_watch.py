@@ -30,12 +30,10 @@ from mlflow_ragmetrics.rows.trace_records import (
     whole_trace,
 )
 from mlflow_ragmetrics.suite import Suite
-from mlflow_ragmetrics.tracking.describe import mlflow_name
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of, remove_assessment, write_assessment
-from mlflow_ragmetrics.tracking.home import new_run
-from mlflow_ragmetrics.tracking.run import COMPLETE, alone_in
+from mlflow_ragmetrics.tracking.run import COMPLETE, alone_in, new_run
 from mlflow_ragmetrics.tracking.traces import link_traces
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, explained, reason_of
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, explained, mlflow_name, reason_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Trace, TraceInfo

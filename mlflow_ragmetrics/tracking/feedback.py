@@ -14,8 +14,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.rows.tables import BETTER
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, mlflow_name
-from mlflow_ragmetrics.tracking.writer import explained, few_attempts
+from mlflow_ragmetrics.tracking.writer import DIAGNOSIS, explained, few_attempts, mlflow_name
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback

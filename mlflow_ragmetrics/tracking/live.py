@@ -18,9 +18,9 @@ from mlflow_ragmetrics.core.safe_text import for_log
 from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.tracking.home import Home, home_of
 from mlflow_ragmetrics.tracking.live_writer import LiveWriter, Service, Tables, packed
 from mlflow_ragmetrics.tracking.outbox import open_outbox
+from mlflow_ragmetrics.tracking.run import Home, home_of
 
 T = TypeVar("T")
 _ATTEMPTS = 3

@@ -23,12 +23,20 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure, mlflow_name
 from mlflow_ragmetrics.tracking.feedback import TraceAbsentError, add_feedback
-from mlflow_ragmetrics.tracking.home import Home, new_run
 from mlflow_ragmetrics.tracking.outbox import Lines, Outbox, Waiting
-from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
-from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, RunWriter, explained, table_rows
+from mlflow_ragmetrics.tracking.run import COMPLETE, Home, new_run, status_of
+from mlflow_ragmetrics.tracking.writer import (
+    CLAIMS,
+    DIAGNOSIS,
+    ROWS,
+    STATUS_TAG,
+    RunWriter,
+    cause_figure,
+    explained,
+    mlflow_name,
+    table_rows,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

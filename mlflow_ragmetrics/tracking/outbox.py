@@ -29,7 +29,7 @@ from zlib import crc32
 
 from mlflow_ragmetrics.core.safe_text import as_json, for_log
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
-from mlflow_ragmetrics.tracking.home import Home
+from mlflow_ragmetrics.tracking.run import Home
 from mlflow_ragmetrics.tracking.writer import is_alive, this_process
 
 _BUSY_SECONDS = 10.0

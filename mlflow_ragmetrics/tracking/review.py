@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.tracking.describe import mlflow_name
 from mlflow_ragmetrics.tracking.traces import row_traces
-from mlflow_ragmetrics.tracking.writer import explained
+from mlflow_ragmetrics.tracking.writer import explained, mlflow_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -42,6 +42,22 @@ WRITER_TAG = "ragmetrics.writer"
 LONGEST_PARAM = 6000
 _TABLES_TAG = "mlflow.loggedArtifacts"
 LONGEST_TAG = 5000
+_SHOWN_OTHERWISE = ("correctness", "context_sufficiency")  # MLflow's judges, shown as yes and no
+DIAGNOSIS = "diagnosis"
+"""The name of the column and of the feedback for the part that failed."""
+
+
+def cause_figure(cause: str) -> str:
+    """The name of the figure for the number of rows in which this part failed."""
+    return f"{DIAGNOSIS}/n_{cause.replace(' ', '_')}"
+
+
+def mlflow_name(name: str) -> str:
+    """The name in MLflow of a metric, or of a figure such as ``correctness/mean``.
+
+    It is ``name``, or ``rag_<name>`` for a metric that MLflow displays differently.
+    """
+    return f"rag_{name}" if name.partition("/")[0] in _SHOWN_OTHERWISE else name
 
 
 class RunWriter:

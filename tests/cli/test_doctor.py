@@ -4,8 +4,8 @@ import pytest
 
 from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.tracking import outbox as module
-from mlflow_ragmetrics.tracking.home import pool_shortage
 from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
+from mlflow_ragmetrics.tracking.run import pool_shortage
 
 
 def test_a_sound_installation_has_no_fault(ragmetrics, mlflow_store):
