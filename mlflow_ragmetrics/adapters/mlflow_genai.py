@@ -302,7 +302,10 @@ class _SharedRows:
             return Row(sample, dict.fromkeys(self.suite.keys, failed))
         with charged_to(self._expenses):
             (scored,) = self.suite.score_samples([sample])
-        self._warn_of_skipped(scored)
+        for key, score in scored.scores.items():
+            if score.status == "skipped" and key not in self._warned_of:
+                self._warned_of.add(key)
+                _logger.warning("%s is skipped: %s", key, score.reason)
         return scored
 
     def _mark(self, row: Row, trace: Trace) -> None:
@@ -314,12 +317,6 @@ class _SharedRows:
                     _evaluated_run(run_id).add(self.suite, row)
             except RagMetricsError as error:
                 _logger.warning("%s", for_log(str(error)))
-
-    def _warn_of_skipped(self, row: Row) -> None:
-        for key, score in row.scores.items():
-            if score.status == "skipped" and key not in self._warned_of:
-                self._warned_of.add(key)
-                _logger.warning("%s is skipped: %s", key, score.reason)
 
 
 class _EvaluatedRun:

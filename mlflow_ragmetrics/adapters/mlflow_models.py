@@ -135,25 +135,19 @@ def extra_metrics(
 
 def _metric(shared: _SharedEvaluation, key: str, names: list[str], better: Better) -> EvaluationMetric:
     def eval_fn(*values: Any) -> MetricValue:
-        return _metric_value(shared.report_for(key, dict(zip(names, values, strict=True))), key)
+        report = shared.report_for(key, dict(zip(names, values, strict=True)))
+        scores = [row.scores.get(key) or _LEFT_OUT for row in report.rows]
+        reasons = [each.reason if each.measured else each.error or f"not measured: {each.cause}" for each in scores]
+        return MetricValue(
+            scores=[score.measurement for score in scores],  # type: ignore[arg-type]  # MLflow stores None as null
+            justifications=list(map(plain_text, reasons)),
+            aggregate_results=_figures(report, key),
+        )
 
     eval_fn.__name__ = key
     eval_fn.__signature__ = _Columns(names)  # type: ignore[attr-defined]
     # MLflow requires greater_is_better to be True or False
     return EvaluationMetric(eval_fn, name=mlflow_name(key), greater_is_better=better is not False)  # type: ignore[no-untyped-call]
-
-
-def _metric_value(report: Report, key: str) -> MetricValue:
-    scores = [row.scores.get(key) or _LEFT_OUT for row in report.rows]
-    return MetricValue(
-        scores=[score.measurement for score in scores],  # type: ignore[arg-type]  # MLflow stores None as null
-        justifications=[plain_text(score.reason if score.measured else _unmeasured(score)) for score in scores],
-        aggregate_results=_figures(report, key),
-    )
-
-
-def _unmeasured(score: Score) -> str:
-    return score.error or f"not measured: {score.cause}"
 
 
 def _figures(report: Report, key: str) -> dict[str, float]:

@@ -151,13 +151,12 @@ def latest_results(text: str) -> list[Results] | None:
 def found_run(text: str) -> Run:
     """The run with this id or name; ``InvalidDataError`` if there is none or more than one."""
     import mlflow
-    from mlflow.exceptions import MlflowException
 
     client, store = mlflow.MlflowClient(), redact(mlflow.get_tracking_uri())
     if _RUN_ID.fullmatch(text):
         try:
             return client.get_run(text)
-        except MlflowException as error:
+        except mlflow.exceptions.MlflowException as error:
             raise InvalidDataError(f"there is no run {text} at {store}") from error
     experiments = [each.experiment_id for each in client.search_experiments()]
     named = "attributes.run_name = '{}'".format(text.replace("'", "''"))

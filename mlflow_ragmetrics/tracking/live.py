@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+
 from mlflow_ragmetrics.core.safe_text import for_log
 from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
@@ -23,8 +25,12 @@ from mlflow_ragmetrics.tracking.outbox import open_outbox
 from mlflow_ragmetrics.tracking.run import Home, home_of
 
 T = TypeVar("T")
-_ATTEMPTS = 3
-_PAUSE_OF_ACTION = 0.05
+_insistent = Retrying(
+    stop=stop_after_attempt(3),
+    wait=wait_fixed(0.05),
+    retry=retry_if_exception_type((OSError, sqlite3.Error)),
+    reraise=True,
+)
 _MOST_WAITING = 50_000
 _PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
@@ -87,14 +93,12 @@ class MLflowSink:
 
     def _tried(self, action: Callable[[], T]) -> T | None:
         """Return the result of an action on the outbox; ``None``, with a log line, if it fails repeatedly."""
-        for _ in range(_ATTEMPTS):
-            try:
-                return action()
-            except (OSError, sqlite3.Error) as error:
-                why = for_log(str(error))
-                time.sleep(_PAUSE_OF_ACTION)
-        if not self._has_failed:
-            _logger.warning("the outbox cannot be written; answers are lost and counted from now on: %s", why)
+        try:
+            return _insistent(action)
+        except (OSError, sqlite3.Error) as error:
+            if not self._has_failed:
+                message = "the outbox cannot be written; answers are lost and counted from now on: %s"
+                _logger.warning(message, for_log(str(error)))
         self._has_failed = True
         return None
 

@@ -35,6 +35,7 @@ from mlflow_ragmetrics.tracking.writer import (
     explained,
     few_attempts,
     is_alive,
+    named_failure,
     reason_of,
     this_process,
     write_errors,
@@ -130,10 +131,8 @@ def new_target(run_name: str | None) -> Iterator[str]:
     tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
     run_id = None
     try:
-        try:
+        with named_failure("no run could be started in MLflow"):
             run_id = str(mlflow.start_run(run_name=run_name, nested=True, tags=tags).info.run_id)
-        except write_errors() as error:
-            raise RagMetricsError(f"no run could be started in MLflow: {reason_of(error)}") from error
         with _failure_noted(run_id):
             yield run_id
             mlflow.end_run(_ending(run_id))
@@ -271,11 +270,7 @@ def mark_abandoned(experiment_id: str) -> Iterator[Run]:
 
 def is_being_written(run: Run) -> bool:
     """Whether the run's process is alive; on another machine, whether the run is less than a day old."""
-    writer = run.data.tags.get(WRITER_TAG, "")
-    machine, _, process = writer.partition(" ")
-    if machine == platform.node() and os.name == "posix":
-        return is_alive(process)
-    return time.time() - (run.info.start_time or 0) / 1000 < _DAY
+    return is_alive(run.data.tags.get(WRITER_TAG, ""), (run.info.start_time or 0) / 1000, _DAY)
 
 
 @dataclass(frozen=True)
