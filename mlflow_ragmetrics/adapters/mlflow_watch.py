@@ -122,8 +122,10 @@ class Watch:
         second process with the same watch waits for the first.
         """
         import mlflow
+        from sqlalchemy.exc import SQLAlchemyError
 
-        with named_failure("the pass ended early; the next pass continues"):
+        store_errors = (mlflow.exceptions.MlflowException, SQLAlchemyError, OSError)
+        with named_failure("the pass ended early; the next pass continues", store_errors):
             experiment_id = experiment_named(self.experiment)
             mlflow.set_experiment(experiment_id=experiment_id)
             description = {**self.suite.describe(), "watch.filter": self.filter, "watch.sample": self.sample}

@@ -271,13 +271,14 @@ def explained(run_id: str) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def named_failure(what: str) -> Iterator[None]:
-    """Convert errors of the store to a ``RagMetricsError`` that begins with ``what`` failed."""
+def named_failure(what: str, errors: tuple[type[Exception], ...] | None = None) -> Iterator[None]:
+    """Convert ``errors`` (default: ``write_errors()``) to a ``RagMetricsError`` that begins with ``what`` failed."""
+    store_errors = errors or write_errors()
     try:
         yield
     except RagMetricsError:
         raise
-    except write_errors() as error:
+    except store_errors as error:
         raise RagMetricsError(f"{what}: {reason_of(error)}") from error
 
 
