@@ -2,7 +2,8 @@
 
 Each answer belongs to one run, identified by its id or, until it is created, by a name. Only one process at a time
 writes the answers of a run. The table ``processes`` has the processes that use a run, with their numbers of accepted
-and settled answers. These show how many answers a killed process had not scored. Texts have a checksum.
+and settled answers. These show how many answers a killed process had not scored. Texts have a checksum; readable rows
+of a damaged file are copied to a new file.
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ PRAGMA user_version = {_VERSION};
 COMMIT;
 """
 _TEXTS = {"runs": "number, figures, losses", "answers": "run, content", "lines": "run, columns, content"}
+_SALVAGED = {
+    "runs": "number, store, experiment, suite, name, run_id, mark",
+    "answers": "number, process, told, listed, withheld, attempts, came, run, content",
+}
 _logger = logging.getLogger(__name__)
 
 
@@ -97,6 +102,23 @@ class Outbox:
     def _reopen(self) -> None:
         self._of_parents.append(self._db)  # SQLite does not allow a child to close it
         self._open()
+
+    def salvage(self, path: Path) -> int:
+        """Copy the readable unwritten answers from a damaged file; returns their number."""
+        with closing(_connected(path, 0.0)) as damaged, self._changing() as db:
+            for table, columns in _SALVAGED.items():
+                insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({columns.count(',') * '?, '}?)"
+                for order in ("", "DESC"):  # rows before the damage, then rows after it
+                    for row in _readable(damaged, f"SELECT {columns} FROM {table} ORDER BY number {order}"):
+                        with suppress(sqlite3.Error):
+                            if table == "answers":
+                                _read(row[-1], row[-2])
+                            db.execute(insert, row)
+            db.execute("DELETE FROM answers WHERE listed OR run NOT IN (SELECT number FROM runs)")
+            for (number,) in self._rows("SELECT number FROM runs"):
+                self._add_losses(number, {"damaged": 1})
+            ((count,),) = self._rows("SELECT count(*) FROM answers")
+        return int(count)
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
@@ -404,8 +426,8 @@ def _of_this_process() -> Outbox:
 
 
 def _prepared(path: Path) -> Outbox:
-    """The outbox in the file ``path``. A damaged file is renamed."""
-    until = time.monotonic() + _BUSY_SECONDS
+    """The outbox in the file ``path``. A damaged file is renamed, and its readable answers are copied."""
+    until, aside, damage = time.monotonic() + _BUSY_SECONDS, None, ""
     while True:
         # answers contain texts: readable by the owner only
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
@@ -420,13 +442,20 @@ def _prepared(path: Path) -> Outbox:
             if is_busy:
                 time.sleep(0.05)
             elif file == path.stat().st_ino:  # no other process has renamed it
-                aside = Path(f"{path}.damaged-{time.time_ns()}")
+                aside, damage = Path(f"{path}.damaged-{time.time_ns()}"), str(error)
                 for suffix in ("-wal", "-shm", ""):
                     with suppress(FileNotFoundError):
                         os.replace(f"{path}{suffix}", f"{aside}{suffix}")
-                message = "the outbox %s was damaged (%s): it was renamed to %s, and its unwritten answers are lost"
-                _logger.warning(message, path, for_log(str(error)), aside)
-    return Outbox(path)
+    outbox = Outbox(path)
+    if aside is not None:
+        message = "the outbox %s was damaged (%s): it was renamed to %s; unwritten answers recovered: %d"
+        _logger.warning(message, path, for_log(damage), aside, outbox.salvage(aside))
+    return outbox
+
+
+def _readable(damaged: sqlite3.Connection, query: str) -> Iterator[Sequence[Any]]:
+    with suppress(sqlite3.Error):
+        yield from damaged.execute(query)
 
 
 def _checked(value: Any, run: int) -> str:

@@ -176,17 +176,26 @@ def checksum(path: Path) -> None:
     path.write_bytes(content[:place] + b"7" + content[place + 1 :])
 
 
-@pytest.mark.parametrize("damage", [random_bytes, half, nothing, older, checksum])
-def test_damaged(damage: Callable[[Path], None], outbox: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("damage", "readable"),
+    [(random_bytes, 0), (half, None), (nothing, None), (older, 0), (checksum, WAITING - 1)],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_damaged(
+    damage: Callable[[Path], None], readable: int | None, outbox: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     damage(outbox)
     found, said = started(caplog)
     check_no_wrong_figure(found)
     assert [line for line in said if "was damaged" in line] == said
     assert len(said) == (0 if damage is nothing else 1)
     assert len(list(outbox.parent.glob("outbox.db.damaged-*[0-9]"))) == len(said)  # nothing is deleted
-    if said:
-        assert "its unwritten answers are lost" in said[0]
-        assert len(found.answers) == LISTED
+    if readable is not None:
+        assert f"unwritten answers recovered: {readable}" in said[0]
+        assert len(found.answers) == LISTED + readable
+    if len(found.answers) > LISTED:
+        assert (found.run.info.status, found.lost) == ("FAILED", None)
+        assert found.status == "failed: the outbox was damaged: the number of missing answers is unknown"
 
 
 @pytest.mark.parametrize("seed", range(20))
