@@ -18,8 +18,9 @@ from mlflow_ragmetrics.errors import GateError, JudgeError, MissingFieldError
 from mlflow_ragmetrics.report.gates import check_figures
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from mlflow_ragmetrics.report.text import figures_table
-from mlflow_ragmetrics.tracking.describe import mlflow_name, run_metrics_of
+from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
+from mlflow_ragmetrics.tracking.writer import mlflow_name
 from tests.judges.fake_models import FakeChatModel, blocks_in, dutiful_reply
 
 Rows = list[dict[str, Any]]

@@ -13,7 +13,8 @@ from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.rows import read_samples
-from mlflow_ragmetrics.tracking.describe import mlflow_name, run_metrics_of
+from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.writer import mlflow_name
 from tests.judges.fake_models import FakeChatModel
 from tests.test_measured import COUNT, ROWS, STARVED_REPLIES, STARVED_ROWS, Reply, Rows, before, evaluated, truthful
 

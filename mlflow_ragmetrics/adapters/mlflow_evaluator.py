@@ -9,7 +9,7 @@ import mlflow
 from mlflow.models.evaluation import EvaluationResult, ModelEvaluator
 from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 
-from mlflow_ragmetrics.adapters.mlflow_retrieval import with_traced_contexts
+from mlflow_ragmetrics.adapters.mlflow_models import with_traced_contexts
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.suite import Suite

@@ -13,10 +13,10 @@ from typing import Any
 import mlflow
 from mlflow.entities import Feedback, Trace
 from mlflow.genai.scorers import Scorer
-from mlflow.genai.scorers import scorer as function_scorer
 from mlflow.tracing.constant import TraceMetadataKey
 from pydantic import BaseModel, PrivateAttr
 
+from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.safe_text import as_json, for_log, redact
 from mlflow_ragmetrics.core.score import Better, Sample, Score, passes
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
@@ -34,12 +34,11 @@ from mlflow_ragmetrics.rows.tables import has_diagnoses
 from mlflow_ragmetrics.rows.trace_records import failure_of, record_of_trace, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, mlflow_name, package_version, run_metrics_of
+from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
-from mlflow_ragmetrics.tracking.home import pool_shortage
 from mlflow_ragmetrics.tracking.live_writer import MarkCounts
-from mlflow_ragmetrics.tracking.run import COMPLETE, PARTIAL, status_of
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, SUITE, RunWriter, explained
+from mlflow_ragmetrics.tracking.run import COMPLETE, PARTIAL, pool_shortage, status_of
+from mlflow_ragmetrics.tracking.writer import DIAGNOSIS, STATUS_TAG, SUITE, RunWriter, explained, mlflow_name
 
 _logger = logging.getLogger(__name__)
 
@@ -150,37 +149,10 @@ class RagScorer(_SuiteScorer):
             feedback += [diagnosis_feedback(each) for each in diagnoses_of([scores], self._shared.suite.language)]
         return feedback[0] if len(feedback) == 1 else feedback
 
-    def as_function(self) -> Scorer:
-        """The same scorer as a function that MLflow can store: ``as_function().register()``.
-
-        The function rebuilds the suite from its metrics and the names of its judges. Raises ``InvalidOptionError`` if
-        the rebuilt suite differs, for example because a judge is an object.
-        """
-        about, columns = self._shared.suite.describe(), self._shared.columns
-        options = {name: about[name] for name in ("judge", "embeddings", "language") if about[name]}
-        rebuilt = Suite(about["metrics"], **options)
-        if rebuilt.describe() | {"suite": about["suite"]} != about or rebuilt.keys != self._shared.suite.keys:
-            message = "as_function() needs a suite that can be rebuilt from its metrics and the names of its judges"
-            raise InvalidOptionError(message, param="as_function")
-        made = f"rm.Suite({about['metrics']!r}, **{options!r}), {columns!r}"
-        chosen = (
-            f"rm.scorer({made})"
-            if len(self._keys) == len(rebuilt.keys)
-            else f"rm.scorers({made})[{_composites_first(rebuilt).index(self._keys[0])}]"
-        )
-
-        def score(inputs=None, outputs=None, expectations=None, trace=None):  # type: ignore[no-untyped-def]
-            return self(inputs=inputs, outputs=outputs, expectations=expectations, trace=trace)
-
-        function: Scorer = function_scorer(score, name=self.name)
-        given = ", ".join(f"{name}={name}" for name in ("inputs", "outputs", "expectations", "trace"))
-        source = f"import mlflow_ragmetrics as rm\nreturn {chosen}({given})"
-        function._cached_dump = {**function.model_dump(), "call_source": source}
-        return function
-
     def register(self, **_: Any) -> Scorer:
-        """Raise ``InvalidOptionError``: MLflow registers only functions. Use ``as_function().register()``."""
-        raise InvalidOptionError("MLflow registers functions only: call as_function().register()", param="register")
+        """Raise ``InvalidOptionError``: MLflow registers only functions."""
+        message = "MLflow registers functions only: write a function with @mlflow.genai.scorer that calls this scorer"
+        raise InvalidOptionError(message, param="register")
 
     def start(self, **_: Any) -> Scorer:
         """Raise ``InvalidOptionError``: MLflow starts only judges of its gateway. Use ``ragmetrics watch``."""
@@ -302,7 +274,10 @@ class _SharedRows:
             return Row(sample, dict.fromkeys(self.suite.keys, failed))
         with charged_to(self._expenses):
             (scored,) = self.suite.score_samples([sample])
-        self._warn_of_skipped(scored)
+        for key, score in scored.scores.items():
+            if score.status == "skipped" and key not in self._warned_of:
+                self._warned_of.add(key)
+                _logger.warning("%s is skipped: %s", key, score.reason)
         return scored
 
     def _mark(self, row: Row, trace: Trace) -> None:
@@ -314,12 +289,6 @@ class _SharedRows:
                     _evaluated_run(run_id).add(self.suite, row)
             except RagMetricsError as error:
                 _logger.warning("%s", for_log(str(error)))
-
-    def _warn_of_skipped(self, row: Row) -> None:
-        for key, score in row.scores.items():
-            if score.status == "skipped" and key not in self._warned_of:
-                self._warned_of.add(key)
-                _logger.warning("%s is skipped: %s", key, score.reason)
 
 
 class _EvaluatedRun:
@@ -358,7 +327,7 @@ class _EvaluatedRun:
             else:
                 about[name] = about.get(name, {}) | value if isinstance(value, dict) else value
         self._writer.files({SUITE: redact(as_json({"suite": about}, indent=2))})
-        self._writer.tags({"ragmetrics.version": package_version(), "ragmetrics.judge": ", ".join(about["judge"])})
+        self._writer.tags({"ragmetrics.version": __version__, "ragmetrics.judge": ", ".join(about["judge"])})
 
 
 _evaluated_run = lru_cache(maxsize=100)(_EvaluatedRun)

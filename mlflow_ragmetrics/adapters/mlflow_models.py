@@ -15,16 +15,17 @@ import mlflow
 from mlflow.metrics import MetricValue
 from mlflow.models import EvaluationMetric
 
-from mlflow_ragmetrics.adapters.mlflow_retrieval import with_traced_contexts
 from mlflow_ragmetrics.core.safe_text import plain_text
 from mlflow_ragmetrics.core.score import Better, Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import read_samples
-from mlflow_ragmetrics.rows.record import RECORD_NAMES
+from mlflow_ragmetrics.rows.record import RECORD_NAMES, to_sample
+from mlflow_ragmetrics.rows.trace_records import record_of_trace
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
-from mlflow_ragmetrics.tracking.describe import mlflow_name, run_metrics_of
+from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.writer import mlflow_name
 
 
 class _Columns(inspect.Signature):
@@ -134,7 +135,14 @@ def extra_metrics(
 
 def _metric(shared: _SharedEvaluation, key: str, names: list[str], better: Better) -> EvaluationMetric:
     def eval_fn(*values: Any) -> MetricValue:
-        return _metric_value(shared.report_for(key, dict(zip(names, values, strict=True))), key)
+        report = shared.report_for(key, dict(zip(names, values, strict=True)))
+        scores = [row.scores.get(key) or _LEFT_OUT for row in report.rows]
+        reasons = [each.reason if each.measured else each.error or f"not measured: {each.cause}" for each in scores]
+        return MetricValue(
+            scores=[score.measurement for score in scores],  # type: ignore[arg-type]  # MLflow stores None as null
+            justifications=list(map(plain_text, reasons)),
+            aggregate_results=_figures(report, key),
+        )
 
     eval_fn.__name__ = key
     eval_fn.__signature__ = _Columns(names)  # type: ignore[attr-defined]
@@ -142,20 +150,50 @@ def _metric(shared: _SharedEvaluation, key: str, names: list[str], better: Bette
     return EvaluationMetric(eval_fn, name=mlflow_name(key), greater_is_better=better is not False)  # type: ignore[no-untyped-call]
 
 
-def _metric_value(report: Report, key: str) -> MetricValue:
-    scores = [row.scores.get(key) or _LEFT_OUT for row in report.rows]
-    return MetricValue(
-        scores=[score.measurement for score in scores],  # type: ignore[arg-type]  # MLflow stores None as null
-        justifications=[plain_text(score.reason if score.measured else _unmeasured(score)) for score in scores],
-        aggregate_results=_figures(report, key),
-    )
-
-
-def _unmeasured(score: Score) -> str:
-    return score.error or f"not measured: {score.cause}"
-
-
 def _figures(report: Report, key: str) -> dict[str, float]:
     """The run's figures ``<key>/…``; a metric named ``key`` itself (such as ``ndcg_10``) is left out."""
     parts = ((name.partition("/"), value) for name, value in run_metrics_of(report).items())
     return {figure: value for (owner, _, figure), value in parts if owner == mlflow_name(key) and figure}
+
+
+_Key = tuple[str | None, str | None]
+
+
+def with_traced_contexts(samples: Sequence[Sample], suite: Suite, run_id: str | None) -> list[Sample]:
+    """The samples with contexts from the run's retriever spans, if no sample has contexts of its own.
+
+    This is for chains that return only a text. A trace belongs to the samples with its question and answer, else to
+    those with its answer. Traces without a retriever, and traces of a sample with different contexts, are ignored.
+    """
+    wanted = any("contexts" in (*each.definition.required, *each.definition.optional) for each in suite.metrics)
+    known = any(sample.contexts is not None or "contexts" in sample.invalid for sample in samples)
+    if run_id is None or known or not wanted:
+        return list(samples)
+    traced = _retrieved_in(run_id)
+    return [_with_contexts(sample, traced) for sample in samples] if traced else list(samples)
+
+
+def _retrieved_in(run_id: str) -> dict[_Key, list[Sample]]:
+    """The traced calls with a retriever, by question and answer and by the answer alone."""
+    mlflow.flush_trace_async_logging()
+    experiment = mlflow.get_run(run_id).info.experiment_id
+    found: dict[_Key, list[Sample]] = {}
+    of_run = f"request_metadata.`mlflow.sourceRun` = '{run_id}'"
+    for trace in mlflow.search_traces([experiment], of_run, return_type="list"):
+        record = record_of_trace(trace)
+        if record is None or "contexts" not in record:
+            continue
+        sample = to_sample(record)
+        for key in {(sample.question, sample.answer), (None, sample.answer)}:
+            found.setdefault(key, []).append(sample)
+    return found
+
+
+def _with_contexts(sample: Sample, traced: dict[_Key, list[Sample]]) -> Sample:
+    if sample.answer is None:
+        return sample
+    calls = traced.get((sample.question, sample.answer)) or traced.get((None, sample.answer), [])
+    if not calls or any(call.texts != calls[0].texts for call in calls):
+        return sample
+    ids = sample.retrieved_doc_ids if sample.retrieved_doc_ids is not None else calls[0].retrieved_doc_ids
+    return replace(sample, contexts=calls[0].contexts, retrieved_doc_ids=ids)

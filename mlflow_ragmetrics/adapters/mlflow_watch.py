@@ -8,8 +8,9 @@ scores; the run's figures add the traces since then.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
@@ -19,7 +20,6 @@ from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, RagMetricsError
-from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.trace_records import (
     TraceSearch,
@@ -30,12 +30,10 @@ from mlflow_ragmetrics.rows.trace_records import (
     whole_trace,
 )
 from mlflow_ragmetrics.suite import Suite
-from mlflow_ragmetrics.tracking.describe import mlflow_name
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of, remove_assessment, write_assessment
-from mlflow_ragmetrics.tracking.home import new_run
-from mlflow_ragmetrics.tracking.run import COMPLETE, alone_in
+from mlflow_ragmetrics.tracking.run import COMPLETE, alone_in, new_run
 from mlflow_ragmetrics.tracking.traces import link_traces
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, explained, reason_of
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, explained, mlflow_name, named_failure
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Trace, TraceInfo
@@ -124,8 +122,10 @@ class Watch:
         second process with the same watch waits for the first.
         """
         import mlflow
+        from sqlalchemy.exc import SQLAlchemyError
 
-        with _store_errors_explained():
+        store_errors = (mlflow.exceptions.MlflowException, SQLAlchemyError, OSError)
+        with named_failure("the pass ended early; the next pass continues", store_errors):
             experiment_id = experiment_named(self.experiment)
             mlflow.set_experiment(experiment_id=experiment_id)
             description = {**self.suite.describe(), "watch.filter": self.filter, "watch.sample": self.sample}
@@ -183,7 +183,8 @@ class Watch:
                     yield info
 
         waiting = due()
-        while batch := list(islice(waiting, self._room(outcome.scored))):
+        most = sys.maxsize if self.limit is None else self.limit
+        while batch := list(islice(waiting, min(_BATCH, most - outcome.scored))):
             infos = {info.trace_id: info for info in batch}
             traces = {name: trace for name, info in infos.items() if (trace := whole_trace(info)) is not None}
             unreadable |= infos.keys() - traces.keys()
@@ -207,16 +208,19 @@ class Watch:
             else:
                 write(row)
 
-        report = _evaluated(self.suite, list(map(_sample_of, traces.values())), take)
+        samples = list(map(_sample_of, traces.values()))
+        try:
+            report = self.suite.evaluate_samples(samples, checked=(self.suite.selection, ()), progress=False, each=take)
+        except JudgeError as error:  # the judge stopped answering
+            if error.report is None:
+                raise
+            report = error.report
         if report.stopped is None:  # if the judge stopped, this is not a failed attempt
             for row in failed:
                 write(row)
         link_traces(written, outcome.run_id)
         outcome.scored += len(written)
         outcome.incomplete = report.incomplete
-
-    def _room(self, scored: int) -> int:
-        return _BATCH if self.limit is None else min(_BATCH, self.limit - scored)
 
     def _missing(self, info: TraceInfo) -> dict[str, Union[Assessment, None]]:
         """The metrics without a final assessment, each with the failed attempt to replace, if there is one.
@@ -256,28 +260,6 @@ class Watch:
                 before.add(info, own)
         before.until = settled
         return since
-
-
-def _evaluated(suite: Suite, samples: list[Sample], take: Callable[[Row], None]) -> Report:
-    """The report, also if the judge stopped answering."""
-    try:
-        return suite.evaluate_samples(samples, checked=(suite.selection, ()), progress=False, each=take)
-    except JudgeError as error:
-        if error.report is None:
-            raise
-        report: Report = error.report
-        return report
-
-
-@contextmanager
-def _store_errors_explained() -> Iterator[None]:
-    from mlflow.exceptions import MlflowException
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        yield
-    except (MlflowException, SQLAlchemyError, OSError) as error:
-        raise RagMetricsError(f"the pass ended early; the next pass continues: {reason_of(error)}") from error
 
 
 def _scores_of(info: TraceInfo) -> Iterator[tuple[str, Any]]:

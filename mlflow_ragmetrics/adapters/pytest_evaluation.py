@@ -193,8 +193,11 @@ class ReportWriter:
             junit = to_junit({name: self._cases.get(name, [])})
             for place in self._places:
                 try:
-                    where = _logged(report, name, junit) if place == "run" else None
-                    where = where or _written(report, Path(place), name, junit, alone=len(found) == 1)
+                    if place == "run":
+                        run_id = report.log(run_name=f"pytest {name}", files={"ragmetrics_junit.xml": junit})
+                        where = f"MLflow run {run_id}"
+                    else:
+                        where = _written(report, Path(place), name, junit, alone=len(found) == 1)
                     self._lines.append(f"{name}: {where}")
                 except (RagMetricsError, OSError) as error:
                     self._lines.append(f"{name}: not written: {redact(str(error))}")
@@ -211,11 +214,6 @@ def _reason(report: pytest.TestReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     said = str(report.longrepr) if crash is None else str(crash.message)
     return said.removeprefix(f"{GateError.__module__}.{GateError.__name__}: ")
-
-
-def _logged(report: Report, name: str, junit: str) -> str:
-    run_id = report.log(run_name=f"pytest {name}", files={"ragmetrics_junit.xml": junit})
-    return f"MLflow run {run_id}"
 
 
 def _written(report: Report, folder: Path, name: str, junit: str, *, alone: bool) -> str:

@@ -115,8 +115,8 @@ def check_store(destination: Destination) -> Iterator[Check]:
 
 def check_waiting(destination: Destination) -> Iterator[Check]:
     """Answers for this store that live handlers left in the outbox when their process ended."""
-    from mlflow_ragmetrics.tracking.home import resolved_store
     from mlflow_ragmetrics.tracking.outbox import open_outbox, outbox_folder
+    from mlflow_ragmetrics.tracking.run import resolved_store
 
     folder = outbox_folder()
     if not folder.exists():
@@ -165,7 +165,7 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
 
 def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
     from mlflow_ragmetrics.cli.shared_options import destination_of
-    from mlflow_ragmetrics.tracking.home import pool_shortage
+    from mlflow_ragmetrics.tracking.run import pool_shortage
 
     yield from check_packages()
     destination = destination_of(tracking_uri, None)

@@ -21,7 +21,7 @@ from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.suite import Suite
-from mlflow_ragmetrics.tracking.describe import mlflow_name
+from mlflow_ragmetrics.tracking.writer import mlflow_name
 
 
 def compare(

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.document import to_markdown
 from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.report.page import write_page
@@ -19,13 +20,11 @@ from mlflow_ragmetrics.tracking.describe import (
     dataset_input,
     description_of,
     figures_of,
-    package_version,
     questions_digest,
     run_metrics_of,
     thresholds_of,
 )
-from mlflow_ragmetrics.tracking.home import unused_name
-from mlflow_ragmetrics.tracking.run import WRITING, alone_in, run_link, status_of, target_run
+from mlflow_ragmetrics.tracking.run import WRITING, alone_in, run_link, status_of, target_run, unused_name
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
@@ -98,7 +97,7 @@ def log_report(
     run_name = _run_name(described, len(report.rows)) if is_new else run_name
     with target_run(run_id, run_name) as target, alone_in(target) as info:
         writer = RunWriter(target)
-        writer.tags({"ragmetrics.version": package_version(), STATUS_TAG: WRITING, WRITER_TAG: this_process()})
+        writer.tags({"ragmetrics.version": __version__, STATUS_TAG: WRITING, WRITER_TAG: this_process()})
         writer.params({**described, **(params or {})})
         datasets = [dataset_input(report.rows, asked, info.experiment_id, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])

@@ -16,7 +16,7 @@ from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
 from mlflow_ragmetrics.metrics.claims import held_by, is_held, is_right
 from mlflow_ragmetrics.rows.tables import TELLING
 from mlflow_ragmetrics.text.messages import Text, render, say
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
+from mlflow_ragmetrics.tracking.writer import DIAGNOSIS, cause_figure
 
 _MOST_CAUSES = 1000
 _MOST_CAUSE_LINES = 5

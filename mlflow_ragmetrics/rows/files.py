@@ -78,14 +78,8 @@ def read_file(path: str | os.PathLike[str], delimiter: str | None = None) -> Ite
 
 def _rows_of(file: Path, delimiter: str | None) -> Iterator[Row]:
     extension = extension_of(file)
-    if extension == ".parquet":
-        return _read_parquet(file)
-    if extension == ".arrow":
-        return _read_arrow(file)
-    if extension == ".jsonl":
-        return _read_json_lines(file)
-    if extension == ".json":
-        return _read_json(file)
+    if extension in _READERS:
+        return _READERS[extension](file)
     if extension in (".csv", ".tsv"):
         return _read_delimited(file, delimiter, "," if extension == ".csv" else "\t")
     raise InvalidDataError(f"{file} has an unsupported extension; use {', '.join(_ACCEPTED)}.")
@@ -397,6 +391,9 @@ def _read_json(file: Path) -> Iterator[Row]:
         raise InvalidDataError(f"{file} is {kind_of(content)}, but must be a list of objects (or a .jsonl file).")
     for number, row in enumerate(content, start=1):
         yield _checked(row, f"{file}, row {number}")
+
+
+_READERS = {".parquet": _read_parquet, ".arrow": _read_arrow, ".jsonl": _read_json_lines, ".json": _read_json}
 
 
 def _check_values(file: Path, text: str) -> None:

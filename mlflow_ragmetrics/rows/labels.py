@@ -90,7 +90,9 @@ def labels_of(
         given = _by_id(given, column)
     elif hasattr(given, "index") and hasattr(given, "to_dict"):
         given = given.to_dict()
-    rows = _names(results)
+    table = results.table
+    columns = [table[name].tolist() for name in ("id", "trace_id") if name in table.columns]
+    rows = [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(table)
     if isinstance(given, Mapping):
         return _matched(given, rows, words)
     if not isinstance(given, Iterable):
@@ -131,13 +133,6 @@ def _by_id(frame: Any, column: str) -> dict[str, Any]:
         has = ", ".join(map(str, frame.columns))
         raise InvalidDataError(f"labels need the columns id and {column}, but have {has} (name another with column=)")
     return dict(zip(map(str, frame["id"]), frame[column], strict=True))
-
-
-def _names(results: Results) -> list[list[str]]:
-    """The ids of each row: its own, and that of its trace."""
-    table = results.table
-    columns = [table[name].tolist() for name in ("id", "trace_id") if name in table.columns]
-    return [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(table)
 
 
 def _matched(

@@ -244,13 +244,12 @@ def _document_uris(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
 _NOTHING = dict.fromkeys(RECORD_FIELDS, MISSING)
 
 
-def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_id: str | None = None) -> Sample:
+def to_sample(record: Any, columns: Mapping[str, str] | None = None) -> Sample:
     """Convert a record to a ``Sample``.
 
     Args:
         record: a mapping or a pandas row; a ``Sample`` is returned unchanged.
         columns: canonical field -> name in the record; takes precedence over aliases. Each name is used for one field.
-        default_id: the id of a record without one; by default ``content_id`` of question and reference.
 
     An unreadable field does not raise: ``Sample.invalid`` holds the reason.
 
@@ -285,7 +284,7 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_
     citations = [each for answer in found.get("answer", {}).values() if (each := citations_in(answer))]
     if citations and "citations" not in metadata:
         metadata["citations"] = citations[-1]
-    return _sample(readings, metadata, default_id)
+    return _sample(readings, metadata)
 
 
 def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
@@ -363,13 +362,13 @@ def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any]
         readings["retrieved_doc_ids"] = read_field("retrieved_doc_ids", {"doc_uri": metadata["doc_uri"]})
 
 
-def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any], default_id: str | None) -> Sample:
+def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any]) -> Sample:
     present = {field: reading for field, reading in readings.items() if reading.value is not None}
     values = {field: reading.value for field, reading in present.items()}
     names = {field: each.name for field, each in present.items() if each.name is not None and each.name != field}
     invalid = {field: reading.problem for field, reading in readings.items() if reading.problem is not None}
     references = values.pop("reference", None)
-    values["id"] = values.get("id") or default_id or content_id(values.get("question"), references)
+    values["id"] = values.get("id") or content_id(values.get("question"), references)
     return Sample(references=references, metadata=metadata, invalid=invalid, read_from=names, **values)
 
 

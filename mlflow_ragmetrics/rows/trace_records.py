@@ -44,7 +44,8 @@ def retrieved_documents(trace: Trace) -> list[Any] | None:
     spans = sorted(trace.data.spans, key=lambda span: span.start_time_ns)
     by_id = {span.span_id: span for span in spans}
     retrievers = [span for span in spans if _retrieves(span) and not _is_within_retriever(span, by_id)]
-    found = map(_documents_of_span, retrievers) if retrievers else map(_returned_documents, spans)
+    stored = [documents_in(span.attributes or {}) or _documents(span.outputs) for span in retrievers]
+    found = stored if retrievers else map(_returned_documents, spans)
     known = [documents for documents in found if documents is not None]
     return [each for documents in known for each in documents] if known else None
 
@@ -93,11 +94,6 @@ def _retrieves(span: Span) -> bool:
 def _is_within_retriever(span: Span, spans: Mapping[str, Span]) -> bool:
     parent = spans.get(span.parent_id or "")
     return parent is not None and (_retrieves(parent) or _is_within_retriever(parent, spans))
-
-
-def _documents_of_span(span: Span) -> list[Any] | None:
-    """The documents in the span's attributes (OpenInference, OpenTelemetry), else in its outputs."""
-    return documents_in(span.attributes or {}) or _documents(span.outputs)
 
 
 def documents_in(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -257,12 +253,11 @@ class TraceSearch:
                 start, token = last, None
 
     def _page(self, since: int, token: Union[str, None]) -> tuple[list[TraceInfo], Union[str, None]]:
-        from mlflow import MlflowClient
-        from mlflow.exceptions import MlflowException
+        import mlflow
 
         times = f"timestamp_ms >= {since} AND timestamp_ms < {self.until}"
         try:
-            page = MlflowClient().search_traces(
+            page = mlflow.MlflowClient().search_traces(
                 experiment_ids=[self.experiment_id],
                 filter_string=f"{times} AND {self.filter}" if self.filter else times,
                 max_results=_PAGE,
@@ -270,7 +265,7 @@ class TraceSearch:
                 page_token=token,
                 include_spans=False,
             )
-        except MlflowException as error:
+        except mlflow.exceptions.MlflowException as error:
             if self.filter and error.error_code == "INVALID_PARAMETER_VALUE":
                 message = f"filter={shown(self.filter)} is not a valid trace filter of MLflow: {error.message}"
                 raise InvalidOptionError(message, param="filter") from error
@@ -284,13 +279,12 @@ class TraceSearch:
 
 def experiment_named(name: str) -> str:
     """The id of the experiment with this name or id; ``InvalidDataError`` if it does not exist."""
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
+    import mlflow
 
-    client = MlflowClient()
+    client = mlflow.MlflowClient()
     found = client.get_experiment_by_name(name)
     if found is None:
-        with suppress(MlflowException):
+        with suppress(mlflow.exceptions.MlflowException):
             found = client.get_experiment(name)
     if found is None or found.lifecycle_stage == "deleted":
         there = ", ".join(each.name for each in client.search_experiments(max_results=5))
@@ -300,12 +294,11 @@ def experiment_named(name: str) -> str:
 
 def whole_trace(info: TraceInfo) -> Union[Trace, None]:
     """The trace with its spans; ``None`` if it was deleted or its spans are missing or not stored yet."""
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
+    import mlflow
 
     try:
-        trace: Union[Trace, None] = MlflowClient().get_trace(info.trace_id)
-    except MlflowException as error:
+        trace: Union[Trace, None] = mlflow.MlflowClient().get_trace(info.trace_id)
+    except mlflow.exceptions.MlflowException as error:
         status: int = error.get_http_status_code()  # type: ignore[no-untyped-call]
         if 400 <= status < 500 and status not in (401, 403, 408, 429):
             return None

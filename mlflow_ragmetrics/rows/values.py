@@ -150,7 +150,7 @@ _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|www\.)\S+", re.IGNORECASE)
 _FILE = re.compile(r"[^\n]{1,250}\.(?:pdf|docx?|html?|txt|md|csv|json|xlsx?|pptx?)", re.IGNORECASE)
 
 
-def chunks_of(value: object, field: str = "contexts") -> tuple[Chunk, ...] | None:
+def chunks_of(value: object) -> tuple[Chunk, ...] | None:
     """``value`` as chunks in rank order without blank ones; ``None`` if it is missing.
 
     A chunk is a string, a mapping with ``text``, ``page_content`` or ``content``, or an object with ``page_content``
@@ -159,13 +159,12 @@ def chunks_of(value: object, field: str = "contexts") -> tuple[Chunk, ...] | Non
     Raises:
         InvalidFieldError: if the value is not a list or an element is not a chunk.
     """
-    elements = elements_of(value, field)
+    elements = elements_of(value, "contexts")
     if elements is None:
         return None
     if isinstance(value, str) and len(elements) == 1 and elements[0] is value:
         elements = _labelled(value)
-    chunks = (_chunk_of(element, field) for element in elements)
-    return tuple(chunk for chunk in chunks if chunk is not None)
+    return tuple(chunk for element in elements if (chunk := _chunk_of(element)) is not None)
 
 
 def distinct(chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
@@ -229,7 +228,7 @@ def _labelled(text: str) -> list[str]:
     return [text[: labels[0].start()].strip(), *passages]
 
 
-def _chunk_of(element: Any, field: str) -> Chunk | None:
+def _chunk_of(element: Any) -> Chunk | None:
     if isinstance(element, Chunk):
         return element if element.text.strip() else None
     if hasattr(element, "page_content"):
@@ -237,20 +236,20 @@ def _chunk_of(element: Any, field: str) -> Chunk | None:
         given = {"page_content": element.page_content, "id": getattr(element, "id", None), "metadata": metadata}
         element = {name: value for name, value in given.items() if value is not None}
     if isinstance(element, Mapping):
-        return _chunk_of_mapping(element, field)
-    text = text_of(element, field)
+        return _chunk_of_mapping(element)
+    text = text_of(element, "contexts")
     return Chunk(text) if text and not text.isspace() else None
 
 
-def _chunk_of_mapping(element: Mapping[Any, Any], field: str) -> Chunk | None:
+def _chunk_of_mapping(element: Mapping[Any, Any]) -> Chunk | None:
     key = next((key for key in _TEXT_KEYS if key in element), None)
     if key is None:
         names = ", ".join(f"`{name}`" for name in list(element)[:5]) or "none"
-        message = f"`{field}` has a chunk without `text`, `page_content` or `content` (its keys: {names})."
-        raise InvalidFieldError(message, field=field)
+        message = f"`contexts` has a chunk without `text`, `page_content` or `content` (its keys: {names})."
+        raise InvalidFieldError(message, field="contexts")
     if isinstance(element[key], Mapping) or hasattr(element[key], "page_content"):
-        raise InvalidFieldError(f"`{field}` has a chunk whose text is {kind_of(element[key])}.", field=field)
-    text = text_of(element[key], field)
+        raise InvalidFieldError(f"`contexts` has a chunk whose text is {kind_of(element[key])}.", field="contexts")
+    text = text_of(element[key], "contexts")
     if not text or text.isspace():
         return None
     nested = element.get("metadata")

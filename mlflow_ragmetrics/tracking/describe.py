@@ -7,49 +7,26 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.core.score import DOUBTS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.rows.results import Evaluation, Measured
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.tracking.writer import reason_of
+from mlflow_ragmetrics.tracking.writer import DIAGNOSIS, mlflow_name, reason_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Dataset, DatasetInput
 
 
-def package_version() -> str:
-    """The installed version of this package."""
-    return version("mlflow_ragmetrics")
-
-
-DIAGNOSIS = "diagnosis"
-"""The name of the column and of the feedback for the part that failed."""
-
-
-def cause_figure(cause: str) -> str:
-    """The name of the figure for the number of rows in which this part failed."""
-    return f"{DIAGNOSIS}/n_{cause.replace(' ', '_')}"
-
-
-_SHOWN_OTHERWISE = ("correctness", "context_sufficiency")  # MLflow's judges, shown as yes and no
 _MARKS = {"n_error", "n_no_context", "n_partial", "n_fewer_judges", "few_groups", *DOUBTS.values()}
 _STATES = ("n_scored", "n_skipped", "n_error")
-
-
-def mlflow_name(name: str) -> str:
-    """The name in MLflow of a metric, or of a figure such as ``correctness/mean``.
-
-    It is ``name``, or ``rag_<name>`` for a metric that MLflow displays differently.
-    """
-    return f"rag_{name}" if name.partition("/")[0] in _SHOWN_OTHERWISE else name
 
 
 def criteria_tag(limits: Iterable[tuple[str, float, bool]]) -> dict[str, str]:
@@ -119,7 +96,7 @@ def description_of(report: Evaluation, data_digest: str, questions_digest: str) 
         "data_digest": data_digest,
         "questions_digest": questions_digest,
         **source,
-        "ragmetrics_version": package_version(),
+        "ragmetrics_version": __version__,
         "mlflow_version": mlflow.__version__,
     }
 

@@ -14,8 +14,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.rows.tables import BETTER
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, mlflow_name
-from mlflow_ragmetrics.tracking.writer import explained, few_attempts
+from mlflow_ragmetrics.tracking.writer import DIAGNOSIS, explained, few_attempts, mlflow_name
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
@@ -94,16 +93,15 @@ def write_assessment(trace_id: str, assessment: Assessment, identity: str) -> No
     The assessment's id is derived from ``identity``, so a request whose reply was lost can be repeated.
     """
     import mlflow
-    from mlflow.exceptions import MlflowException
 
     assessment_id = assessment.assessment_id = _assessment_id(trace_id, identity)
     try:
         with few_attempts():  # a server's error for a duplicate makes MLflow retry for minutes
             mlflow.log_assessment(trace_id=trace_id, assessment=assessment)
-    except MlflowException as error:
+    except mlflow.exceptions.MlflowException as error:
         if error.error_code == _ABSENT:
             raise
-        with suppress(MlflowException):
+        with suppress(mlflow.exceptions.MlflowException):
             if mlflow.get_assessment(trace_id, assessment_id) is not None:
                 return
         raise
@@ -117,7 +115,6 @@ def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = Non
         RagMetricsError: if the store fails.
     """
     import mlflow
-    from mlflow.exceptions import MlflowException
 
     assessment = feedback_of(key, score, run_id)
     with explained(run_id or "(none)"):
@@ -125,7 +122,7 @@ def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = Non
             try:
                 write_assessment(trace_id, assessment, f"{run_id} {key} {time_ms}")
                 return
-            except MlflowException as error:
+            except mlflow.exceptions.MlflowException as error:
                 if error.error_code != _ABSENT:
                     raise
                 if is_exported:
@@ -136,11 +133,10 @@ def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = Non
 def remove_assessment(trace_id: str, assessment_id: str) -> None:
     """Remove an assessment; does nothing if it does not exist, as after a lost reply."""
     import mlflow
-    from mlflow.exceptions import MlflowException
 
     try:
         mlflow.delete_assessment(trace_id=trace_id, assessment_id=assessment_id)
-    except MlflowException as error:
+    except mlflow.exceptions.MlflowException as error:
         if error.error_code != _ABSENT:
             raise
 

@@ -1,4 +1,4 @@
-"""Writes answers to an MLflow run as they arrive, in a background thread."""
+"""Writes answers to MLflow runs as they arrive, in background threads."""
 
 from __future__ import annotations
 
@@ -8,19 +8,187 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from mlflow_ragmetrics.core.safe_text import for_log
+from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
-from mlflow_ragmetrics.tracking.live_writer import LiveWriter, Service
+from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.tracking.live_writer import LiveWriter, Service, Tables, packed
+from mlflow_ragmetrics.tracking.outbox import open_outbox
+from mlflow_ragmetrics.tracking.run import Home, home_of
 
+T = TypeVar("T")
+_insistent = Retrying(
+    stop=stop_after_attempt(3),
+    wait=wait_fixed(0.05),
+    retry=retry_if_exception_type((OSError, sqlite3.Error)),
+    reraise=True,
+)
+_MOST_WAITING = 50_000
 _PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 _SHORTEST_PAUSE_AFTER_FAILURE = 0.1
 _LAST_WRITE_SECONDS = 3.0
 _logger = logging.getLogger(__name__)
+_NAMES: dict[Home, str] = {}
+
+
+class Counts:
+    """Counts of calls by outcome, in the order of ``names``; safe to use from many threads."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        self.reset()
+
+    def add(self, name: str, live: LiveRun | None = None, *, change: int = 1, settled: bool = False) -> int:
+        """Change the count of ``name`` and return the new value; ``live`` counts it too, as in ``LiveRun.count``."""
+        if live is not None:
+            live.count(name, settled=settled)
+        with self._lock:
+            self._counts[name] += change
+            return self._counts[name]
+
+    def reset(self) -> None:
+        """Set all counts to 0, as in a forked process, where they belong to the parent."""
+        self._lock = threading.Lock()
+        self._counts = Counter(dict.fromkeys(self._names, 0))
+
+    def snapshot(self) -> dict[str, int]:
+        """Return the current counts."""
+        with self._lock:
+            return dict(self._counts)
+
+
+class MLflowSink:
+    """Writes to the run ``run_id``, else the one active at the call, else the last active one, else a new run.
+
+    A run is active in one thread only. Calls in a server's other threads belong to the run in which the handler was
+    made, or the last one it saw. Handlers of one process that need a new run in the same place share it.
+
+    ``counts`` belongs to the handler: answers ``written``, ``unwritten`` so far, ``lost`` because the outbox could not
+    store them, and ``withheld`` because their trace is unknown.
+    """
+
+    def __init__(self, description: Mapping[str, Any], run_id: str | None, counts: Counts, tables: Tables) -> None:
+        self._counts = counts
+        self._home = home_of(description)
+        self._service = Service(open_outbox(), self._home, description, tables)
+        self._named_run = run_id
+        self._last_active_run = self._active_run()
+        self._name = _NAMES.setdefault(self._home, uuid4().hex)
+        self._lives: dict[str, LiveRun] = {}
+        self._adopted: list[LiveRun] = []
+        self._is_closed = self._has_failed = False
+        self._adopt()
+
+    def _adopt(self) -> None:
+        self._adopted += self._tried(partial(adopt_runs, self._service)) or []
+
+    def _tried(self, action: Callable[[], T]) -> T | None:
+        """Return the result of an action on the outbox; ``None``, with a log line, if it fails repeatedly."""
+        try:
+            return _insistent(action)
+        except (OSError, sqlite3.Error) as error:
+            if not self._has_failed:
+                message = "the outbox cannot be written; answers are lost and counted from now on: %s"
+                _logger.warning(message, for_log(str(error)))
+        self._has_failed = True
+        return None
+
+    def _active_run(self) -> str | None:
+        import mlflow
+
+        active = mlflow.active_run()
+        is_elsewhere = mlflow.get_tracking_uri() != self._home.uri
+        return None if active is None or is_elsewhere else str(active.info.run_id)
+
+    def prepare(self) -> LiveRun | None:
+        """Return the run of a call, which counts the call; use this in the chain's thread, when the chain ends.
+
+        ``None``: the outbox cannot be written.
+        """
+        self._last_active_run = self._active_run() or self._last_active_run
+        run_id = self._named_run or self._last_active_run
+        name = run_id or self._name
+        live = self._lives.get(name) or self._tried(partial(live_run, self._service, name, run_id, self))
+        if live is not None:
+            self._lives[name] = live
+            live.accept()
+        return live
+
+    def take(self, row: Row, live: LiveRun | None, trace_id: str | None, traceable: bool) -> None:
+        """Store a scored answer until it is written, without waiting for MLflow.
+
+        ``live`` is from ``prepare``; ``traceable`` is False if the chain has a trace with an unknown id.
+        """
+        if live is None:
+            self._counts.add("lost")
+            return
+        if not traceable:
+            self._counts.add("withheld", live)
+        if is_judged(row):
+            live.count("judged")
+        elif failure := judge_failure(row):
+            live.count("silent")
+            live.silence = say("marks.silent", error=failure)
+        self._counts.add("unwritten")
+        is_kept = None
+        if not live.closed and self._counts.snapshot()["unwritten"] <= _MOST_WAITING:
+            append = partial(live.append, packed(row, trace_id), partial(self._note_done, live))
+            is_kept = self._tried(append)
+        if is_kept is None:
+            self._counts.add("unwritten", change=-1)
+            self._counts.add("lost", live, settled=True)
+
+    def _note_done(self, live: LiveRun, outcome: int) -> None:
+        self._counts.add("unwritten", change=-1)
+        self._counts.add("lost" if outcome == 2 else "written")
+        if outcome == 1:
+            self._counts.add("withheld", live)
+
+    def settle(self) -> None:
+        """Store the counts of a batch of calls."""
+        for live in list(self._lives.values()):
+            live.settle()
+
+    def flush(self, timeout: float) -> bool:
+        """Write all waiting answers; False, with a warning and their number, if MLflow did not accept them."""
+        deadline = time.monotonic() + timeout
+        if self._is_closed:
+            return not self._counts.snapshot()["unwritten"]
+        self._adopt()
+        lives = [*self._lives.values(), *self._adopted]
+        for live in lives:
+            live.hurry()
+        for live in lives:
+            live.wait(deadline)
+            live.hurry(-1)
+        self._adopted = [live for live in self._adopted if not live.closed]
+        said = self._counts.snapshot()
+        if said["unwritten"] or said["lost"]:
+            reasons = [live.failure for live in self._lives.values() if live.failure]
+            why = for_log(reasons[0] if reasons else "there was not enough time")
+            message = "scored answers not yet written to MLflow: %d, lost: %d (%s)"
+            _logger.warning(message, said["unwritten"], said["lost"], why)
+        if said["withheld"]:
+            _logger.warning("answers whose feedback was withheld because their trace is unknown: %d", said["withheld"])
+        return not said["unwritten"]
+
+    def close(self) -> None:
+        """Stop writing; leave each run that no other handler uses."""
+        self._is_closed = True
+        for live in self._lives.values():
+            live.users.discard(self)
+            live.leave()
+            if live.closed and _NAMES.get(self._home) == live.name:
+                del _NAMES[self._home]
 
 
 class LiveRun:

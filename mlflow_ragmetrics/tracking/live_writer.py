@@ -23,12 +23,21 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure, mlflow_name
 from mlflow_ragmetrics.tracking.feedback import TraceAbsentError, add_feedback
-from mlflow_ragmetrics.tracking.home import Home, new_run
 from mlflow_ragmetrics.tracking.outbox import Lines, Outbox, Waiting
-from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
-from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, RunWriter, explained, table_rows
+from mlflow_ragmetrics.tracking.run import COMPLETE, Home, new_run, status_of
+from mlflow_ragmetrics.tracking.writer import (
+    CLAIMS,
+    DIAGNOSIS,
+    ROWS,
+    STATUS_TAG,
+    RunWriter,
+    cause_figure,
+    explained,
+    mlflow_name,
+    table_rows,
+    write_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +106,7 @@ class LiveWriter:
 
     def _measure(self, writer: RunWriter, waiting: Sequence[Waiting]) -> None:
         found = {each.number: row for each in waiting if (row := self._row_of(each)) is not None}
-        if self._is_damaged:
+        if "damaged" in (self._outbox.run(self._number, "losses") or {}):
             found = self._unlisted(found)
         times = {each.number: each.content["time_ms"] for each in waiting}
         frames = self._service.tables(list(found.values()))
@@ -118,10 +127,6 @@ class LiveWriter:
             _logger.warning("a scored answer in the outbox cannot be read and is left out")
             self._outbox.note_unreadable(self._number, waiting.number)
             return None
-
-    @property
-    def _is_damaged(self) -> bool:
-        return "damaged" in (self._outbox.run(self._number, "losses") or {})
 
     def _unlisted(self, found: Mapping[int, Row]) -> dict[int, Row]:
         """The answers that are not in the run's tables; a damaged or older outbox may repeat written answers."""
@@ -213,15 +218,12 @@ class LiveWriter:
 
     def _write_table(self, name: str, path: Path) -> None:
         columns = self._outbox.columns(self._number, name)
-        with path.open("w", encoding="utf-8") as target:
-            target.write('{"columns": ' + as_json(columns) + ', "data": [')
-            between = "\n"
-            for each in self._outbox.lines(self._number, name):
-                places = [each.columns.index(column) if column in each.columns else None for column in columns]
-                for row in each.rows:
-                    target.write(between + as_json([None if place is None else row[place] for place in places]))
-                    between = ",\n"
-            target.write("]}")
+
+        def placed(each: Lines) -> list[list[Any]]:
+            places = [each.columns.index(column) if column in each.columns else None for column in columns]
+            return [[None if place is None else row[place] for place in places] for row in each.rows]
+
+        write_table(path, columns, map(placed, self._outbox.lines(self._number, name)))
 
     def finish(self, silence: str | None) -> None:
         """Record losses in the run, and end it if it was created here; ``silence``: why no judge answered."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import platform
 import sqlite3
 import stat
 import tempfile
@@ -29,13 +28,12 @@ from zlib import crc32
 
 from mlflow_ragmetrics.core.safe_text import as_json, for_log
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
-from mlflow_ragmetrics.tracking.home import Home
+from mlflow_ragmetrics.tracking.run import Home
 from mlflow_ragmetrics.tracking.writer import is_alive, this_process
 
 _BUSY_SECONDS = 10.0
 _GATHER_SECONDS = 0.005
 _MEMORY = Path(":memory:")
-_SILENCE = 600.0
 _CHUNK = 200
 _VERSION = 1
 _SCHEMA = f"""
@@ -174,12 +172,12 @@ class Outbox:
 
     def _is_used(self, number: int) -> bool:
         found = self._rows("SELECT process, seen FROM processes WHERE run = ?", number)
-        return any(_lives(process, seen) for process, seen in found)
+        return any(is_alive(process, seen) for process, seen in found)
 
     def _absorb_ended(self, number: int) -> None:
         """Count answers that ended processes accepted but did not score, and remove the processes."""
         for process, accepted, unscored, seen in self._unscored("WHERE run = ?", number):
-            if not _lives(process, seen):
+            if not is_alive(process, seen):
                 self._leave(number, process, {"seen": accepted, "killed": unscored})
                 if unscored:
                     _logger.warning("answers lost because process %s ended before scoring them: %d", process, unscored)
@@ -277,7 +275,7 @@ class Outbox:
         with self._changing() as db:
             query = "SELECT writer, seen FROM runs LEFT JOIN processes ON process = writer AND run = number"
             ((writer, seen),) = self._rows(f"{query} WHERE number = ?", number)
-            if writer and writer != this_process() and _lives(writer, seen or 0.0):
+            if writer and writer != this_process() and is_alive(writer, seen or 0.0):
                 return False
             db.execute("UPDATE runs SET writer = ? WHERE number = ?", (this_process(), number))
             return True
@@ -387,14 +385,6 @@ def _connected(path: Path, timeout: float) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
-
-
-def _lives(process: str, seen: float) -> bool:
-    """Whether a process is alive; on another machine, whether it was seen in the last ten minutes."""
-    machine, _, name = process.partition(" ")
-    if machine == platform.node() and os.name == "posix":
-        return is_alive(name)
-    return time.time() - seen < _SILENCE
 
 
 def outbox_folder() -> Path:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.tracking.describe import mlflow_name
 from mlflow_ragmetrics.tracking.traces import row_traces
-from mlflow_ragmetrics.tracking.writer import explained
+from mlflow_ragmetrics.tracking.writer import explained, mlflow_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,17 +86,17 @@ def _queue(
         known = label_schemas.list_label_schemas(experiment_id)
     except NotImplementedError:  # a file store
         return None
-    schema = next((each for each in known if each.name == key), None)
+    schema, wanted = next((each for each in known if each.name == key), None), _input(label_schemas, answers)
     if schema is None:
         schema = label_schemas.create_label_schema(
             key,
             type="feedback",
-            input=_input(label_schemas, answers),
+            input=wanted,
             instruction=_INSTRUCTION,
             enable_comment=True,
             experiment_id=experiment_id,
         )
-    elif type(schema.input) is not type(wanted := _input(label_schemas, answers)):
+    elif type(schema.input) is not type(wanted):
         asks, would = (type(each).__name__.removeprefix("Input") for each in (schema.input, wanted))
         message = f"MLflow already has a question {key}, which asks for {asks}, not {would}: change --answers"
         raise InvalidOptionError(message, param="answers")

@@ -11,7 +11,7 @@ import re
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -42,6 +42,22 @@ WRITER_TAG = "ragmetrics.writer"
 LONGEST_PARAM = 6000
 _TABLES_TAG = "mlflow.loggedArtifacts"
 LONGEST_TAG = 5000
+_SHOWN_OTHERWISE = ("correctness", "context_sufficiency")  # MLflow's judges, shown as yes and no
+DIAGNOSIS = "diagnosis"
+"""The name of the column and of the feedback for the part that failed."""
+
+
+def cause_figure(cause: str) -> str:
+    """The name of the figure for the number of rows in which this part failed."""
+    return f"{DIAGNOSIS}/n_{cause.replace(' ', '_')}"
+
+
+def mlflow_name(name: str) -> str:
+    """The name in MLflow of a metric, or of a figure such as ``correctness/mean``.
+
+    It is ``name``, or ``rag_<name>`` for a metric that MLflow displays differently.
+    """
+    return f"rag_{name}" if name.partition("/")[0] in _SHOWN_OTHERWISE else name
 
 
 class RunWriter:
@@ -137,8 +153,10 @@ class RunWriter:
             elif files:
                 with _environment(_NO_PROGRESS_BAR):
                     self._client.log_artifacts(self.run_id, folder)
-        if tables:
-            self._mark_tables(tables)
+        known = json.loads(self.present_tags().get(_TABLES_TAG, "[]")) if tables else []
+        missing = [table for name in tables if (table := {"path": name, "type": "table"}) not in known]
+        if missing:
+            self._client.set_tag(self.run_id, _TABLES_TAG, json.dumps([*known, *missing]))
 
     def table(self, name: str) -> dict[str, Any] | None:
         """The run's table ``name`` (``columns`` and ``data``), or ``None``."""
@@ -167,22 +185,10 @@ class RunWriter:
             message = "run %s could not be tagged as %r: %s"
             _logger.warning(message, self.run_id, said, reason_of(error))
 
-    def _mark_tables(self, names: Collection[str]) -> None:
-        known = json.loads(self._client.get_run(self.run_id).data.tags.get(_TABLES_TAG, "[]"))
-        missing = [table for name in names if (table := {"path": name, "type": "table"}) not in known]
-        if missing:
-            self._client.set_tag(self.run_id, _TABLES_TAG, json.dumps([*known, *missing]))
-
 
 def this_process(number: int | None = None) -> str:
     """The name of a process, by default this one: machine, number and, if available, start time."""
     return _own_name(os.getpid()) if number is None else _process_name(number)
-
-
-@lru_cache(maxsize=1)
-def _own_name(number: int) -> str:
-    """This process's name, which stays the same even if ``/proc`` becomes unreadable."""
-    return _process_name(number)
 
 
 def _process_name(number: int) -> str:
@@ -190,6 +196,9 @@ def _process_name(number: int) -> str:
     with suppress(OSError, IndexError):
         began = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
     return f"{platform.node()} {number} {began}"
+
+
+_own_name = lru_cache(maxsize=1)(_process_name)  # stays the same even if ``/proc`` becomes unreadable
 
 
 def params_of(given: Mapping[str, object]) -> dict[str, str]:
@@ -256,15 +265,21 @@ def reason_of(error: BaseException) -> str:
     return redact(plain_text(" ".join(text.split()) or type(error).__name__))[:_LONGEST_REASON]
 
 
-@contextmanager
-def explained(run_id: str) -> Iterator[None]:
+def explained(run_id: str) -> AbstractContextManager[None]:
     """Convert errors of the store to a ``RagMetricsError``."""
+    return named_failure(f"cannot write to run {run_id}")
+
+
+@contextmanager
+def named_failure(what: str, errors: tuple[type[Exception], ...] | None = None) -> Iterator[None]:
+    """Convert ``errors`` (default: ``write_errors()``) to a ``RagMetricsError`` that begins with ``what`` failed."""
+    store_errors = errors or write_errors()
     try:
         yield
     except RagMetricsError:
         raise
-    except write_errors() as error:
-        raise RagMetricsError(f"cannot write to run {run_id}: {reason_of(error)}") from error
+    except store_errors as error:
+        raise RagMetricsError(f"{what}: {reason_of(error)}") from error
 
 
 def few_attempts() -> AbstractContextManager[None]:
@@ -312,9 +327,10 @@ def write_tables(writer: RunWriter, frames: Mapping[str, pd.DataFrame]) -> dict[
 
 
 def _write(frame: pd.DataFrame, parts: dict[str, int], path: Path) -> None:
-    if _write_json(frame, path):
+    largest = _LARGEST if len(frame) > _HEAD else math.inf
+    if write_table(path, list(frame.columns), map(table_rows, _chunks(frame, _ROWS_PER_CHUNK)), largest):
         return
-    _write_json(frame.head(_HEAD), path)
+    path.write_text(table_json(frame.head(_HEAD)), encoding="utf-8", newline="\n")
     folder = path.with_suffix("")
     folder.mkdir()
     for number, part in enumerate(_chunks(frame, _ROWS_PER_PART)):
@@ -322,16 +338,15 @@ def _write(frame: pd.DataFrame, parts: dict[str, int], path: Path) -> None:
         parts[path.name] = number + 1
 
 
-def _write_json(frame: pd.DataFrame, path: Path) -> bool:
-    """Write the table; ``False`` if it becomes too large."""
+def write_table(path: Path, columns: Sequence[str], chunks: Iterable[Sequence[Any]], largest: float = math.inf) -> bool:
+    """Write rows, some at a time, in the form of ``table_json``; ``False`` if there are more than ``largest`` bytes."""
     with path.open("w", encoding="utf-8", newline="\n") as target:
-        target.write('{"columns": ' + as_json(list(frame.columns)) + ', "data": [')
+        target.write('{"columns": ' + as_json(columns) + ', "data": [')
         between = ""
-        for chunk in _chunks(frame, _ROWS_PER_CHUNK):
-            lines = as_json(table_rows(chunk))[1:-1]
-            target.write(between + lines if lines else "")
-            between = ",\n" if lines else between
-            if target.tell() > _LARGEST and len(frame) > _HEAD:
+        for rows in filter(None, chunks):
+            target.write(between + as_json(rows)[1:-1])
+            between = ",\n"
+            if target.tell() > largest:
                 return False
         target.write("]}")
     return True
@@ -360,9 +375,16 @@ def _cells(column: pd.Series[Any]) -> list[Any]:
     return cells
 
 
-def is_alive(process: str) -> bool:
-    """Whether a process of this machine is alive; ``process`` has number and start time, as in ``this_process``."""
-    number, _, began = process.partition(" ")
+def is_alive(process: str, seen: float, silence: float = 600.0) -> bool:
+    """Whether a process (a name from ``this_process``) is alive.
+
+    Of a process on another machine, only the time when it was last ``seen`` is known: whether that was in the last
+    ``silence`` seconds.
+    """
+    machine, _, name = process.partition(" ")
+    if machine != platform.node() or os.name != "posix":
+        return time.time() - seen < silence
+    number, _, began = name.partition(" ")
     try:
         os.kill(int(number), 0)
     except PermissionError:

@@ -20,7 +20,7 @@ import pytest
 
 from mlflow_ragmetrics.registry import all_metrics
 from mlflow_ragmetrics.selection import PRESETS
-from mlflow_ragmetrics.tracking.describe import mlflow_name
+from mlflow_ragmetrics.tracking.writer import mlflow_name
 from tests.adapters.doors import DOORS, Door, directly, suite_of
 
 __all__ = ["NAMES"]

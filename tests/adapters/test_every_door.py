@@ -11,7 +11,7 @@ import pytest
 
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics
-from mlflow_ragmetrics.tracking.describe import mlflow_name
+from mlflow_ragmetrics.tracking.writer import mlflow_name
 from tests.adapters import door_table
 from tests.adapters.door_table import NAMES
 from tests.adapters.doors import DOORS, Door, directly, suite_of

@@ -4,8 +4,8 @@ import pytest
 
 from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.tracking import outbox as module
-from mlflow_ragmetrics.tracking.home import pool_shortage
 from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
+from mlflow_ragmetrics.tracking.run import pool_shortage
 
 
 def test_a_sound_installation_has_no_fault(ragmetrics, mlflow_store):
@@ -24,7 +24,7 @@ def test_what_an_ended_process_left_in_the_outbox_is_said_and_left_there(ragmetr
         outbox.accept(number)
     outbox.append(number, "{}")
     assert "live answers" not in ragmetrics("doctor").stdout
-    monkeypatch.setattr(module, "_SILENCE", 0.0)
+    outbox._db.execute("UPDATE processes SET seen = 0")
     for _ in range(2):
         said = ragmetrics("doctor").stdout
         assert "answers of ended processes: 1 scored and waiting, 2 lost before they were scored" in said

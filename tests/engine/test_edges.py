@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue
+from mlflow_ragmetrics.adapters.langchain.handler import BackgroundQueue
 from mlflow_ragmetrics.cache import SQLiteStore
 from mlflow_ragmetrics.core.question import Question
 from mlflow_ragmetrics.engine.engine import JudgeSession, answer_call

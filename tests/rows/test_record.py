@@ -204,7 +204,6 @@ def test_ids() -> None:
     assert len(derived) == 16
     assert derived != to_sample({"question": "q"}).id
     assert to_sample({"id": " ", "question": "q", "reference": "r"}).id == derived
-    assert to_sample({"question": "q"}, default_id="row-1").id == "row-1"
     assert to_sample({"question": "\ud800"}).id
 
 

@@ -47,11 +47,13 @@ def test_a_process_whose_beginning_could_not_be_read_is_the_same_all_along(monke
         patch.setattr("pathlib.Path.read_text", Mock(side_effect=OSError(24, "Too many open files")))
         unknown = this_process()
     assert this_process() == unknown == f"{platform.node()} {os.getpid()} "
-    assert is_alive(f"{os.getpid()} ")
+    assert is_alive(unknown, 0.0)
     _own_name.cache_clear()
     assert this_process() != unknown
-    assert is_alive(this_process().partition(" ")[2])
-    assert not is_alive(f"{os.getpid()} 1")
+    assert is_alive(this_process(), 0.0)
+    assert not is_alive(f"{platform.node()} {os.getpid()} 1", time.time())
+    assert is_alive("elsewhere 1 ", time.time())
+    assert not is_alive("elsewhere 1 ", time.time() - 700)
 
 
 def test_what_fails_in_a_run_is_noted_in_it() -> None:

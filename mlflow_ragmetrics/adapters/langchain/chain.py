@@ -20,8 +20,8 @@ from langchain_core.runnables import Runnable
 from langchain_core.runnables.base import coerce_to_runnable
 
 from mlflow_ragmetrics.adapters.langchain.calls import FIGURES, LOOP, Answered, Caller, Config, ask_all, input_maker
+from mlflow_ragmetrics.adapters.langchain.handler import untraced_suite
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
 from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to

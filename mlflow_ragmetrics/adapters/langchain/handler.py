@@ -7,43 +7,46 @@ import logging
 import multiprocessing.util
 import os
 import random
-import sqlite3
+import re
+import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange, Recorder
-from mlflow_ragmetrics.adapters.langchain.sample import Known, Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue, Counts, Scorer, Taker, untraced_suite
-from mlflow_ragmetrics.core.safe_text import for_log
+from mlflow_ragmetrics.adapters.langchain.sample import WHY, Known, Reading
+from mlflow_ragmetrics.core.judge import AdaptedJudge
+from mlflow_ragmetrics.core.options import kind_of
+from mlflow_ragmetrics.core.safe_text import for_log, redact
 from mlflow_ragmetrics.core.score import Sample, Score
-from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
-from mlflow_ragmetrics.engine.threads import after_fork
+from mlflow_ragmetrics.embeddings import AdaptedEmbedding
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.engine.threads import after_fork, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.judges.chat.capabilities import untraced
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.report.marks import diagnoses_of, diagnosis_columns
 from mlflow_ragmetrics.rows.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.suite import Suite, SuiteLike
-from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.tracking.home import Home, home_of
-from mlflow_ragmetrics.tracking.live import LiveRun, adopt_runs, close_runs, live_run
-from mlflow_ragmetrics.tracking.live_writer import Service, packed
-from mlflow_ragmetrics.tracking.outbox import open_outbox
+from mlflow_ragmetrics.tracking.live import Counts, MLflowSink, close_runs
 
 if TYPE_CHECKING:
     import pandas as pd
 
 QUEUE_SIZE = 1000
 _EXIT_SECONDS = 10.0
-_ATTEMPTS = 3
-_PAUSE = 0.05
-_MOST_WAITING = 50_000
 _CALLS = ("seen", "scored", "dropped", "failed", "skipped")
 _ANSWERS = ("written", "unwritten", "lost", "withheld")
 T = TypeVar("T")
-_NAMES: dict[Home, str] = {}
+Taker = Callable[[Row, Exchange], None]
+_TASKS_PER_BATCH = 16
+_GATHER_SECONDS = 0.02
+_LONGEST_YIELD = 0.1
+_YIELD_STEP = 0.005
 _logger = logging.getLogger(__name__)
 
 
@@ -109,9 +112,14 @@ class RagMetricsCallback(Recorder):
         if sink is not None:
             takers.append(lambda row, _: sink(row.sample, row.scores))
         if logs:
-            self._mlflow = MLflowSink(suite.describe(), run_id, self._counts)
-            take = self._mlflow.take
-            takers.append(take if texts else lambda row, exchange: take(row_without_texts(row), exchange))
+            tables = partial(_tables, language=suite.language)
+            mlflow = self._mlflow = MLflowSink(suite.describe(), run_id, self._counts, tables)
+
+            def write(row: Row, exchange: Exchange) -> None:
+                kept = row if texts else row_without_texts(row)
+                mlflow.take(kept, exchange.live, exchange.trace_id, exchange.traceable)
+
+            takers.append(write)
         self._scorer = Scorer(reading, untraced_suite(suite), takers, self._counts)
         self._begin()
         _HANDLERS.add(self)
@@ -152,7 +160,7 @@ class RagMetricsCallback(Recorder):
             return
         _flush_at_end_of(os.getpid())
         if self._mlflow is not None:
-            self._mlflow.prepare(exchange)
+            exchange.live = self._mlflow.prepare()
         if not self._queue.put(exchange):
             self._lose(exchange, "dropped")
 
@@ -160,7 +168,7 @@ class RagMetricsCallback(Recorder):
         """Count the call of ``exchange``, which raised."""
         self._counts.add("seen")
         if self._mlflow is not None:
-            self._mlflow.prepare(exchange)
+            exchange.live = self._mlflow.prepare()
         self._lose(exchange, "failed")
 
     def _lose(self, exchange: Exchange, name: str) -> None:
@@ -213,132 +221,191 @@ def _flush_at_end_of(process: int) -> None:
         multiprocessing.util.Finalize(None, _flush_all, exitpriority=10)
 
 
-class MLflowSink:
-    """Writes to the run ``run_id``, else the one active at the call, else the last active one, else a new run.
-
-    A run is active in one thread only. Calls in a server's other threads belong to the run in which the handler was
-    made, or the last one it saw. Handlers of one process that need a new run in the same place share it.
-
-    ``counts`` belongs to the handler: answers ``written``, ``unwritten`` so far, ``lost`` because the outbox could not
-    store them, and ``withheld`` because their trace is unknown.
-    """
-
-    def __init__(self, description: Mapping[str, object], run_id: str | None, counts: Counts) -> None:
-        self._counts = counts
-        self._home = home_of(description)
-        tables = partial(_tables, language=str(description.get("language", "en")))
-        self._service = Service(open_outbox(), self._home, description, tables)
-        self._named_run = run_id
-        self._last_active_run = self._active_run()
-        self._name = _NAMES.setdefault(self._home, uuid4().hex)
-        self._lives: dict[str, LiveRun] = {}
-        self._adopted: list[LiveRun] = []
-        self._is_closed = self._has_failed = False
-        self._adopt()
-
-    def _adopt(self) -> None:
-        self._adopted += self._tried(partial(adopt_runs, self._service)) or []
-
-    def _tried(self, action: Callable[[], T]) -> T | None:
-        """Return the result of an action on the outbox; ``None``, with a log line, if it fails repeatedly."""
-        for _ in range(_ATTEMPTS):
-            try:
-                return action()
-            except (OSError, sqlite3.Error) as error:
-                why = for_log(str(error))
-                time.sleep(_PAUSE)
-        if not self._has_failed:
-            _logger.warning("the outbox cannot be written; answers are lost and counted from now on: %s", why)
-        self._has_failed = True
-        return None
-
-    def _active_run(self) -> str | None:
-        import mlflow
-
-        active = mlflow.active_run()
-        is_elsewhere = mlflow.get_tracking_uri() != self._home.uri
-        return None if active is None or is_elsewhere else str(active.info.run_id)
-
-    def prepare(self, exchange: Exchange) -> None:
-        """Assign a call to the run active in the chain's thread; call this there, when the chain ends."""
-        self._last_active_run = self._active_run() or self._last_active_run
-        run_id = self._named_run or self._last_active_run
-        name = run_id or self._name
-        if name not in self._lives:
-            live = self._tried(partial(live_run, self._service, name, run_id, self))
-            if live is None:
-                return
-            self._lives[name] = live
-        exchange.live = self._lives[name]
-        exchange.live.accept()
-
-    def take(self, row: Row, exchange: Exchange) -> None:
-        """Store a scored answer until it is written, without waiting for MLflow."""
-        live: LiveRun | None = exchange.live
-        if live is None:
-            self._counts.add("lost")
-            return
-        if not exchange.traceable:
-            self._counts.add("withheld", live)
-        if is_judged(row):
-            live.count("judged")
-        elif failure := judge_failure(row):
-            live.count("silent")
-            live.silence = say("marks.silent", error=failure)
-        self._counts.add("unwritten")
-        is_kept = None
-        if not live.closed and self._counts.snapshot()["unwritten"] <= _MOST_WAITING:
-            append = partial(live.append, packed(row, exchange.trace_id), partial(self._note_done, live))
-            is_kept = self._tried(append)
-        if is_kept is None:
-            self._counts.add("unwritten", change=-1)
-            self._counts.add("lost", live, settled=True)
-
-    def _note_done(self, live: LiveRun, outcome: int) -> None:
-        self._counts.add("unwritten", change=-1)
-        self._counts.add("lost" if outcome == 2 else "written")
-        if outcome == 1:
-            self._counts.add("withheld", live)
-
-    def settle(self) -> None:
-        """Store the counts of a batch of calls."""
-        for live in list(self._lives.values()):
-            live.settle()
-
-    def flush(self, timeout: float) -> bool:
-        """Write all waiting answers; False, with a warning and their number, if MLflow did not accept them."""
-        deadline = time.monotonic() + timeout
-        if self._is_closed:
-            return not self._counts.snapshot()["unwritten"]
-        self._adopt()
-        lives = [*self._lives.values(), *self._adopted]
-        for live in lives:
-            live.hurry()
-        for live in lives:
-            live.wait(deadline)
-            live.hurry(-1)
-        self._adopted = [live for live in self._adopted if not live.closed]
-        said = self._counts.snapshot()
-        if said["unwritten"] or said["lost"]:
-            reasons = [live.failure for live in self._lives.values() if live.failure]
-            why = for_log(reasons[0] if reasons else "there was not enough time")
-            message = "scored answers not yet written to MLflow: %d, lost: %d (%s)"
-            _logger.warning(message, said["unwritten"], said["lost"], why)
-        if said["withheld"]:
-            _logger.warning("answers whose feedback was withheld because their trace is unknown: %d", said["withheld"])
-        return not said["unwritten"]
-
-    def close(self) -> None:
-        """Stop writing; leave each run that no other handler uses."""
-        self._is_closed = True
-        for live in self._lives.values():
-            live.users.discard(self)
-            live.leave()
-            if live.closed and _NAMES.get(self._home) == live.name:
-                del _NAMES[self._home]
-
-
 def _tables(rows: Sequence[Row], language: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     told = has_diagnoses(key for row in rows for key in row.scores)
     causes = diagnosis_columns(diagnoses_of([row.scores for row in rows], language)) if told else None
     return rows_frame(rows, causes), items_frame(rows)
+
+
+class BackgroundQueue(Generic[T]):
+    """A bounded queue; a thread of the pool passes its tasks to ``work`` in batches. ``work`` must not raise.
+
+    It runs in an empty context, so that nothing of the application's (callbacks, open spans) reaches ``work``. It waits
+    a moment for tasks to gather, and up to a tenth of a second while the application is ``busy``, unless the queue is
+    half full or a caller waits.
+    """
+
+    def __init__(self, work: Callable[[Sequence[T]], None], *, busy: Callable[[], bool], size: int) -> None:
+        self._work = work
+        self._busy = busy
+        self._size = size
+        self._waiters = 0
+        self._tasks: deque[T] = deque()
+        self._changed = threading.Condition()
+        self._is_working = False
+        self._closed = False
+
+    def put(self, task: T) -> bool:
+        """Queue a task; return False if the queue is full or closed."""
+        with self._changed:
+            if self._closed or len(self._tasks) >= self._size:
+                return False
+            self._tasks.append(task)
+            if not self._is_working:
+                self._is_working = True
+                start_thread(self._work_on_batch, name="ragmetrics-scoring")
+            return True
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until all tasks are done; return False after ``timeout`` seconds."""
+        with self._changed:
+            self._waiters += 1
+            self._changed.wait_for(lambda: not self._is_working, timeout)
+            self._waiters -= 1
+            return not (self._is_working or self._tasks)
+
+    def close(self) -> None:
+        """Stop working; queued tasks are abandoned."""
+        self._closed = True
+
+    def _work_on_batch(self) -> None:
+        self._let_pass(_GATHER_SECONDS, lambda: True)  # one batch costs the application less than several
+        self._let_pass(_LONGEST_YIELD, self._busy)  # pure computation here would slow the chain down
+        with self._changed:
+            batch = [self._tasks.popleft() for _ in range(min(_TASKS_PER_BATCH, len(self._tasks)))]
+        try:
+            self._work(batch)
+        finally:
+            with self._changed:
+                self._is_working = bool(self._tasks) and not self._closed
+                if self._is_working:
+                    start_thread(self._work_on_batch, name="ragmetrics-scoring")
+                self._changed.notify_all()
+
+    def _let_pass(self, seconds: float, wanted: Callable[[], bool]) -> None:
+        until = time.monotonic() + seconds
+        while wanted() and not self._waiters and 2 * len(self._tasks) < self._size and time.monotonic() < until:
+            time.sleep(_YIELD_STEP)
+
+
+class Scorer:
+    """Reads and scores exchanges and passes them to each of ``takers``.
+
+    Failures are counted and logged once per kind, never raised.
+    """
+
+    def __init__(self, reading: Reading, suite: Suite, takers: Sequence[Taker], counts: Counts) -> None:
+        self._reading = reading
+        self._suite = suite
+        self._takers = takers
+        self._counts = counts
+        self._warned_of: set[str] = set()
+
+    def work(self, exchanges: Sequence[Exchange]) -> None:
+        """Score a batch of exchanges."""
+        read = [(exchange, sample) for exchange in exchanges if (sample := self._read(exchange)) is not None]
+        samples = [sample for _, sample in read]
+        rows = self._attempt("an answer could not be scored", lambda: list(self._suite.score_samples(samples)))
+        if rows is not None:
+            for (exchange, _), row in zip(read, rows, strict=True):
+                self._hand_over(_with_way_out(row), exchange)
+        elif len(read) == 1:
+            self._counts.add("failed", read[0][0].live, settled=True)
+        else:  # one with on_missing="raise" must not stop the others
+            for exchange, _ in read:
+                self.work([exchange])
+
+    def _read(self, exchange: Exchange) -> Sample | None:
+        sample = self._attempt("an answer could not be read", self._reading.sample, exchange)
+        if sample is None:
+            self._counts.add("failed", exchange.live, settled=True)
+            return None
+        if sample.answer is None and "answer" not in sample.invalid:
+            self._counts.add("skipped", exchange.live, settled=True)
+            unnamed = f"no answer was found in the chain's outputs ({kind_of(exchange.outputs)}); name it with answer="
+            left = "a call that was interrupted, or whose stream was not read to the end, has no answer to score"
+            self._warn_once(left if exchange.left else unnamed)
+            return None
+        if sample.question is None:
+            kind = kind_of(exchange.inputs)
+            self._warn_once(f"no question was found in the chain's inputs ({kind}); name it with question=")
+        return sample
+
+    def _hand_over(self, row: Row, exchange: Exchange) -> None:
+        for key, score in row.scores.items():
+            if score.status == "skipped":
+                self._warn_once(f"{key} is skipped: {score.reason}", key)
+            elif score.status == "error":
+                self._warn_once(redact(f"{key} could not be scored: {score.error}"), _cause_of(score))
+            for code, text in score.warnings:
+                if code == "contexts_assumed":
+                    self._warn_once(text)
+        taken = [self._attempt("a sink failed", _taken, take, row, exchange) for take in self._takers]
+        outcome = _outcome(row) if all(taken) else "failed"
+        self._counts.add(outcome, None if outcome == "scored" else exchange.live)
+
+    def _attempt(self, failure: str, action: Callable[..., T], *arguments: Any) -> T | None:
+        try:
+            return action(*arguments)
+        except Exception as error:  # application code may raise anything; the other exchanges continue
+            self._warn_once(redact(f"{failure}: {type(error).__name__}: {error}"), failure + type(error).__name__)
+            return None
+
+    def _warn_once(self, message: str, subject: str | None = None) -> None:
+        if (subject or message) not in self._warned_of:
+            self._warned_of.add(subject or message)
+            _logger.warning("%s", for_log(message))
+
+
+def _cause_of(score: Score) -> str:
+    """Return the kind of failure without figures, which is the same for all rows with this cause."""
+    text = next((code for code, _ in score.warnings if code.startswith("judge_")), score.error or "")
+    return re.sub(r"\d+", "", text)[:100]
+
+
+def _outcome(row: Row) -> str:
+    """Return the outcome of an answer: ``failed`` if a score is in error, ``skipped`` if all are skipped."""
+    states = {score.status for score in row.scores.values()}
+    if "error" in states:
+        return "failed"
+    return "scored" if "ok" in states else "skipped"
+
+
+def _with_way_out(row: Row) -> Row:
+    """Return the row; if contexts are missing, the reasons of skipped scores say why, and how to name them."""
+    why = row.sample.metadata.get(WHY)
+    if why is None:
+        return row
+    scores = dict(row.scores)
+    for key, score in row.scores.items():
+        if score.status == "skipped" and "'contexts'" in score.reason:
+            scores[key] = replace(score, reason=f"{score.reason}; {why}: name them with contexts=")
+    return replace(row, scores=scores)
+
+
+def _taken(take: Taker, row: Row, exchange: Exchange) -> bool:
+    take(row, exchange)
+    return True
+
+
+def untraced_suite(suite: Suite) -> Suite:
+    """Return the suite with untraced judges and embeddings; the rest is shared.
+
+    The offline judge has no traceable calls and stays as it is.
+    """
+    judges = [judge if type(judge) is LexicalJudge else _UntracedJudge(judge) for judge in suite.judges]
+    embeddings = [_UntracedEmbedding(embedding) for embedding in suite.embeddings]
+    changed = suite.replace(judge=judges if suite.several else judges[0])
+    return changed.replace(embeddings=embeddings) if embeddings else changed
+
+
+class _UntracedJudge(AdaptedJudge):
+    @untraced()
+    def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
+        return super().answer(questions)
+
+
+class _UntracedEmbedding(AdaptedEmbedding):
+    @untraced()
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return super().embed(texts)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
+from mlflow_ragmetrics.adapters.langchain.handler import untraced_suite
 from mlflow_ragmetrics.core.options import check_count
 from mlflow_ragmetrics.core.safe_text import for_log, redact
 from mlflow_ragmetrics.core.score import Score

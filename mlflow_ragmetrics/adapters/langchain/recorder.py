@@ -374,7 +374,11 @@ def trace_id_of(run_id: UUID) -> str | None:
         return None
     tracer = _tracer(sys._getframe(1))
     if tracer is None:
-        span = _enclosing_span()
+        import mlflow
+
+        span = mlflow.get_current_active_span()
+        if span is not None and span.end_time_ns is not None:  # an ended span can remain in a thread's context
+            span = None
     else:
         try:
             span = tracer._run_span_mapping[str(run_id)].span
@@ -396,11 +400,3 @@ def _tracer(frame: FrameType | None) -> Any:
             return next((handler for handler in handlers if isinstance(handler, kind)), None)
         frame = frame.f_back
     return None
-
-
-def _enclosing_span() -> Any:
-    import mlflow
-
-    span = mlflow.get_current_active_span()
-    is_over = span is not None and span.end_time_ns is not None  # an ended span can remain in a thread's context
-    return None if is_over else span

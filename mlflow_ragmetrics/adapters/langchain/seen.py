@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -403,11 +404,7 @@ def _sentences(text: str) -> list[str]:
 
 def _common_beginning(text: str, prompt: str) -> int:
     """Return how many characters of the beginning of ``text`` are in ``prompt``."""
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if text[:middle] in prompt else (low, middle - 1)
-    return low
+    return bisect_left(range(1, len(text) + 1), True, key=lambda length: text[:length] not in prompt)
 
 
 def _text_of(asked: Any) -> str:

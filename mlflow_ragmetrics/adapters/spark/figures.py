@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack
 
-from mlflow_ragmetrics.adapters.spark.recipe import Recipe
-from mlflow_ragmetrics.adapters.spark.score_frame import RANGE
+from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.adapters.spark.score_frame import RANGE, Recipe
 from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
@@ -22,10 +22,10 @@ from mlflow_ragmetrics.report.summary import Totals
 from mlflow_ragmetrics.rows.tables import BETTER
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
 from mlflow_ragmetrics.text.messages import render
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, figures_of, package_version, run_metrics_of
+from mlflow_ragmetrics.tracking.describe import figures_of, run_metrics_of
 from mlflow_ragmetrics.tracking.findings import log_findings
 from mlflow_ragmetrics.tracking.run import status_of
-from mlflow_ragmetrics.tracking.writer import FIGURES, SUITE
+from mlflow_ragmetrics.tracking.writer import DIAGNOSIS, FIGURES, SUITE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -153,7 +153,7 @@ def log_spark(
     built = Recipe.of(suite, options).build()
     summary = summarize_spark(scored, groups=built.groups, language=built.language)
     grouped = {} if built.groups is None else {"groups": built.groups}
-    described = {**built.describe(), **grouped, "n_rows": summary.rows, "ragmetrics_version": package_version()}
+    described = {**built.describe(), **grouped, "n_rows": summary.rows, "ragmetrics_version": __version__}
     about = {"suite": described, "warnings": summary.banner, "usage": {}}
     return log_findings(
         run_id,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue
+from mlflow_ragmetrics.adapters.langchain.handler import BackgroundQueue
 
 MINE: contextvars.ContextVar[str] = contextvars.ContextVar("mine", default="nobody's")
 

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
+from mlflow_ragmetrics.adapters.langchain.handler import untraced_suite
 from mlflow_ragmetrics.core.question import Outcome, Question, Rating
 
 

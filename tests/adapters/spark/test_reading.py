@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.spark.recipe import Recipe
-from mlflow_ragmetrics.adapters.spark.score_frame import Scoring, columns_read, records_of
+from mlflow_ragmetrics.adapters.spark.score_frame import Recipe, Scoring, columns_read, records_of
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.rows.record import to_sample
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.spark.recipe import Recipe, is_remote, suite_of
+from mlflow_ragmetrics.adapters.spark.score_frame import Recipe, is_remote, suite_of
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 WHOLE = ("concurrency", "max_calls", "requests_per_minute", "tokens_per_minute")
