@@ -13,6 +13,7 @@ from typing import Any
 import mlflow
 from mlflow.entities import Feedback, Trace
 from mlflow.genai.scorers import Scorer
+from mlflow.genai.scorers import scorer as function_scorer
 from mlflow.tracing.constant import TraceMetadataKey
 from pydantic import BaseModel, PrivateAttr
 
@@ -149,10 +150,37 @@ class RagScorer(_SuiteScorer):
             feedback += [diagnosis_feedback(each) for each in diagnoses_of([scores], self._shared.suite.language)]
         return feedback[0] if len(feedback) == 1 else feedback
 
+    def as_function(self) -> Scorer:
+        """The same scorer as a function that MLflow can store: ``as_function().register()``.
+
+        The function rebuilds the suite from its metrics and the names of its judges. Raises ``InvalidOptionError`` if
+        the rebuilt suite differs, for example because a judge is an object.
+        """
+        about, columns = self._shared.suite.describe(), self._shared.columns
+        options = {name: about[name] for name in ("judge", "embeddings", "language") if about[name]}
+        rebuilt = Suite(about["metrics"], **options)
+        if rebuilt.describe() | {"suite": about["suite"]} != about or rebuilt.keys != self._shared.suite.keys:
+            message = "as_function() needs a suite that can be rebuilt from its metrics and the names of its judges"
+            raise InvalidOptionError(message, param="as_function")
+        made = f"rm.Suite({about['metrics']!r}, **{options!r}), {columns!r}"
+        chosen = (
+            f"rm.scorer({made})"
+            if len(self._keys) == len(rebuilt.keys)
+            else f"rm.scorers({made})[{_composites_first(rebuilt).index(self._keys[0])}]"
+        )
+
+        def score(inputs=None, outputs=None, expectations=None, trace=None):  # type: ignore[no-untyped-def]
+            return self(inputs=inputs, outputs=outputs, expectations=expectations, trace=trace)
+
+        function: Scorer = function_scorer(score, name=self.name)
+        given = ", ".join(f"{name}={name}" for name in ("inputs", "outputs", "expectations", "trace"))
+        source = f"import mlflow_ragmetrics as rm\nreturn {chosen}({given})"
+        function._cached_dump = {**function.model_dump(), "call_source": source}
+        return function
+
     def register(self, **_: Any) -> Scorer:
-        """Raise ``InvalidOptionError``: MLflow registers only functions."""
-        message = "MLflow registers functions only: write a function with @mlflow.genai.scorer that calls this scorer"
-        raise InvalidOptionError(message, param="register")
+        """Raise ``InvalidOptionError``: MLflow registers only functions. Use ``as_function().register()``."""
+        raise InvalidOptionError("MLflow registers functions only: call as_function().register()", param="register")
 
     def start(self, **_: Any) -> Scorer:
         """Raise ``InvalidOptionError``: MLflow starts only judges of its gateway. Use ``ragmetrics watch``."""
