@@ -53,23 +53,21 @@ class RagMetricsError(Exception):
         self.report: Any = None
 
 
-class MissingFieldError(RagMetricsError, ValueError):
+class _FieldError(RagMetricsError, ValueError):
+    def __init__(self, message: str, *, field: str, metric: str | None = None) -> None:
+        super().__init__(message, metric=metric)
+        self.field = field
+
+
+class MissingFieldError(_FieldError):
     """A metric needs ``field``, but the sample has no value for it.
 
     ``report``: the ``Report`` of the rows scored so far, if the error comes after a chain has run.
     """
 
-    def __init__(self, message: str, *, field: str, metric: str | None = None) -> None:
-        super().__init__(message, metric=metric)
-        self.field = field
 
-
-class InvalidFieldError(RagMetricsError, ValueError):
+class InvalidFieldError(_FieldError):
     """The value of ``field`` has a type or form that cannot be read."""
-
-    def __init__(self, message: str, *, field: str, metric: str | None = None) -> None:
-        super().__init__(message, metric=metric)
-        self.field = field
 
 
 class InvalidOptionError(RagMetricsError, ValueError):

@@ -22,7 +22,7 @@ import mlflow_ragmetrics.metrics as metrics_package
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.metric import metric as make_metric
-from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.options import plain_name, shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 _FOLDER: ContextVar[str | None] = ContextVar("ragmetrics_import_folder", default=None)
@@ -146,7 +146,7 @@ def _imported(module: str, name: str) -> Measure:
 
 
 def _named(name: str) -> Measure:
-    plain = _plain(name).removesuffix("metric")
+    plain = plain_name(name).removesuffix("metric")
     if plain in _RECALLS_OF_FACTS:
         return _named("fact_recall_reference")
     if plain in _AMBIGUOUS:
@@ -158,7 +158,7 @@ def _named(name: str) -> Measure:
         metrics = known()
         for found in metrics.values():
             aliases = found.definition.aliases if isinstance(found, Metric) else ()
-            if plain in {_plain(found.name), *map(_plain, aliases)}:
+            if plain in {plain_name(found.name), *map(plain_name, aliases)}:
                 return found
         for found in metrics.values():
             if isinstance(found, Metric) and (options := _from_key(found, name)) is not None:
@@ -174,10 +174,6 @@ def _from_key(found: Metric, name: str) -> dict[str, Any] | None:
     if match is None:
         return None
     return {option: int(value) if value.isdecimal() else value for option, value in match.groupdict().items() if value}
-
-
-def _plain(name: str) -> str:
-    return "".join(c for c in name.lower() if c.isalnum())
 
 
 @lru_cache(maxsize=1)

@@ -25,11 +25,12 @@ _LONGEST_SHOWN = 300
 
 def spelled(*choices: str, **others: str) -> BeforeValidator:
     """Accept a choice or one of its other names, ignoring case, ``-``, ``_`` and spaces."""
-    accepted = {_plain(choice): choice for choice in choices} | others
-    return BeforeValidator(lambda value: accepted.get(_plain(value), value) if isinstance(value, str) else value)
+    accepted = {plain_name(choice): choice for choice in choices} | others
+    return BeforeValidator(lambda value: accepted.get(plain_name(value), value) if isinstance(value, str) else value)
 
 
-def _plain(word: str) -> str:
+def plain_name(word: str) -> str:
+    """The letters and digits of a name, in lower case."""
     return "".join(filter(str.isalnum, word.lower()))
 
 

@@ -62,7 +62,8 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
     found = plain_sentences(answer)
     short = [sentence for sentence in found if not has_words(sentence, _SHORTEST_SENTENCE)]
     opposed = _opposed(answer, contradictions)
-    seen = Counter(map(_bare, found))
+    # sentences that differ only in case, spaces and closing punctuation are repetitions
+    seen = Counter(" ".join(sentence.casefold().split()).rstrip(_CLOSING) for sentence in found)
     repeated = len(found) - len(seen)
     repetitive = 10 * repeated > 3 * len(found)
     counts = {
@@ -115,7 +116,3 @@ def _words_of(pairs: tuple[Pair, ...]) -> list[tuple[Pair, list[str]]]:
 def _whole(term: str) -> re.Pattern[str]:
     whole = re.escape(term.casefold())
     return re.compile(rf"{whole}(?<!\w{whole})(?!\w)")  # literal text first, for a fast search
-
-
-def _bare(sentence: str) -> str:
-    return " ".join(sentence.casefold().split()).rstrip(_CLOSING)

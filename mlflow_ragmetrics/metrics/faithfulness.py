@@ -8,14 +8,7 @@ from mlflow_ragmetrics.core.metric import metric, named_as
 from mlflow_ragmetrics.core.question import Steps, Tone, ask
 from mlflow_ragmetrics.core.score import Item, Message, Score
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.metrics.claims import (
-    NoContext,
-    Verified,
-    has_context,
-    to_do,
-    verified_claims,
-    without_context,
-)
+from mlflow_ragmetrics.metrics.claims import NoContext, Verified, has_context, to_do, verified_claims, without_context
 from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 

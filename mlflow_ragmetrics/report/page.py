@@ -265,7 +265,7 @@ def _item(item: Item, passages: Sequence[str] | None, put: Callable[[str], str])
         put(item.reason),
         item.support,
     ]
-    unbacked = unbacked_in(item, passages) if passages and item.unbacked_by_chunks else ()
+    unbacked = unbacked_in(item, passages)
     if item.evidence or unbacked or item.judge:
         found.append([[each.chunk, put(each.quote)] for each in item.evidence])
         if unbacked or item.judge:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text, plain_texts
-from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
+from mlflow_ragmetrics.core.score import Better, Evidence, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 
@@ -112,7 +112,8 @@ def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dic
     items = [item for own, _ in owned for item in own]
     columns = {name: list(map(attrgetter(name), items)) for name in _ITEM_FIELDS}
     columns["evidence"] = [list(map(_evidence, item.evidence)) if item.evidence else _NONE for item in items]
-    columns["unbacked"] = [_unbacked(item, of) if item.evidence else _NONE for own, of in owned for item in own]
+    unbacked = [unbacked_in(item, of.texts) if item.evidence else () for own, of in owned for item in own]
+    columns["unbacked"] = [list(map(plain_text, texts)) if texts else _NONE for texts in unbacked]
     columns |= {name: plain_texts(columns[name]) for name in ("text", "reason")}
     return [len(own) for own, _ in owned], columns
 
@@ -121,16 +122,13 @@ def _evidence(each: Evidence) -> dict[str, Any]:
     return {"chunk": each.chunk, "id": plain(each.id), "quote": plain_text(each.quote)}
 
 
-def _unbacked(item: Item, sample: Sample) -> list[Any]:
-    return [plain_text(text) for text in unbacked_in(item, sample.texts)] if item.unbacked_by_chunks else _NONE
-
-
 ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "against", "reason", "support", "evidence", "unbacked")
 
 _FIRST = ("id", "question", "answer")
 _ALWAYS = (*_FIRST, "reference")
 _UNSAFE = re.compile(r"[^\w\-.]+", re.ASCII)
 _ABSENT = Score()
+_SIMPLE = (str, int, float, type(None))
 
 
 def judge_slugs(scores: Iterable[Score]) -> dict[str, str]:
@@ -312,13 +310,6 @@ def _record(sample: Sample) -> dict[str, Any]:
         "history": as_json(list(map(asdict, sample.history))) if sample.history else None,
     }
     known = {name: value for name, value in fields.items() if name in _ALWAYS or value is not None}
-    given = {
-        name: value if value is None or isinstance(value, (str, int, float)) else _as_text(value)
-        for name, value in sample.metadata.items()
-        if name not in known
-    }
+    others = ((name, value) for name, value in sample.metadata.items() if name not in known)
+    given = {n: v if isinstance(v, _SIMPLE) else json.dumps(v, ensure_ascii=False, default=str) for n, v in others}
     return {**known, **given}
-
-
-def _as_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)

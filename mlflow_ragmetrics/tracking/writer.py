@@ -306,7 +306,8 @@ _ROWS_PER_PART = 50_000
 
 def table_rows(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
     """The rows of a frame, with ``None`` in empty cells."""
-    return list(zip(*(_cells(frame[name]) for name in frame.columns), strict=True))
+    columns = [column.astype(object).where(column.notna(), None) for _, column in frame.items()]
+    return list(zip(*columns, strict=True))
 
 
 def table_json(frame: pd.DataFrame) -> str:
@@ -368,11 +369,6 @@ def storable(frame: pd.DataFrame) -> pd.DataFrame:
         except (pa.ArrowInvalid, pa.ArrowTypeError):
             mixed[name] = [value if value is None or isinstance(value, str) else as_json(value) for value in column]
     return frame.assign(**mixed) if mixed else frame
-
-
-def _cells(column: pd.Series[Any]) -> list[Any]:
-    cells: list[Any] = column.astype(object).where(column.notna(), None).tolist()
-    return cells
 
 
 def is_alive(process: str, seen: float, silence: float = 600.0) -> bool:

@@ -80,11 +80,8 @@ def joined_verify(
         [replace(finding, quotes=tuple((start + n, quote) for n, quote in finding.quotes)) for finding in each]
         for start, each in zip(starts, answers, strict=True)
     ]
-    return tuple(max(each, key=_backing) for each in zip(*shifted, strict=True))
-
-
-def _backing(finding: Finding) -> tuple[int, float]:
-    return _RANK.get(finding.verdict, 0), finding.support or 0.0
+    grouped = zip(*shifted, strict=True)
+    return tuple(max(each, key=lambda f: (_RANK.get(f.verdict, 0), f.support or 0.0)) for each in grouped)
 
 
 def joined_related(

@@ -52,9 +52,10 @@ def stem(word: str) -> str:
         return _IRREGULAR[word]
     if len(word) <= 2:
         return word
-    for step in (_plural, _past, _final_y, _double_suffix, _suffix, _last_suffix, _final_e, _double_l):
+    for step in (_plural, _past, _final_y, _double_suffix):
         word = step(word)
-    return word
+    word = _final_e(_last_suffix(_replaced(word, _STEP_3)))
+    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
 
 
 def _shape(word: str) -> str:
@@ -114,10 +115,6 @@ def _double_suffix(word: str) -> str:
     return _replaced(word, _STEP_2)
 
 
-def _suffix(word: str) -> str:
-    return _replaced(word, _STEP_3)
-
-
 def _replaced(word: str, rules: Sequence[tuple[str, ...]]) -> str:
     for suffix, replacement in rules:
         if word.endswith(suffix):
@@ -140,7 +137,3 @@ def _final_e(word: str) -> str:
     if word.endswith("e") and (_measure(left) > 1 or (_measure(left) == 1 and not _ends_short(left))):
         return left
     return word
-
-
-def _double_l(word: str) -> str:
-    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
