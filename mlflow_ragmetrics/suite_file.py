@@ -138,7 +138,7 @@ def load_suite(path: Union[str, Path], overrides: Mapping[str, Any] | None = Non
     return _arguments(read_settings(path), overrides or {}, Path(path).parent)
 
 
-def suite_arguments(content: object, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def suite_arguments(content: object, overrides: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the arguments for ``Suite``, and ``preset`` if ``content`` names one; ``overrides`` win.
 
     Reads ``${NAME}`` from the environment only for models that are used. ``InvalidOptionError`` names an unknown key or

@@ -354,7 +354,7 @@ def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tup
         return report, error
 
 
-def _say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None = None, is_logged: bool) -> None:
+def _say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None, is_logged: bool) -> None:
     """Print how many rows were scored before a signal, where they are, and how to continue."""
     places = [output] if output else []
     places += ["the MLflow run, which is marked as incomplete"] if is_logged else []

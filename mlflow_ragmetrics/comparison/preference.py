@@ -242,7 +242,7 @@ def preference_of(a: Results, b: Results, pairing: Pairing, suite: Suite, rows: 
     return Preference(report, found, outcomes, rows)
 
 
-def preference_suite(judge: JudgeLike | Sequence[JudgeLike] | Suite, rubric: str | None = None) -> Suite:
+def preference_suite(judge: JudgeLike | Sequence[JudgeLike] | Suite, rubric: str | None) -> Suite:
     """A suite that asks ``judge``, or a suite's judges, for the better answer by ``rubric``; the majority decides."""
     if rubric is not None and not (isinstance(rubric, str) and rubric.strip()):
         message = f"rubric={shown(rubric)} must be a text that says which answer is better"

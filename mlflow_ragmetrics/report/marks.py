@@ -71,7 +71,7 @@ class Failures:
         return None if self.answered or self._unanswered is None else say("marks.silent", error=self._unanswered)
 
 
-def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, language: str = "en") -> list[str]:
+def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, language: str) -> list[str]:
     """Why the evaluation of ``rows`` (a number) is ``incomplete``, if it is, and the most frequent other failures."""
     lines = [] if incomplete is None else [say("marks.incomplete", why=incomplete)]
     known = incomplete or ""
@@ -83,7 +83,7 @@ def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, la
     return [render(line, language) for line in lines]
 
 
-def count_lines(keys: Sequence[str], figures: Mapping[str, float], rows: int, language: str = "en") -> list[str]:
+def count_lines(keys: Sequence[str], figures: Mapping[str, float], rows: int, language: str) -> list[str]:
     """Lines about doubtful rows, without which the ``figures`` of ``rows`` (a number) would mislead."""
     silent = int(figures.get("n_non_answers", 0))
     lines = [say("marks.n_non_answers", n=silent, total=rows)] if silent else []

@@ -69,7 +69,7 @@ def limit_of(threshold: float | None, better: Better) -> float:
     return threshold if threshold is not None else 0.0 if better is False else 1.0
 
 
-def turn_limit(rows: Sequence[Row], key: str, threshold: float | None = None) -> float:
+def turn_limit(rows: Sequence[Row], key: str, threshold: float | None) -> float:
     """``limit_of`` for the metric ``key`` of these rows; ``threshold`` defaults to the metric's own."""
     scores = [row.scores[key] for row in rows if key in row.scores]
     own = next((score.threshold for score in scores if score.threshold is not None), None)

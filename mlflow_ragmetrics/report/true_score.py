@@ -64,8 +64,8 @@ def labelled_scores(
     results: Results,
     key: str,
     labels: Labels,
-    column: str = "label",
-    groups: Groups | None = None,
+    column: str,
+    groups: Groups | None,
     words: Mapping[str, float | None] | None = None,
 ) -> tuple[Vector, Vector, list[str] | None]:
     """The score, label (NaN: none) and group of each row of an evaluation.

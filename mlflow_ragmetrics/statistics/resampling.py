@@ -15,7 +15,7 @@ _DIGITS = 2.0**30
 
 
 def bootstrap_limits(
-    residuals: Matrix, counts: Matrix, *, studentized: bool = False, level: float, resamples: int, seed: int
+    residuals: Matrix, counts: Matrix, *, studentized: bool, level: float, resamples: int, seed: int
 ) -> tuple[Vector, Vector]:
     """The limits of each mean, relative to the mean, by the BCa (Efron 1987) or the studentized bootstrap.
 

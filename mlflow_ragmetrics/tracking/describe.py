@@ -115,7 +115,7 @@ def questions_digest(rows: Sequence[Row]) -> str:
     return digest(sorted(digest([_asked(row.sample)]) for row in rows))
 
 
-def dataset_input(rows: Sequence[Row], known: str, experiment_id: str, name: str = "") -> DatasetInput:
+def dataset_input(rows: Sequence[Row], known: str, experiment_id: str, name: str) -> DatasetInput:
     """The dataset of these questions as a run's input; runs with the same questions share it.
 
     ``known`` is the questions' digest. If the store supports evaluation datasets (a database), the dataset is created

@@ -104,7 +104,7 @@ def _read_texts(data: Mapping[str, Any], ids: Mapping[str, Claims], layout: _Lay
     return {question: _extracted(question, each, entries[each], layout) for each, question in ids.items()}
 
 
-def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _Layout | None = None) -> _Extracted:
+def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _Layout | None) -> _Extracted:
     """Read the claims of one text, and their verdicts if the passages have a ``layout``."""
     given = entry.get("claims")
     if not isinstance(given, list):

@@ -161,7 +161,7 @@ def cheapest_form(judge: ChatJudge, ask: Callable[[Judge], object]) -> ChatJudge
 _NAMES = "-" * 16
 
 
-def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int = 1) -> object:
+def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int) -> object:
     """Return a placeholder answer: ``claims_a_sentence`` claims per sentence; several are longer than it."""
     if not isinstance(question, Claims):
         return known_task(question).placeholder(question)

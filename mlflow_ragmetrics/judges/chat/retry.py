@@ -54,7 +54,7 @@ def status_of(error: BaseException) -> int | None:
     return None
 
 
-def retry_after(error: BaseException, now: Callable[[], float] = time.time) -> float | None:
+def retry_after(error: BaseException) -> float | None:
     """Return the seconds to wait by a ``Retry-After`` (or ``retry-after-ms``) header; ``None`` without one.
 
     A date is relative to the server's ``Date`` header if there is one, because the local clock may be wrong.
@@ -72,7 +72,7 @@ def retry_after(error: BaseException, now: Callable[[], float] = time.time) -> f
         except ValueError:
             until, sent = _moment(given), _moment(headers.get("date"))
             if until is not None:
-                return max(0.0, until - (now() if sent is None else sent))
+                return max(0.0, until - (time.time() if sent is None else sent))
     delays = [_DELAY.search(f"{getattr(cause, 'body', '')} {cause}") for cause in _causes(error)]
     return next((float(delay[1]) for delay in delays if delay is not None), None)
 

@@ -221,9 +221,7 @@ class Judgement(NamedTuple):
     doubt: tuple[Literal["number", "negation"], str] | None = None
 
 
-def contradict(
-    claim: str, source: Source, most: int = MOST_PLACES
-) -> tuple[Coverage, Disagreement | None, Disagreement | None]:
+def contradict(claim: str, source: Source, most: int) -> tuple[Coverage, Disagreement | None, Disagreement | None]:
     """Return the coverage, how the best matching sentence contradicts the claim, and a denial, which is only a doubt.
 
     Considers the first ``most`` places of each word.
@@ -241,7 +239,7 @@ def contradict(
     return coverage, None, denial
 
 
-def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_PLACES) -> Judgement:
+def judge_claim(claim: str, source: Source, threshold: float, most: int) -> Judgement:
     """SUPPORTED at ``threshold`` or above, CONTRADICTED if the best matching sentence disagrees, else NEUTRAL.
 
     Considers the first ``most`` places of each word.
