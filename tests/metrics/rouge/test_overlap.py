@@ -19,7 +19,7 @@ TEXT = st.lists(st.one_of(WORDS, st.text(max_size=3)), max_size=25).map(" ".join
 
 
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=2, max_size=20), st.sampled_from(KINDS), st.sampled_from(MODES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_many_pairs_are_counted_as_each_alone(pairs, kind, mode):
     assert_counted(pairs, kind, *mode)
 
