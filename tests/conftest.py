@@ -59,6 +59,7 @@ def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("RAGMETRICS_OUTBOX", str(folder / "data"))
+    monkeypatch.setattr("mlflow_ragmetrics.tracking.run._SETTLING", 0.01)  # no other process writes to this store
     # older versions of MLflow reset the root logger's handlers, pytest's among them, when they open a store
     monkeypatch.setattr("logging.config.fileConfig", lambda *arguments, **options: None)
     for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):
@@ -94,6 +95,7 @@ def _copied(template: Path, folder: Path) -> str:
     path = folder / "mlflow.db"
     shutil.copyfile(template, path)
     with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA synchronous=OFF")
         connection.execute("UPDATE experiments SET artifact_location = ?", [str(folder / "mlruns" / "0")])
     connection.close()
     return f"sqlite:///{path}"

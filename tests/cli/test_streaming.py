@@ -57,9 +57,9 @@ def _kept(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("suite", "ending"),
     [
-        ("lexical", "jsonl"),
         ("retrieval", "jsonl"),
         ("white_paper", "parquet"),
+        pytest.param("lexical", "jsonl", marks=pytest.mark.slow),
         pytest.param("lexical", "parquet", marks=pytest.mark.slow),
         pytest.param("retrieval", "parquet", marks=pytest.mark.slow),
         pytest.param("white_paper", "jsonl", marks=pytest.mark.slow),
