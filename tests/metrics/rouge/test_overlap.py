@@ -67,7 +67,9 @@ def test_texts_that_are_too_long_are_an_error_and_no_number():
     assert report.table["rougeL_f1_status"].tolist() == ["ok", "ok"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "rougeL" else pytest.mark.slow) for kind in KINDS]
+)
 def test_an_answer_of_ten_million_characters_is_scored(kind):
     answer = "".join(f"one w{i} two\n" for i in range(700_000)) + "x " * 20_000
     assert len(answer) > 10_000_000
