@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -20,7 +21,8 @@ from tests.quick_mlflow import close_stores, quicken_mlflow
 
 collect_ignore = ["adapters/langchain/mcp_server.py", "mutation.py"]  # programs of their own
 
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+gc.set_threshold(50_000, 20, 50)  # modules of all frameworks are alive, and each pass looks at all their objects
+settings.register_profile("busy", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")  # slowness of a busy machine is not a fault of the package
 ssl.create_default_context = lru_cache(ssl.create_default_context)  # each client would read all certificates again
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # MLflow's own plugin, which uses the network
@@ -29,7 +31,19 @@ if find_spec("pyspark") is not None and find_spec("grpc") is None:
     # pyspark mistakes a pytest-xdist worker for a doctest without grpc and exits; elsewhere it raises ImportError
     sys.modules["pyspark.sql.connect"] = None  # type: ignore[assignment]
 
+_FAULTS = Path(__file__).parent / "faults"
 _SPEAKS_OF_MLFLOW = re.compile(r"\bmlflow(_store)?\b", re.IGNORECASE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Whether a path is not even imported: the faults, where they would be deselected."""
+    is_unwanted = collection_path == _FAULTS and "not faults" in config.option.markexpr
+    return is_unwanted or None
+
+
+def pytest_collection_finish() -> None:
+    """Spare what was imported from being looked at again each time that garbage is collected."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +59,7 @@ def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("RAGMETRICS_OUTBOX", str(folder / "data"))
+    monkeypatch.setattr("mlflow_ragmetrics.tracking.run._SETTLING", 0.01)  # no other process writes to this store
     # older versions of MLflow reset the root logger's handlers, pytest's among them, when they open a store
     monkeypatch.setattr("logging.config.fileConfig", lambda *arguments, **options: None)
     for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):
@@ -80,6 +95,7 @@ def _copied(template: Path, folder: Path) -> str:
     path = folder / "mlflow.db"
     shutil.copyfile(template, path)
     with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA synchronous=OFF")
         connection.execute("UPDATE experiments SET artifact_location = ?", [str(folder / "mlruns" / "0")])
     connection.close()
     return f"sqlite:///{path}"

@@ -101,7 +101,10 @@ def few_kept(suite: rm.Suite, rows: Rows) -> Found:
 
 
 DOORS = [few_kept, callback, genai, genai_each_logged, plugin, extra_metrics]
-OFTEN = {"no contexts", "empty contexts", "every third context empty", "every other reference", "dead", "no claims"}
+OFTEN = {
+    genai: {"every third context empty", "no claims"},
+    callback: {"every third context empty", "every other reference", "dead", "no claims"},
+}
 
 
 def cases(starved: Mapping[str, Any], *often: Callable[..., Found]) -> list[Any]:
@@ -109,7 +112,7 @@ def cases(starved: Mapping[str, Any], *often: Callable[..., Found]) -> list[Any]
         pytest.param(door, name, id=f"{door.__name__}-{name}", marks=() if name in often_names else pytest.mark.slow)
         for door in DOORS
         for name in starved
-        for often_names in [set(starved) if door in often else OFTEN if door in (callback, genai) else set()]
+        for often_names in [set(starved) if door in often else OFTEN.get(door, set())]
     ]
 
 

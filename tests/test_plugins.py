@@ -43,8 +43,10 @@ def _run(installed: Path, code: str, *arguments: str, cwd: Path) -> subprocess.C
     )
 
 
-def test_python_finds_it_and_names_a_plugin_that_cannot_be_loaded(installed: Path, tmp_path: Path) -> None:
+def test_both_doors_find_it_and_name_a_plugin_that_cannot_be_loaded(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "suite.yaml").write_text("metrics: [{politeness: {phrases: [please]}}, coherence]\n", encoding="utf-8")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    asked = ["evaluate", "rows.jsonl", "-m", "politeness", "--no-log", "--output", "scored.jsonl"]
     code = (
         "import json, warnings, mlflow_ragmetrics as rm\n"
         "warnings.simplefilter('always')\n"
@@ -54,18 +56,7 @@ def test_python_finds_it_and_names_a_plugin_that_cannot_be_loaded(installed: Pat
         "print(json.dumps([score.value, score.passed, score.reason, rm.score('courtesy', sample).value,\n"
         "    rm.score(rm.politeness, sample, preset='conservative').passed, suite.keys,\n"
         "    suite.evaluate([sample]).metrics['politeness/mean']]))\n"
-    )
-    done = _run(installed, code, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [0.5, True, "1 of 2 phrases", 0.5, False, ["politeness", "coherence"], 1.0]
-    assert "the metric plugin broken (ragmetrics_politeness:no_such_metric) cannot be loaded" in done.stderr
-
-
-def test_the_command_line_lists_explains_and_scores_with_it(installed: Path, tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
-    asked = ["evaluate", "rows.jsonl", "-m", "politeness", "--no-log", "--output", "scored.jsonl"]
-    code = (
-        "import sys; from mlflow_ragmetrics.cli import main\n"
+        "from mlflow_ragmetrics.cli import main\n"
         "main(['list'], standalone_mode=False)\n"
         "print('explained')\n"
         "main(['explain', 'politeness'], standalone_mode=False)\n"
@@ -73,7 +64,10 @@ def test_the_command_line_lists_explains_and_scores_with_it(installed: Path, tmp
     )
     done = _run(installed, code, *asked, "--fail-under", "politeness=0.9", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
-    listed, _, explained = done.stdout.partition("explained\n")
+    in_python, _, printed = done.stdout.partition("\n")
+    assert json.loads(in_python) == [0.5, True, "1 of 2 phrases", 0.5, False, ["politeness", "coherence"], 1.0]
+    assert "the metric plugin broken (ragmetrics_politeness:no_such_metric) cannot be loaded" in done.stderr
+    listed, _, explained = printed.partition("explained\n")
     assert "politeness" in listed
     assert "The share of the polite" in explained
     assert "phrases" in explained

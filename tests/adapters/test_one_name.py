@@ -79,7 +79,10 @@ def _answer() -> None:
 
 @pytest.mark.parametrize(
     "door",
-    [report, report_on_traces, plain_genai, genai, genai_each, extra_metrics, plugin, traced_callback, watch],
+    [
+        *(report, report_on_traces, plain_genai, genai, extra_metrics, traced_callback, watch),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (genai_each, plugin)),
+    ],
 )
 def test_a_metric_has_the_same_name_in_every_door(door: Callable[[rm.Suite], Any], suite: rm.Suite) -> None:
     door(suite)
@@ -101,7 +104,7 @@ def test_elsewhere_it_is_the_key(suite: rm.Suite) -> None:
     assert {*SUITE, "rag_score"} <= {*table.columns}
 
 
-@pytest.mark.parametrize("key", ["correctness", "context_sufficiency"])
+@pytest.mark.parametrize("key", ["correctness", pytest.param("context_sufficiency", marks=pytest.mark.slow)])
 def test_a_criterion_finds_its_metric(key: str) -> None:
     made = rm.get_scorer(key, threshold=0.99)
     result = mlflow.genai.evaluate(data=genai_rows(), scorers=[made])

@@ -40,6 +40,14 @@ def test_grounded(rag_row):
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def imported() -> None:
+    """pytester forgets the modules that are first imported in a test, and those that stay hold parts of them."""
+    row = {"question": "Is it?", "answer": "Yes.", "contexts": ["Yes."]}
+    rm.assert_score("faithfulness >= 0", row)
+    rm.evaluate([row], ["faithfulness"]).to_html()
+
+
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mlflow_store: str) -> pytest.Pytester:
     """A folder with three answers and a test for each."""

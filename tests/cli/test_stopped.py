@@ -211,7 +211,8 @@ def test_a_run_left_by_a_kill_is_listed_then_marked_without_its_traces(ragmetric
     assert "half written" not in ragmetrics("doctor").stdout
 
 
-@pytest.mark.parametrize(("limit", "code"), [pytest.param(0.5, 0, marks=pytest.mark.slow), (0.9, 1)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("limit", "code"), [(0.5, 0), (0.9, 1)])
 def test_a_reader_that_leaves_does_not_change_the_exit_code(tmp_path: Path, limit: float, code: int) -> None:
     data = tmp_path / "rows.jsonl"
     data.write_text('{"answer": "a b", "reference": "a c"}\n' + '{"answer": "a b", "reference": "a b"}\n')

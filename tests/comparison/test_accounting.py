@@ -59,7 +59,7 @@ def counts_in(text: str) -> dict[str, int]:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(CAUSES), st.sampled_from(CAUSES)), min_size=1, max_size=30))
 def test_the_counts_add_up_to_the_rows_of_both_runs_in_every_format(pairs: list[tuple[str, str]]) -> None:
     sides = [["fine", *side] for side in zip(*pairs, strict=True)]

@@ -278,9 +278,9 @@ def test_a_gate_does_not_pass_where_rows_were_not_judged() -> None:
 
 def test_a_judge_that_guesses_is_rarely_called_better_or_worse() -> None:
     generator = np.random.default_rng(7)
-    choices = generator.choice([0.0, 0.5, 1.0], size=(60, 400), p=[0.25, 0.5, 0.25])
+    choices = generator.choice([0.0, 0.5, 1.0], size=(60, 200), p=[0.25, 0.5, 0.25])
     told = [differences_of({"p": (1 - c, c)}, tolerance=0.05, resamples=500, seed=1)[0].verdict for c in choices.T]
-    assert 0 < sum(verdict in ("improved", "regressed") for verdict in told) <= 0.055 * 400
+    assert 0 < sum(verdict in ("improved", "regressed") for verdict in told) <= 0.055 * 200
 
 
 def reply(better: Any, readers: Any = 80, reason: str = "A names the year.") -> str:

@@ -67,12 +67,14 @@ def test_genai_evaluate_scores_what_it_traces(tmp_path: Path) -> None:
     assert "Means over 3 questions" in printed
 
 
+@pytest.mark.slow
 def test_retrieval_is_scored_from_two_files(tmp_path: Path) -> None:
     printed = _printed(tmp_path, "retrieval_from_tsv.py", "--k", "5")
     assert re.search(r"ndcg_5 +0\.\d{3}", printed)
     assert "missed <urn:uuid:" in printed
 
 
+@pytest.mark.slow
 def test_an_own_metric_and_judge_take_part(tmp_path: Path) -> None:
     printed = _printed(tmp_path, "own_metric_and_judge.py")
     assert re.search(r"faithfulness +\d\.\d\d  verbatim \d\.\d\d, lexical \d\.\d\d", printed)

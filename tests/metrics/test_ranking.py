@@ -29,7 +29,7 @@ def record(retrieved: list[str], gold: list[str]) -> dict[str, list[str]]:
     return {"retrieved_doc_ids": retrieved, "gold_doc_ids": gold}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(DOCUMENTS, RELEVANT)
 def test_all_equal_trec_eval(retrieved: list[str], gold: list[str]) -> None:
     run = {document: float(-rank) for rank, document in enumerate(retrieved)}

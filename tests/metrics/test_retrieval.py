@@ -21,7 +21,7 @@ def record(retrieved: list[str], gold: list[str]) -> dict[str, list[str]]:
     return {"retrieved_doc_ids": retrieved, "gold_doc_ids": gold}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(DOCUMENTS.filter(bool), RELEVANT)
 def test_ndcg_equals_trec_eval(retrieved: list[str], gold: list[str]) -> None:
     run = {document: float(-rank) for rank, document in enumerate(retrieved)}
@@ -33,7 +33,7 @@ def test_ndcg_equals_trec_eval(retrieved: list[str], gold: list[str]) -> None:
         assert found == pytest.approx(expected[f"ndcg_cut_{k}"], abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(DOCUMENTS.filter(bool), RELEVANT)
 def test_sets_equal_scikit_learn(retrieved: list[str], gold: list[str]) -> None:
     everything = sorted({*retrieved, *gold})

@@ -46,7 +46,10 @@ def read_apart(path: Path) -> tuple[str, int]:
     ("name", "before", "after", "expected"),
     [
         ("a.jsonl.gz", '{"question": "', '"}\n', "line 1: the line is longer than 64 MB; set RAGMETRICS_MAX_LINE_MB"),
-        ("a.csv.gz", "question\n", "\n", "line 2: the line is longer than 64 MB; set RAGMETRICS_MAX_LINE_MB"),
+        pytest.param(
+            *("a.csv.gz", "question\n", "\n", "line 2: the line is longer than 64 MB; set RAGMETRICS_MAX_LINE_MB"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_one_long_line(tmp_path: Path, name: str, before: str, after: str, expected: str) -> None:
@@ -84,8 +87,15 @@ def test_many_wide_columns_of_a_parquet_file(tmp_path: Path) -> None:
     assert grown < 300
 
 
-@pytest.mark.parametrize("kind", ["new_file", "new_stream"])
-@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.parametrize(
+    ("kind", "codec"),
+    [
+        ("new_file", "zstd"),
+        ("new_stream", "lz4"),
+        pytest.param("new_file", "lz4", marks=pytest.mark.slow),
+        pytest.param("new_stream", "zstd", marks=pytest.mark.slow),
+    ],
+)
 def test_compressed_columns_of_an_arrow_file(tmp_path: Path, kind: str, codec: str) -> None:
     import pyarrow
 
@@ -100,7 +110,7 @@ def test_compressed_columns_of_an_arrow_file(tmp_path: Path, kind: str, codec: s
     assert grown < 300
 
 
-@pytest.mark.parametrize("codec", ["zstd", None])
+@pytest.mark.parametrize("codec", ["zstd", pytest.param(None, marks=pytest.mark.slow)])
 def test_an_arrow_file_of_few_bytes_and_many_values(tmp_path: Path, codec: str | None) -> None:
     import pyarrow
 

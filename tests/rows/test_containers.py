@@ -157,7 +157,7 @@ def _samples(data: Any) -> list[Sample]:
     return [replace(sample, metadata={}, id="") for sample in read_samples(data)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(rows=ROWS)
 @pytest.mark.parametrize("container", list(CONTAINERS))
 def test_the_same_rows_are_the_same_samples(
@@ -192,7 +192,7 @@ STORED = {
 }
 
 
-@settings(max_examples=10, phases=[Phase.generate])  # each shrinking step would write a run
+@settings(max_examples=6, phases=[Phase.generate])  # each shrinking step would write a run
 @given(rows=_tables(STORED))
 def test_a_run_has_the_samples_that_it_was_made_from(rows: Rows) -> None:
     rows[0] |= {"question": "Who?", "answer": "Anna."}  # else nothing can be scored

@@ -264,7 +264,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.dictionaries(keys | st.text() | st.integers(), values, max_size=8))
 @example({"question": {"content": pd.NA}})
 @example({"question": [pd.NA, None]})

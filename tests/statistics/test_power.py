@@ -109,7 +109,7 @@ def test_repeats_of_other_means_widen_it() -> None:
 @pytest.mark.parametrize("shift", [0.0, 0.05])
 def test_nineteen_of_twenty_intervals_hold_the_truth(shift: float) -> None:
     generator, held = np.random.default_rng(6), []
-    for _ in range(400):
+    for _ in range(200):
         scores = drawn(generator, 40, 5, 0.2, 0.1) + generator.normal(0, shift, 5)
         low, high = crossed_interval(scores) or (0.0, 0.0)
         held.append(low <= 0.5 <= high)

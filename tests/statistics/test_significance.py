@@ -80,11 +80,11 @@ def test_equal_columns_are_found_once() -> None:
 @pytest.mark.parametrize("binary", [True, False])
 def test_at_most_one_of_twenty_comparisons_without_a_difference_is_significant(binary: bool) -> None:
     generator = np.random.default_rng(11)
-    a, b = generator.beta(0.5, 2, (2, 40, 1500))
+    a, b = generator.beta(0.5, 2, (2, 40, 750))
     differences = (a > 0.3).astype(float) - (b > 0.3) if binary else a - b
     share = np.mean(np.array(paired_tests(differences, resamples=2000)) < 0.05)
-    assert share <= 0.05 + 3 * (0.05 * 0.95 / 1500) ** 0.5
-    assert share >= (0.01 if binary else 0.05 - 3 * (0.05 * 0.95 / 1500) ** 0.5)
+    assert share <= 0.05 + 3 * (0.05 * 0.95 / 750) ** 0.5
+    assert share >= (0.01 if binary else 0.05 - 3 * (0.05 * 0.95 / 750) ** 0.5)
 
 
 def test_holm_by_hand() -> None:

@@ -77,7 +77,11 @@ def test_a_question_that_is_there_is_not_said_to_have_other_answers(run_id: str)
 
 @pytest.mark.parametrize(
     ("kind", "answers"),
-    [("words", ("Supported", "Not supported")), ("yes-no", (True, False)), ("1-5", (5, 2))],
+    [
+        ("words", ("Supported", "Not supported")),
+        ("yes-no", (True, False)),
+        pytest.param("1-5", (5, 2), marks=pytest.mark.slow),
+    ],
 )
 def test_answers_come_back_with_kappa_and_the_confusion_table(
     run_id: str, kind: str, answers: tuple[object, ...]

@@ -40,7 +40,9 @@ def autolog() -> Iterator[None]:
 CASES = [pytest.param(name, marks=() if place % 6 == 0 else pytest.mark.slow) for place, name in enumerate(PROGRAMS)]
 
 
-@pytest.mark.parametrize("said", [ANSWER, A.page_content], ids=["", "quoted"])
+@pytest.mark.parametrize(
+    "said", [pytest.param(ANSWER, id="", marks=pytest.mark.slow), pytest.param(A.page_content, id="quoted")]
+)
 @pytest.mark.parametrize("name", CASES)
 def test_program(
     name: str, said: str, autolog: None, suite: rm.Suite, collected: Any, monkeypatch: pytest.MonkeyPatch

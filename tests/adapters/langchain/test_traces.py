@@ -42,10 +42,15 @@ def numbers_of_traces() -> list[tuple[int, int]]:
     return sorted(found)
 
 
+MODES = [  # of those that run in the same way, one each time
+    *("invoke", "batch", "abatch", "astream"),
+    *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("ainvoke", "stream", "astream_events")),
+]
 SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("graph", "agent", "dict", "nested", "artifact")]
 
 
 @pytest.mark.parametrize("kind", ["plain", *SLOW], indirect=True)
+@pytest.mark.parametrize("mode", MODES, indirect=True)
 def test_every_mode(autolog: None, ask: Callable[..., None], scoring: Any) -> None:
     ask(QUESTIONS, {"callbacks": [scoring]})
 
@@ -54,7 +59,7 @@ def test_every_mode(autolog: None, ask: Callable[..., None], scoring: Any) -> No
     assert numbers_of_traces() == [(number, number) for number in range(1, 5)]
 
 
-@pytest.mark.parametrize("kind", ["parallel", "agent", "graph"], indirect=True)
+@pytest.mark.parametrize("kind", ["parallel", "agent"], indirect=True)
 @pytest.mark.parametrize("mode", ["batch"], indirect=True)
 def test_other_kinds_in_batches(autolog: None, ask: Callable[..., None], scoring: Any) -> None:
     ask(QUESTIONS, {"callbacks": [scoring]})

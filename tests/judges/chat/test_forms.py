@@ -35,7 +35,7 @@ def weight(calls: str, data: list[dict[str, Any]], prices: Any) -> float:
 @pytest.mark.parametrize("prices", [None, {"input": 0.1, "output": 3.0}, {"input": 3.0, "output": 0.1}])
 @pytest.mark.parametrize("sentences", [1, 8, 16, 40])
 def test_auto_is_the_form_that_costs_least(sentences: int, prices: Any) -> None:
-    data = rows(sentences)
+    data = rows(sentences, 3)
     costs = {calls: weight(calls, data, prices) for calls in FORMS}
     judge = ChatJudge(dutiful(), prices=prices)
     report = rm.Suite(METRICS, judge=judge).evaluate(data)

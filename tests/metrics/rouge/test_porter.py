@@ -77,7 +77,7 @@ SUFFIXES = [
 ROOTS = st.text("abeilosty0wxz", max_size=6)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=700, deadline=None)
 @given(ROOTS, st.sampled_from(SUFFIXES), st.sampled_from(["", "", *SUFFIXES]))
 def test_made_up_words(root: str, suffix: str, ending: str) -> None:
     word = root + suffix + ending

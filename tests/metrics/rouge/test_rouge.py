@@ -62,25 +62,25 @@ def assert_equal(scorer: RougeScorer, answer: str, reference: str, **options: ob
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(TIES, TIES)
 def test_whitespace_tokens_with_many_ties(answer: str, reference: str) -> None:
     assert_equal(RougeScorer(TYPES, tokenizer=Whitespace()), answer, reference)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(MIXED, MIXED)
 def test_lower_case_alphanumerics(answer: str, reference: str) -> None:
     assert_equal(RougeScorer(TYPES), answer, reference, tokenizer="rouge_score")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(NATURAL, NATURAL)
 def test_stemmed_tokens(answer: str, reference: str) -> None:
     assert_equal(RougeScorer(TYPES, use_stemmer=True), answer, reference, stemmer=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(MIXED, MIXED, st.sampled_from(TYPES))
 def test_range_and_symmetry(one: str, other: str, kind: str) -> None:
     there = rm.score("rouge", {"answer": one, "reference": other}, rouge_type=kind).details
