@@ -88,9 +88,9 @@ def _class(name: str, found: type) -> Iterator[str]:
     else:
         yield prose(text)
     named = {*rm._HOME, *errors.__all__}
-    bases = [each.__name__ for each in found.__bases__ if each is not object and each.__name__ in named]
-    if bases:
-        yield f"Derives from {', '.join(f'`{each}`' for each in bases)}."
+    base = next((each.__name__ for each in found.__mro__[1:] if each.__name__ in named), None)
+    if base:
+        yield f"Derives from `{base}`."
     private = [
         each for each in found.__mro__[:0:-1] if each.__module__ == found.__module__ and each.__name__ not in named
     ]

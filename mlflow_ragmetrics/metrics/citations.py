@@ -105,7 +105,7 @@ def cited_statements(
     cited += _structured(answer, plain, passages, (metadata or {}).get("citations"))
     citations: dict[tuple[int, int | None], Citation] = {}
     for each in cited:  # each unknown passage counts
-        citations.setdefault((each.passage or -len(citations) - 1, each.statement), each)
+        citations.setdefault((each.passage or -len(citations), each.statement), each)
     return plain, list(citations.values())
 
 
