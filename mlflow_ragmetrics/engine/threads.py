@@ -1,6 +1,6 @@
-"""A pool of daemon threads for work that must not block, or must not keep the process alive.
+"""Daemon threads for work that must not block, or must not keep the process alive.
 
-``start_thread`` runs an action on a thread of the pool; ``run_in_thread`` waits for its result, with a timeout;
+``start_thread`` runs an action on a thread; ``run_in_thread`` waits for its result, with a timeout;
 ``run_beside`` awaits it from an event loop; ``Workers`` runs many with a concurrency limit. ``after_fork`` registers
 actions for forked processes, which have none of these threads and must drop their parent's state.
 """
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import count
 from typing import Any, Generic, TypeVar
 
@@ -60,44 +60,22 @@ def result_of(task: Future[T]) -> T:
             return task.result()
 
 
-_idle: list[_Thread] = []
-
-
-class _Thread:
-    """A daemon thread that runs one action after another."""
-
-    def __init__(self) -> None:
-        self.inbox: queue.SimpleQueue[tuple[Callable[[], object], threading.Event, str]] = queue.SimpleQueue()
-        self.thread = threading.Thread(target=self._serve, daemon=True)
-        self.thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            action, ended, name = self.inbox.get()
-            self.thread.name = name
-            try:
-                action()
-            finally:
-                ended.set()
-            del action, ended  # release references while idle
-            self.thread.name = "ragmetrics-idle"
-            _idle.append(self)
-
-
 def start_thread(
     action: Callable[[], object], *, name: str, context: contextvars.Context | None = None
 ) -> threading.Event:
     """Run ``action`` on a daemon thread of that name, in an empty context or in ``context``; it must not raise.
 
-    Returns an event that is set when the action has ended. Threads are reused: only ``context`` passes anything of the
-    caller's (callbacks, open spans) to the action.
+    Returns an event that is set when the action has ended.
     """
-    try:
-        thread = _idle.pop()
-    except IndexError:
-        thread = _Thread()
     ended = threading.Event()
-    thread.inbox.put((partial((context or contextvars.Context()).run, action), ended, name))
+
+    def run() -> None:
+        try:
+            (context or contextvars.Context()).run(action)
+        finally:
+            ended.set()
+
+    threading.Thread(target=run, name=name, daemon=True).start()
     return ended
 
 
@@ -122,7 +100,7 @@ def _loop_of(process: int, purpose: str) -> asyncio.AbstractEventLoop:
 
 
 def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
-    """Run ``action`` on a thread of the pool, in an empty context; return its result or raise.
+    """Run ``action`` on a thread, in an empty context; return its result or raise.
 
     Callbacks and open traces are context variables, so the action inherits neither. After ``timeout``
     seconds, ``ThreadTimeoutError`` is raised, regardless of the client's own timeout. The abandoned action keeps the
@@ -219,7 +197,7 @@ class _Lease:
 
 
 class Workers(Generic[T]):
-    """Runs jobs on at most ``slots.limit`` threads of the pool and returns their results through ``finished``.
+    """Runs jobs on at most ``slots.limit`` threads and returns their results through ``finished``.
 
     The threads are daemons: a hanging call does not keep the interpreter alive.
     """
@@ -279,22 +257,18 @@ class Workers(Generic[T]):
 
     def _work(self) -> None:
         _local.closing = self._closing
-        try:
-            while (handed := self._jobs.get()) is not None:
-                job, idle = handed
-                lease = _local.lease = _Lease(self._slots)
-                try:
-                    while not (idle() or self._closing.is_set() or lease.renew(_SLOT_SLICE)):
-                        pass
-                    if self._closing.is_set():
-                        return
-                    result = _attempted(job)
-                finally:
-                    _local.lease = None
-                    lease.release()
-                self._results.put(result)
-        finally:
-            _local.closing = None  # the thread will serve others
+        while (handed := self._jobs.get()) is not None:
+            job, idle = handed
+            lease = _local.lease = _Lease(self._slots)
+            try:
+                while not (idle() or self._closing.is_set() or lease.renew(_SLOT_SLICE)):
+                    pass
+                if self._closing.is_set():
+                    return
+                result = _attempted(job)
+            finally:
+                lease.release()
+            self._results.put(result)
 
 
 def _attempted(job: Callable[[], T]) -> Callable[[], T]:
@@ -364,6 +338,5 @@ def _begin_child() -> None:
             action()
 
 
-after_fork(_idle.clear)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)

@@ -19,6 +19,7 @@ from langchain_core.runnables import Runnable
 from pydantic import ValidationError
 from typing_extensions import Unpack
 
+from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.question import (
     Claims,
     Finding,
@@ -41,7 +42,7 @@ from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.chat.tasks import Part, Room
-from mlflow_ragmetrics.judges.resolve import judge_of
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.text.messages import said
 
 _NEEDS: Final = "decision models need langchain-core 1.8 or later: pip install -U langchain-core"
@@ -77,7 +78,7 @@ class DecisionJudge(ChatJudge):
             model = _imported(model, base_url=options.pop("base_url", None), api_key=options.pop("api_key", None))
         options |= {"calls": "compact", "structured": False}
         super().__init__(_sender_of(model), language=language, **options)
-        self.claims = judge_of(claims, language, {})
+        self.claims = _claims_judge(claims, language)
         questions = crc32(repr(_texts()).encode())
         self._identity = f"{self.fingerprint};questions={questions:08x};claims={self.claims.fingerprint}"
         self.fingerprint = self._identity if self.fingerprint and self.claims.fingerprint else None
@@ -271,6 +272,13 @@ class _Sender(Runnable[Any, Any]):
             raise JudgeReplyError(f"{self.model}: {type(response).__name__} is from an incompatible langchain-core")
         usage = {name: number for name, number in dict(response.usage or {}).items() if number}
         return SimpleNamespace(content=response.model_dump_json(), usage_metadata=usage)
+
+
+def _claims_judge(given: Any, language: str) -> Judge:
+    if isinstance(given, str) and given == "lexical":
+        return LexicalJudge(language=language)
+    is_judge = not isinstance(given, str) and isinstance(given, AnswersQuestions)
+    return as_judge(given) if is_judge else ChatJudge(given, language=language)
 
 
 def _forms_of(model: Any) -> ModuleType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
 from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, shown
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
 JudgeLike = Union[str, Judge, Any]
+
+
+@runtime_checkable
+class _ChatModel(Protocol):
+    def invoke(self, input: Any, config: Any = None) -> Any: ...
+    def bind(self, **kwargs: Any) -> Any: ...
 
 
 def judges_of(
@@ -37,7 +43,7 @@ def judges_of(
         judge_options(options)
     if not given:
         raise InvalidOptionError("judge=[] is empty; leave it out to use the offline judge", param="judge")
-    judges = [judge_of(each, language, options) for each in given]
+    judges = [_judge_of(each, language, options) for each in given]
     names = [each.name for each in judges]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -46,7 +52,7 @@ def judges_of(
     return judges
 
 
-def judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
+def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
     """Return the one judge that ``judge`` specifies, as in ``judges_of``."""
     if isinstance(judge, str) and judge == "lexical":
         return _lexical(language)
@@ -55,8 +61,7 @@ def judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
     from mlflow_ragmetrics.judges.chat.capabilities import is_decision_model
 
     is_uri = isinstance(judge, str) and (_URI.match(judge) is not None or judge == "databricks")
-    is_chat_model = hasattr(judge, "invoke") and hasattr(judge, "bind")
-    if is_uri or is_chat_model or is_decision_model(judge):
+    if is_uri or isinstance(judge, _ChatModel) or is_decision_model(judge):
         return model_judge(judge, language=language, **options)
     message = (
         f'judge={redact(shown(judge))} is not a judge; give "lexical", a model URI such as "openai:/gpt-4o-mini", '

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Protocol, Union
 
 from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.document import to_markdown
 from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.report.page import write_page
-from mlflow_ragmetrics.report.text import report_blocks
+from mlflow_ragmetrics.report.text import Shown, report_blocks
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.describe import (
@@ -41,15 +41,18 @@ from mlflow_ragmetrics.tracking.writer import (
     write_tables,
 )
 
-if TYPE_CHECKING:
-    from mlflow_ragmetrics.report.report import Report
-
 _NOTE_TAG = "mlflow.note.content"
 _OWN_NOTE = "| metric | mean |"
 
 
+class _Loggable(Shown, Protocol):
+    @property
+    def _sessions(self) -> Mapping[str, object]: ...
+    def _without_texts(self) -> Shown: ...
+
+
 def log_report(
-    self: Report,
+    self: _Loggable,
     *,
     run_id: str | None = None,
     run_name: str | None = None,

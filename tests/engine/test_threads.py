@@ -123,10 +123,8 @@ def test_results_and_errors_come_back_and_the_context_does_not_go_in() -> None:
         run_in_thread(lambda: 1 / 0, 5.0)
 
 
-def test_threads_are_daemons_that_are_used_again_but_never_one_that_hangs() -> None:
-    threads = {run_in_thread(threading.current_thread, 5.0) for _ in range(20)}
-    assert len(threads) < 20
-    assert all(thread.daemon for thread in threads)
+def test_an_action_that_hangs_on_its_daemon_thread_holds_up_nobody() -> None:
+    assert run_in_thread(threading.current_thread, 5.0).daemon
     gate = threading.Event()
     began = time.perf_counter()
     with pytest.raises(ThreadTimeoutError, match=r"0\.05 s"):
