@@ -109,23 +109,19 @@ def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
     lease: _Lease | None = getattr(_local, "lease", None)
     if lease is not None and not lease.renew(timeout):
         raise ThreadTimeoutError(f"no free slot within {timeout:g} s: abandoned requests are still running")
-    results: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
-    ended = threading.Event()
+    done: Future[T] = Future()
 
     def run() -> None:
-        results.put(_attempted(action))
-        ended.set()
+        _settle(done, action)
         if lease is not None:
-            lease.end(ended)
+            lease.end(done)
 
     start_thread(run, name="ragmetrics-call")
-    try:
-        result = results.get(timeout=timeout)
-    except queue.Empty:
+    if not wait([done], timeout).done:
         if lease is not None:
-            lease.leave_to(ended)
-        raise ThreadTimeoutError(f"no reply within {timeout:g} s") from None
-    return result()
+            lease.leave_to(done)
+        raise ThreadTimeoutError(f"no reply within {timeout:g} s")
+    return done.result()
 
 
 def pause(seconds: float) -> None:
@@ -166,7 +162,7 @@ class _Lease:
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._held: threading.Semaphore | None = None
-        self._left: dict[threading.Event, threading.Semaphore] = {}
+        self._left: dict[Future[Any], threading.Semaphore] = {}
         self._lock = threading.Lock()
 
     def renew(self, timeout: float | None) -> bool:
@@ -175,17 +171,17 @@ class _Lease:
             self._held = self._slots.take(timeout)
         return self._held is not None
 
-    def leave_to(self, ended: threading.Event) -> None:
+    def leave_to(self, action: Future[Any]) -> None:
         """Pass the slot to the action, unless it has already ended."""
         with self._lock:
-            if not ended.is_set() and self._held is not None:
-                self._left[ended] = self._held
+            if not action.done() and self._held is not None:
+                self._left[action] = self._held
                 self._held = None
 
-    def end(self, ended: threading.Event) -> None:
+    def end(self, action: Future[Any]) -> None:
         """Release the slot that was passed to the action, if any."""
         with self._lock:
-            slot = self._left.pop(ended, None)
+            slot = self._left.pop(action, None)
         if slot is not None:
             slot.release()
 
@@ -212,7 +208,7 @@ class Workers(Generic[T]):
         self._sequence = count()
         self._handed = 0
         self._jobs: queue.SimpleQueue[tuple[Callable[[], T], Callable[[], bool]] | None] = queue.SimpleQueue()
-        self._results: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
 
     def submit(self, job: Callable[[], T], priority: float = 0, *, idle: Callable[[], bool] = lambda: False) -> None:
         """Queue ``job``; the lowest ``priority`` runs first. A job for which ``idle`` is true needs no slot."""
@@ -225,9 +221,9 @@ class Workers(Generic[T]):
 
     def finished(self) -> list[T]:
         """Wait for a result, then return all results available; re-raises a job's exception."""
-        results = [self._wait()()]
+        results = [self._wait().result()]
         while not self._results.empty():
-            results.append(self._results.get()())
+            results.append(self._results.get().result())
         self.in_flight -= len(results)
         self._handed -= len(results)
         self._hand_out()
@@ -249,7 +245,7 @@ class Workers(Generic[T]):
             self._jobs.put(heapq.heappop(self._backlog)[2:])
             self._handed += 1
 
-    def _wait(self) -> Callable[[], T]:
+    def _wait(self) -> Future[T]:
         while True:
             check_awaited()
             with suppress(queue.Empty):  # in slices: on some platforms Ctrl-C cannot interrupt a blocking get
@@ -259,26 +255,25 @@ class Workers(Generic[T]):
         _local.closing = self._closing
         while (handed := self._jobs.get()) is not None:
             job, idle = handed
-            lease = _local.lease = _Lease(self._slots)
+            lease, done = _Lease(self._slots), Future[T]()
+            _local.lease = lease
             try:
                 while not (idle() or self._closing.is_set() or lease.renew(_SLOT_SLICE)):
                     pass
                 if self._closing.is_set():
                     return
-                result = _attempted(job)
+                _settle(done, job)
             finally:
                 lease.release()
-            self._results.put(result)
+            self._results.put(done)
 
 
-def _attempted(job: Callable[[], T]) -> Callable[[], T]:
-    """Run ``job`` and return a function that returns its result or re-raises, so that the thread survives errors."""
-    done: Future[T] = Future()
+def _settle(done: Future[T], action: Callable[[], T]) -> None:
+    """Run ``action`` and set its result or error, so that the thread survives errors."""
     try:
-        done.set_result(job())
+        done.set_result(action())
     except BaseException as error:
         done.set_exception(error)
-    return done.result
 
 
 async def run_beside(action: Callable[[], T], *, patience: float = 0.0) -> T:

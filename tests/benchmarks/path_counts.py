@@ -37,7 +37,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
 JUDGED = """{"texts": [{"id": "t1", "none": [], "claims": [{"claim": "It is 330 metres high.", "sentences": [1],
 "quotes": [{"passage": "p1", "text": "It is 330 m high."}], "reason": "So it says.", "support": 90,
 "verdict": "SUPPORTED"}]}]}"""
-BARS = {"one row on the main job": 57, "one judged question": 18, "one warm score": 28, "one chain run": 30}
+BARS = {"one row on the main job": 58, "one judged question": 18, "one warm score": 28, "one chain run": 30}
 
 
 def passed(action: Callable[[], object], warm_up: Callable[[], object] = lambda: None) -> set[CodeType]:
