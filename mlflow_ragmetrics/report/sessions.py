@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.core.score import Better, Score, passes
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
+from mlflow_ragmetrics.statistics.intervals import bootstrap_intervals
 from mlflow_ragmetrics.text.messages import Text, render, say
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def session_figures(sessions: Sequence[Session]) -> dict[str, float]:
         "session_first_failure": [record["first_failure"] for record in known if record["first_failure"] is not None],
     }
     figures |= {name: fmean(values) for name, values in means.items() if values}
-    interval = bootstrap_interval(passed) if passed else None
+    interval = bootstrap_intervals([passed])[0] if passed else None
     return figures | ({} if interval is None else {"session_ci_low": interval[0], "session_ci_high": interval[1]})
 
 

@@ -151,19 +151,6 @@ def unseen_share(rows: int, level: float = 0.95) -> float:
     return float(1 - ((1 - level) / 2) ** (1 / rows))
 
 
-def bootstrap_interval(
-    values: Sequence[float],
-    *,
-    groups: Union[Labels, None] = None,
-    resamples: int = 2000,
-) -> Interval:
-    """The 95 % interval of the mean; ``None`` for fewer than two values or groups. NaN is ignored.
-
-    The same values in any order give the same interval. ``groups``: the group of each value.
-    """
-    return bootstrap_intervals([values], groups=groups, resamples=resamples)[0]
-
-
 def bootstrap_intervals(
     columns: Sequence[Sequence[float]],
     *,
@@ -173,7 +160,10 @@ def bootstrap_intervals(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[Interval]:
-    """``bootstrap_interval`` of each column; with ``groups``, each column has one value per row (NaN: not scored).
+    """The interval of each column's mean; ``None`` for fewer than two values or groups. NaN is ignored.
+
+    The same values in any order give the same interval. ``groups``: the group of each row; each column then has one
+    value per row (NaN: not scored).
 
     ``ranges``: the lowest and highest possible value of each column (default 0 and 1).
     """

@@ -12,7 +12,7 @@ from typing import Union
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from mlflow_ragmetrics.statistics.intervals import Labels, bootstrap_interval, clusters_of, unseen_share
+from mlflow_ragmetrics.statistics.intervals import Labels, bootstrap_intervals, clusters_of, unseen_share
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
 _MOST_ROWS = 10**18  # a difference that needs more cannot be detected
@@ -125,7 +125,7 @@ def crossed_interval(scores: Matrix, *, groups: Union[Labels, None] = None) -> U
     (1946). ``None`` for fewer than two rows (or ``groups``).
     """
     means = scores.mean(axis=1)
-    interval = bootstrap_interval(means.tolist(), groups=groups)
+    interval = bootstrap_intervals([means.tolist()], groups=groups)[0]
     rows, repeats = scores.shape
     if interval is None or repeats < 2:
         return interval

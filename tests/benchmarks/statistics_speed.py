@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from mlflow_ragmetrics.statistics.intervals import bootstrap_interval, paired_intervals
+from mlflow_ragmetrics.statistics.intervals import bootstrap_intervals, paired_intervals
 from mlflow_ragmetrics.statistics.significance import paired_tests
 
 
@@ -18,7 +18,7 @@ def main() -> None:
         seconds = [
             timed(lambda d=differences: paired_intervals(d)),
             timed(lambda d=differences: paired_tests(d)),
-            timed(lambda d=differences: bootstrap_interval(d[:, 0])),
+            timed(lambda d=differences: bootstrap_intervals([d[:, 0]])[0]),
         ]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{rows:>8} {metrics:>8} {seconds[0]:>12.2f} {seconds[1]:>8.2f} {seconds[2]:>11.2f} {peak:>8.0f}")

@@ -10,7 +10,6 @@ from scipy.stats import ttest_1samp
 from mlflow_ragmetrics.statistics.intervals import (
     MANY_ROWS,
     agresti_min_interval,
-    bootstrap_interval,
     bootstrap_intervals,
     clusters_of,
     paired_intervals,
@@ -30,25 +29,25 @@ def test_few_groups_of_one_size_have_the_t_interval_of_their_means(groups: int) 
     values, codes = grouped(groups)
     expected = ttest_1samp(values.reshape(groups, -1).mean(axis=1), 0).confidence_interval()
     low, high = max(0.0, expected.low), min(1.0, expected.high)
-    assert bootstrap_interval(values, groups=codes) == pytest.approx((low, high))
+    assert bootstrap_intervals([values], groups=codes)[0] == pytest.approx((low, high))
     expected = ttest_1samp(values.reshape(groups, -1).mean(axis=1) - 0.5, 0).confidence_interval()
     low, high = max(-1.0, expected.low), min(1.0, expected.high)
     assert paired_intervals((values - 0.5)[:, None], groups=codes)[0] == pytest.approx((low, high))
 
 
 def test_scores_of_another_scale_are_not_held_to_0_and_1() -> None:
-    low, high = bootstrap_interval([1.0, 4.0, 3.0, 2.0], groups=[1, 1, 2, 2]) or (0, 0)
+    low, high = bootstrap_intervals([[1.0, 4.0, 3.0, 2.0]], groups=[1, 1, 2, 2])[0] or (0, 0)
     assert (low, high) == (2.5, 2.5)
-    low, high = bootstrap_interval([1.0, 1.0, 3.0, 2.0], groups=[1, 1, 2, 2]) or (0, 0)
+    low, high = bootstrap_intervals([[1.0, 1.0, 3.0, 2.0]], groups=[1, 1, 2, 2])[0] or (0, 0)
     assert (low, high) == pytest.approx((1.75 - student.ppf(0.975, 1) * 0.75, 1.75 + student.ppf(0.975, 1) * 0.75))
-    assert (bootstrap_interval([0.2, 0.3, 0.9, 0.8], groups=[1, 1, 2, 2]) or (9, 9)) == (0.0, 1.0)
-    assert (bootstrap_interval([-0.2, -0.3, 0.9, 0.8], groups=[1, 1, 2, 2]) or (9, 9)) == (-1.0, 1.0)
+    assert (bootstrap_intervals([[0.2, 0.3, 0.9, 0.8]], groups=[1, 1, 2, 2])[0] or (9, 9)) == (0.0, 1.0)
+    assert (bootstrap_intervals([[-0.2, -0.3, 0.9, 0.8]], groups=[1, 1, 2, 2])[0] or (9, 9)) == (-1.0, 1.0)
 
 
 def test_from_forty_groups_on_whole_groups_are_drawn_again() -> None:
     values, codes = grouped(40)
-    of_means = bootstrap_interval(values.reshape(40, -1).mean(axis=1), resamples=20_000)
-    found = bootstrap_interval(values, groups=codes, resamples=20_000)
+    of_means = bootstrap_intervals([values.reshape(40, -1).mean(axis=1)], resamples=20_000)[0]
+    found = bootstrap_intervals([values], groups=codes, resamples=20_000)[0]
     assert found == pytest.approx(of_means, abs=0.003)
     t = ttest_1samp(values.reshape(40, -1).mean(axis=1), 0).confidence_interval()
     assert found != pytest.approx((t.low, t.high), abs=1e-9)
@@ -57,8 +56,8 @@ def test_from_forty_groups_on_whole_groups_are_drawn_again() -> None:
 def test_the_closed_form_for_many_groups_goes_on_from_the_bootstrap() -> None:
     codes = np.repeat(np.arange(MANY_ROWS), 2)
     values = DRAW.beta(0.5, 3, MANY_ROWS)[codes]
-    resampled = bootstrap_interval(values, groups=codes, resamples=8000) or (0, 1)
-    more = bootstrap_interval([*values, float(values.mean())], groups=[*codes, MANY_ROWS])
+    resampled = bootstrap_intervals([values], groups=codes, resamples=8000)[0] or (0, 1)
+    more = bootstrap_intervals([[*values, float(values.mean())]], groups=[*codes, MANY_ROWS])[0]
     assert more == pytest.approx(resampled, abs=0.03 * (resampled[1] - resampled[0]))
 
 
@@ -68,11 +67,11 @@ def test_binary_scores_of_few_groups_have_wilsons_interval_of_their_effective_ro
     rows = clusters_of(values, codes).effective_rows
     assert rows < 12
     expected = wilson_limits(8 / 12, rows, student.ppf(0.975, 3))
-    assert bootstrap_interval(values, groups=codes) == pytest.approx(expected)
+    assert bootstrap_intervals([values], groups=codes)[0] == pytest.approx(expected)
 
 
 def test_groups_that_all_pass_count_as_one_row_each() -> None:
-    assert bootstrap_interval(np.ones(50), groups=np.arange(50) % 10) == pytest.approx((0.025**0.1, 1.0))
+    assert bootstrap_intervals([np.ones(50)], groups=np.arange(50) % 10)[0] == pytest.approx((0.025**0.1, 1.0))
 
 
 @pytest.mark.parametrize("changed", [14, 15])
@@ -102,7 +101,7 @@ def test_equal_values_have_the_interval_of_their_groups_and_one_group_nothing() 
     assert bootstrap_intervals([[1.0, 0.0]], groups=[1, 1]) == [None]
     assert bootstrap_intervals([], groups=[]) == []
     share = 1 - 0.025 ** (1 / 80)
-    found = bootstrap_interval(np.full(80, 0.4), groups=np.arange(80))
+    found = bootstrap_intervals([np.full(80, 0.4)], groups=np.arange(80))[0]
     assert found == pytest.approx((0.4 - share * 0.4, 0.4 + share * 0.6))
 
 
@@ -111,10 +110,10 @@ def test_columns_do_not_disturb_each_other_and_missing_rows_do_not_count(groups:
     values, codes = grouped(groups)
     other = np.where(np.arange(values.size) % 3 == 0, np.nan, values)
     together = bootstrap_intervals([values, other], groups=codes)
-    assert together[0] == bootstrap_interval(values, groups=codes)
+    assert together[0] == bootstrap_intervals([values], groups=codes)[0]
     present = ~np.isnan(other)
-    assert together[1] == bootstrap_interval(other[present], groups=codes[present])
-    assert bootstrap_interval([0.1, 0.9, np.nan]) == bootstrap_interval([0.1, 0.9])
+    assert together[1] == bootstrap_intervals([other[present]], groups=codes[present])[0]
+    assert bootstrap_intervals([[0.1, 0.9, np.nan]])[0] == bootstrap_intervals([[0.1, 0.9]])[0]
 
 
 @settings(max_examples=25, deadline=None)

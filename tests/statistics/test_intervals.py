@@ -9,7 +9,6 @@ from scipy.stats import bootstrap, norm, t
 from mlflow_ragmetrics.statistics.intervals import (
     MANY_ROWS,
     agresti_min_interval,
-    bootstrap_interval,
     bootstrap_intervals,
     clusters_of,
     paired_intervals,
@@ -19,15 +18,15 @@ DRAW = np.random.default_rng(5)
 
 
 def test_fewer_than_two_values_have_no_interval() -> None:
-    assert bootstrap_interval([]) is None
-    assert bootstrap_interval([0.7]) is None
+    assert bootstrap_intervals([[]])[0] is None
+    assert bootstrap_intervals([[0.7]])[0] is None
     assert paired_intervals(np.array([[0.1], [np.nan]])) == [None]
 
 
 def test_it_is_scipys_bca_interval_a_little_wider() -> None:
     scores = np.random.default_rng(3).beta(2, 5, 200)
     reference = bootstrap((scores,), np.mean, n_resamples=20_000, random_state=1).confidence_interval
-    low, high = bootstrap_interval(scores.tolist(), resamples=20_000) or (0.0, 0.0)
+    low, high = bootstrap_intervals([scores.tolist()], resamples=20_000)[0] or (0.0, 0.0)
     width = reference.high - reference.low
     assert low == pytest.approx(reference.low, abs=0.03 * width)
     assert high == pytest.approx(reference.high, abs=0.03 * width)
@@ -40,20 +39,20 @@ def test_few_rows_have_scipys_interval_of_a_wider_level() -> None:
     reference = bootstrap(
         (scores,), np.mean, n_resamples=40_000, confidence_level=level, random_state=1
     ).confidence_interval
-    found = bootstrap_interval(scores.tolist(), resamples=40_000)
+    found = bootstrap_intervals([scores.tolist()], resamples=40_000)[0]
     assert found == pytest.approx((reference.low, reference.high), abs=0.015 * (reference.high - reference.low))
 
 
 def test_binary_scores_have_wilsons_interval() -> None:
     """With Student's quantile of 9 degrees: (0.8 + t²/20 ± t √(0.16/10 + t²/400)) / (1 + t²/10), t = 2.262157."""
-    assert bootstrap_interval([1.0] * 8 + [0.0] * 2) == pytest.approx((0.4445, 0.9527), abs=1e-3)
+    assert bootstrap_intervals([[1.0] * 8 + [0.0] * 2])[0] == pytest.approx((0.4445, 0.9527), abs=1e-3)
 
 
 @given(st.floats(0, 1), st.integers(2, 300))
 def test_equal_scores_leave_room_for_what_the_sample_missed(value: float, rows: int) -> None:
     """If a share p of rows differs, all n sampled rows are equal in 2.5 % of the samples: p = 1 − 0.025^(1/n)."""
     share = 1 - 0.025 ** (1 / rows)
-    found = bootstrap_interval([value] * rows)
+    found = bootstrap_intervals([[value] * rows])[0]
     assert found == pytest.approx((value - share * value, value + share * (1 - value)), abs=1e-12)
 
 
@@ -63,19 +62,19 @@ def test_equal_scores_of_another_range_have_its_room() -> None:
 
 
 def test_one_row_beside_equal_ones_widens_the_interval() -> None:
-    low, high = bootstrap_interval([0.75] * 29 + [0.7]) or (0.0, 0.0)
+    low, high = bootstrap_intervals([[0.75] * 29 + [0.7]])[0] or (0.0, 0.0)
     assert low < 0.74 < 0.75 < high
 
 
 def test_the_same_values_give_the_same_interval() -> None:
     scores = DRAW.random(50).tolist()
-    assert bootstrap_interval(scores) == bootstrap_interval(scores)
+    assert bootstrap_intervals([scores])[0] == bootstrap_intervals([scores])[0]
 
 
 def test_the_closed_form_for_many_rows_goes_on_from_the_bootstrap() -> None:
     scores = np.random.default_rng(8).beta(0.5, 3, MANY_ROWS)
-    resampled = bootstrap_interval(scores.tolist(), resamples=4000)
-    expanded = bootstrap_interval([*scores.tolist(), float(scores.mean())])
+    resampled = bootstrap_intervals([scores.tolist()], resamples=4000)[0]
+    expanded = bootstrap_intervals([[*scores.tolist(), float(scores.mean())]])[0]
     assert resampled is not None
     assert expanded == pytest.approx(resampled, abs=0.05 * (resampled[1] - resampled[0]))
 
@@ -158,7 +157,7 @@ def test_scores_that_nearly_all_are_equal_have_agresti_and_mins_around_the_usual
     scores = np.full(rows, usual)
     scores[:changed] = np.linspace(0.3, 0.6, changed)
     low, high = of_few(scores - usual, -usual, 1 - usual)
-    found = bootstrap_interval(scores.tolist(), resamples=500)
+    found = bootstrap_intervals([scores.tolist()], resamples=500)[0]
     assert (found == pytest.approx((low + usual, high + usual), abs=1e-9)) is few
 
 
@@ -176,7 +175,7 @@ def test_students_interval_stays_on_the_scale_of_its_scores(
         scores[: rows // 4] += (other - usual) * np.linspace(0.0001, 0.01, rows // 4)
         scores[0] = other
         names = None if groups is None else np.arange(rows) // (rows // groups)
-        found = bootstrap_interval(scores.tolist(), groups=names)
+        found = bootstrap_intervals([scores.tolist()], groups=names)[0]
         assert found is not None
         sample = clusters_of(scores, names)
         assert sample is not None

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm, t, ttest_1samp
 
-from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
+from mlflow_ragmetrics.statistics.intervals import bootstrap_intervals
 from mlflow_ragmetrics.statistics.sample_size import (
     about,
     crossed_interval,
@@ -85,7 +85,7 @@ def drawn(generator: np.random.Generator, rows: int, repeats: int, of_rows: floa
 def test_equal_repeats_count_once() -> None:
     scores = np.random.default_rng(3).random(40)
     found = crossed_interval(np.column_stack([scores] * 5))
-    assert found == pytest.approx(bootstrap_interval(scores.tolist()))
+    assert found == pytest.approx(bootstrap_intervals([scores.tolist()])[0])
 
 
 def test_repeats_that_agree_but_for_noise_give_the_interval_of_the_rows_means() -> None:
@@ -93,8 +93,8 @@ def test_repeats_that_agree_but_for_noise_give_the_interval_of_the_rows_means() 
     scores = generator.random((50, 1)) + generator.normal(0, 0.05, (50, 3))
     scores -= scores.mean(axis=0) - scores.mean()
     groups = np.arange(50) % 12
-    assert crossed_interval(scores) == pytest.approx(bootstrap_interval(scores.mean(axis=1)))
-    expected = bootstrap_interval(scores.mean(axis=1), groups=groups)
+    assert crossed_interval(scores) == pytest.approx(bootstrap_intervals([scores.mean(axis=1)])[0])
+    expected = bootstrap_intervals([scores.mean(axis=1)], groups=groups)[0]
     assert crossed_interval(scores, groups=groups) == pytest.approx(expected)
     assert crossed_interval(np.array([[0.5, 0.6]])) is None
 
@@ -126,7 +126,7 @@ def test_the_variance_of_repeats_is_that_of_a_table_of_two_ways(repeats: int) ->
     of_rest = np.square(rest).sum() / 11 / (repeats - 1)
     added = (12 * np.square(of_repeats - middle).sum() / (repeats - 1) - of_rest) / 12 / repeats
     assert added > 0
-    low, high = bootstrap_interval(of_rows) or (0.0, 0.0)
+    low, high = bootstrap_intervals([of_rows])[0] or (0.0, 0.0)
     own = ((high - low) / 2 / t.ppf(0.975, 11)) ** 2
     degrees = (own + added) ** 2 / (own**2 / 11 + added**2 / (repeats - 1))
     factor = np.sqrt((own + added) / own) * t.ppf(0.975, degrees) / t.ppf(0.975, 11)

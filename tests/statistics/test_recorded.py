@@ -69,8 +69,8 @@ def of_sample(rows: int, seed: int) -> dict[str, Callable[[], Any]]:
     }
     for name, own in (("", None), (" in groups", groups)):
         found |= {
-            f"interval{name}": lambda own=own: intervals.bootstrap_interval(a, groups=own, resamples=999),
-            f"gapped interval{name}": lambda own=own: intervals.bootstrap_interval(gapped(a, 4), groups=own),
+            f"interval{name}": lambda own=own: intervals.bootstrap_intervals([a], groups=own, resamples=999)[0],
+            f"gapped interval{name}": lambda own=own: intervals.bootstrap_intervals([gapped(a, 4)], groups=own)[0],
             f"paired intervals{name}": lambda own=own: intervals.paired_intervals(both, groups=own),
             f"paired tests{name}": lambda own=own: significance.paired_tests(both, groups=own),
             f"welch{name}": lambda own=own: significance.welch_tests(np.column_stack([a, b]), inside, own),

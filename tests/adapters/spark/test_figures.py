@@ -11,7 +11,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
-from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
+from mlflow_ragmetrics.statistics.intervals import bootstrap_intervals
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 
 from .conftest import RECORDS
@@ -99,7 +99,7 @@ def test_intervals_of_many_rows_are_those_of_the_bootstrap(spark: Any) -> None:
     figures = summarize_spark(scored).metrics
     rows = scored.select("skewed", "binary").limit(20_500).toPandas()
     for key in ("skewed", "binary"):
-        interval = bootstrap_interval(rows[key].dropna().astype(float).tolist())
+        interval = bootstrap_intervals([rows[key].dropna().astype(float).tolist()])[0]
         assert (figures[f"{key}/ci_low"], figures[f"{key}/ci_high"]) == pytest.approx(interval, rel=1e-9)
     assert figures["skewed/n_scored"] == 20_500 - 410
     assert not any(name.startswith("http") for name in figures)
