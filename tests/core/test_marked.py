@@ -102,6 +102,7 @@ def test_a_score_alone_names_its_judge_and_is_marked_if_it_is_bad():
     lines = {key: score_line(score) for key, score in SCORES.items()}
     assert to_text([lines["faithfulness"]]).strip() == "0.250, 2.0 of 5, passed at 0.2, fake: One of three."
     assert {key for key, line in lines.items() if line.style == "bad"} == {"overall", "failed"}
+    assert {key for key, line in lines.items() if line.pieces[1].style == "bad"} == {"overall", "failed"}
 
 
 def test_a_rationale_names_the_faults_the_worst_first():

@@ -17,6 +17,7 @@ from mlflow_ragmetrics.report.pairing import (
     is_refused_rightly,
     measured,
     metric_spans,
+    numbers_of,
     pair,
 )
 from mlflow_ragmetrics.rows.results import Results, results_of
@@ -25,6 +26,12 @@ from tests.comparison.reports import report_of
 
 def results(**columns: object) -> Results:
     return Results("run", pd.DataFrame(columns), pd.DataFrame())
+
+
+def test_numbers_beyond_any_scale_are_no_numbers() -> None:
+    found = numbers_of(pd.Series([1e30, -1e30, 1.1e30, float("inf"), "0.5", None]))
+    assert found[[0, 1, 4]].tolist() == [1e30, -1e30, 0.5]
+    assert np.isnan(found[[2, 3, 5]]).all()
 
 
 def test_calls_of_another_form_are_a_warning_that_names_both() -> None:

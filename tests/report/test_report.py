@@ -142,3 +142,11 @@ def test_what_a_report_says_of_itself_is_in_its_language() -> None:
     report = rm.Suite(["faithfulness"], language="ru").evaluate(rows, progress=False)
     assert report.banner == ["2 из 3 строк без контекста для проверки: faithfulness"]
     assert report.judged_by[0].startswith("Судья: lexical, без сети.")
+
+
+def test_without_texts_a_report_still_says_whether_it_is_complete() -> None:
+    rows = [rm.Row(rm.Sample(id="1", answer="Secret."), {"m": rm.Score(0.5, reason="Secret.")})]
+    whole, stopped = rm.Report(rows), rm.Report(rows, stopped="interrupted by Secret")
+    assert whole._without_texts().incomplete is None
+    assert stopped._without_texts().incomplete == "see the output of the program that wrote this run"
+    assert "Secret" not in repr(whole._without_texts().rows) + str(whole._without_texts().table.to_dict())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -239,6 +240,15 @@ def test_a_verdict_of_a_group_outweighs_a_lesser_one_with_any_support(
     pieces = known_task(question).spread(question)
     high, low = Finding(better, "", supports[0]), Finding(worse, "", supports[1])
     assert known_task(question).join(question, pieces, [(high, low), (low, high)]) == (high, high)
+
+
+@pytest.mark.parametrize("supports", [(0.6, 0.5, None), (0.5, None, 0.6), (None, 0.0, 0.6), (None, 0.0, 0.0)])
+def test_of_equal_verdicts_of_groups_the_best_supported_is_taken(supports: tuple[float | None, ...]) -> None:
+    question = Verify(("a",), CHUNKS[:3])
+    pieces = [replace(question, passages=(chunk,)) for chunk in question.passages]
+    given = [(Finding("SUPPORTED", "", support),) for support in supports]
+    best = max(supports, key=lambda support: support or 0.0)
+    assert known_task(question).join(question, pieces, given) == (Finding("SUPPORTED", "", best),)
 
 
 def test_claims_in_pieces_keep_what_was_left_out() -> None:
