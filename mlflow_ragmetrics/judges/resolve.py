@@ -57,7 +57,7 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
     if isinstance(judge, str) and judge == "lexical":
         return _lexical(language)
     if not isinstance(judge, str) and isinstance(judge, AnswersQuestions):
-        return as_judge(judge)
+        return judge if isinstance(judge, Judge) else as_judge(judge)
     from mlflow_ragmetrics.judges.chat.capabilities import is_decision_model
 
     is_uri = isinstance(judge, str) and (_URI.match(judge) is not None or judge == "databricks")
