@@ -228,7 +228,7 @@ def _tables(rows: Sequence[Row], language: str) -> tuple[pd.DataFrame, pd.DataFr
 
 
 class BackgroundQueue(Generic[T]):
-    """A bounded queue; a thread of the pool passes its tasks to ``work`` in batches. ``work`` must not raise.
+    """A bounded queue; a background thread passes its tasks to ``work`` in batches. ``work`` must not raise.
 
     It runs in an empty context, so that nothing of the application's (callbacks, open spans) reaches ``work``. It waits
     a moment for tasks to gather, and up to a tenth of a second while the application is ``busy``, unless the queue is
