@@ -120,6 +120,7 @@ def test_the_status_is_found_behind_a_clients_own_error() -> None:
 def test_an_ended_run_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     closing = threading.Event()
     closing.set()
+    # As in a thread whose workers were closed while it waited: real ones would be closed at a moment left to chance.
     monkeypatch.setattr(threads._local, "closing", closing, raising=False)
     failing: Any = ClientError(500)
 
