@@ -42,7 +42,7 @@ def test_groups_count_for_fewer_rows() -> None:
     report = report_of(values.tolist())
     chats = [str(n // 5) for n in range(100)]
     alone, grouped = rm.power(report)["faithfulness"], rm.power(report, groups=chats)["faithfulness"]
-    assert (alone.groups, grouped.groups) == (None, 20)
+    assert (alone.groups, alone.groups_needed, grouped.groups) == (None, None, 20)
     assert grouped.design_effect > 4
     assert (grouped.smallest or 0) > 1.8 * (alone.smallest or 0)
     assert grouped.groups_needed is not None

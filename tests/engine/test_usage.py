@@ -45,6 +45,7 @@ def test_a_caller_pays_for_its_own_rows_only() -> None:
         next(rows)
     suite.evaluate([ROW])
     assert expenses.counts()["calls"] == 1
+    assert Expenses().usage(1.5) == {"cached": 0.0, "wall_seconds": 1.5}
 
 
 class Metered(rm.Judge):

@@ -123,7 +123,7 @@ def test_any_two_tables_compared(a: Any, b: Any, about: Any, different: bool, to
         values,
     ),
     options=st.dictionaries(
-        st.sampled_from(["key", "default", "good_from", "column", "groups", "beside", "seed"]),
+        st.sampled_from(["key", "default", "good_from", "column", "groups", "words"]),
         st.one_of(figures, st.sampled_from(["k", "label"])),
         max_size=2,
     ),

@@ -99,6 +99,8 @@ def test_a_metric_that_was_left_out_of_all_rows_is_not_reached() -> None:
     assert not check.passed
     assert "could not be computed" in check.reason
     assert "0 of 5 rows were measured" in check.reason
+    (check,) = check_figures({}, {"correctness": 0.1}, keys=["correctness"])
+    assert "0 of 0 rows were measured" in check.reason
 
 
 def test_rows_that_a_rule_scored_are_not_measured() -> None:

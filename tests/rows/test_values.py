@@ -158,3 +158,11 @@ def test_document_ids_leave_out_chunks_without_id() -> None:
     chunks = (Chunk("a", "1"), Chunk("b"), Chunk("c", "3", {"doc_uri": "u"}))
     assert document_ids_of(chunks) == ("1", "3")
     assert document_ids_of(chunks, prefer_uri=True) == ("1", "u")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [(7, "7"), (7.0, "7"), (10**400, f"1{'0' * 400}"), (np.int64(7), "7"), (Decimal("7E+2"), "700"), (7.5, "7.5")],
+)
+def test_an_id_that_is_a_whole_number_is_written_without_a_point_however_large(given: object, text: str) -> None:
+    assert text_of(given, "id") == text

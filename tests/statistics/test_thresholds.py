@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
-from mlflow_ragmetrics.statistics.thresholds import ThresholdGain, _folds, best_threshold, threshold_gain
+from mlflow_ragmetrics.statistics.thresholds import ThresholdGain, _between, _folds, best_threshold, threshold_gain
 
 
 def balanced(values: np.ndarray, bad: np.ndarray, cut: float) -> float:
@@ -140,3 +140,8 @@ def test_groups_with_both_classes_are_spread_first() -> None:
         fold = _folds(names, bad, np.random.default_rng(seed))
         assert fold[0] != fold[2]
         assert (fold[::2] == fold[1::2]).all()
+
+
+@pytest.mark.parametrize(("place", "cut"), [(0, 0.52), (1, 0.6), (2, 0.71)])
+def test_a_cut_has_few_decimals_also_outside_of_all_scores(place: int, cut: float) -> None:
+    assert _between(np.array([0.523, 0.704]), place) == cut

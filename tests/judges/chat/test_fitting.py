@@ -221,6 +221,14 @@ def answer_to(question: Question[Any]) -> Any:
     return tuple(re.findall(r"Fact number \d+ holds\.", question.text))
 
 
+@pytest.mark.parametrize(("claims", "parts"), [(1, 1), (60, 1), (61, 2), (120, 2), (121, 3)])
+def test_sixty_claims_are_judged_at_once(claims: int, parts: int) -> None:
+    question = Verify(tuple(map(str, range(claims))), CHUNKS[:1])
+    wanted = known_task(question).parts(question, "full")
+    sizes = [len(piece.claims) for piece in known_task(question).divide(question, wanted)]
+    assert (wanted, len(sizes), sum(sizes), max(sizes) - min(sizes) <= 1) == (parts, parts, claims, True)
+
+
 def test_findings_by_groups_of_passages_are_weighed() -> None:
     question = Verify(("a", "b", "c"), CHUNKS[:4])
     pieces = known_task(question).spread(question)
