@@ -92,8 +92,6 @@ class Totals:
     def equal(self) -> list[list[str]]:
         """Groups of keys with equal values in every row; each key has at least two measured rows."""
         keys = [key for key, each in self._metrics.items() if each.counts["n_measured"] > 1]
-        if len(keys) < 2:
-            return []
         together: dict[int, list[str]] = {}
         for key, first in zip(keys, equal_columns([self._metrics[key].column(self.rows) for key in keys]), strict=True):
             together.setdefault(first, []).append(key)

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text
+from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text, plain_texts
+from mlflow_ragmetrics.text.messages import say
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())),
@@ -55,3 +56,10 @@ def test_arrays_and_numbers_of_numpy_become_those_of_python() -> None:
 def test_text_that_databases_refuse() -> None:
     assert plain_text("a\x00b\ud800c") == "a\ufffdb\ufffdc"
     assert plain_text("🙂 привет") == "🙂 привет"
+
+
+@pytest.mark.parametrize("texts", [["a", "b"], ["a", say("coherence.no_sentence")], ["a\x00", "b"], [1, "b"], []])
+def test_a_column_of_texts_holds_what_each_text_is_by_itself(texts: list[Any]) -> None:
+    found = plain_texts(texts)
+    assert found == [plain_text(str(text)) for text in texts]
+    assert {type(text) for text in found} <= {str}

@@ -139,6 +139,9 @@ def test_a_local_judge_that_raises_on_a_batch_is_asked_each_question_alone(error
     judge.local = False  # type: ignore[misc]
     assert [type(each) for each in answer_call(judge, questions)] == [JudgeError] * 3
     assert judge.calls_made[4:] == [3]
+    two = Picky(error)
+    assert answer_call(two, questions[:2])[0] == ("one",)
+    assert two.calls_made == [2, 1, 1]
 
 
 def test_too_few_answers_fail_the_whole_call() -> None:

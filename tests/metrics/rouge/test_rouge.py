@@ -90,6 +90,13 @@ def test_range_and_symmetry(one: str, other: str, kind: str) -> None:
         assert there["precision"] == pytest.approx(back["recall"])
 
 
+@pytest.mark.parametrize(("kind", "units"), [("rouge1", 1), ("rouge2", 0), ("rougeL", 1), ("rougeLsum", 1)])
+def test_a_text_has_no_fewer_units_than_none(kind: str, units: int) -> None:
+    for answer, reference, expected in (("", "cat", (0, units)), ("cat", "the cat", (units, units + 1))):
+        details = rm.score("rouge", {"answer": answer, "reference": reference}, rouge_type=kind).details
+        assert (details["answer_units"], details["reference_units"]) == expected
+
+
 @given(st.permutations(["the", "cat", "sat", "on", "the", "mat"]))
 def test_order_of_words_is_no_matter_to_unigrams(words: list[str]) -> None:
     record = {"answer": " ".join(words), "reference": "the cat sat on the mat"}
