@@ -5,6 +5,7 @@ import pytest
 from mlflow_ragmetrics.core.document import to_text
 from mlflow_ragmetrics.core.marked import (
     claims_of,
+    fault_lines,
     marked_text,
     nearest_sentence,
     rationale,
@@ -152,6 +153,9 @@ def test_a_claim_marks_itself_or_the_sentence_with_half_of_its_words():
     assert marked_text(text, [good, bad]) == [("Bees make honey", bad), (". Wasps sting people often.", None)]
     assert marked_text(text, []) == [(text, None)]
     assert marked_text("", [good]) == []
+    assert marked_text(text, [Item("claim", "…?!", "CONTRADICTED"), Item("claim", "?!", "CONTRADICTED")]) == [
+        (text, None)
+    ]
 
 
 def test_a_text_counts_once_with_its_worst_verdict():
@@ -164,3 +168,9 @@ def test_of_sentences_that_share_as_much_the_shortest_is_near():
     chunks = [Chunk("Honey is sweet and yellow."), Chunk("Honey is old. Honey is even older.")]
     found = nearest_sentence("Honey!", chunks)
     assert (found.chunk, found.quote) == (2, "Honey is old.")
+
+
+@pytest.mark.parametrize(("length", "shown"), [(40, "d" * 40), (41, f"{'d' * 39}…")])
+def test_the_id_of_a_passage_is_cut_after_forty_characters(length, shown):
+    item = Item("claim", "Red.", "NEUTRAL", evidence=(Evidence(1, "d" * length),))
+    assert to_text(fault_lines(item)).strip().endswith(f"passage 1 ({shown})")

@@ -210,7 +210,9 @@ def test_a_structured_number_is_that_of_a_passage(given: Any, cited: int) -> Non
 def test_a_quote_of_eight_characters_names_its_passage(quote: str, cited: int) -> None:
     entry = {"source_id": "elsewhere", "quote": quote}
     _, citations = cited_statements("It is red.", PASSAGES, None, {"citations": [entry]})
-    assert [each.passage for each in citations] == [cited]
+    assert [(each.passage, each.label) for each in citations] == [(cited, quote)]
+    _, (named,) = cited_statements("It is red.", PASSAGES, None, {"citations": ["elsewhere"]})
+    assert (named.passage, named.label) == (0, "elsewhere")
 
 
 @pytest.mark.parametrize(("count", "found"), [(1999, 1999), (2000, 2000), (2001, 2000), (2010, 2000)])

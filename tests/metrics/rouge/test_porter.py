@@ -88,6 +88,9 @@ def test_made_up_words(root: str, suffix: str, ending: str) -> None:
     "word",
     [
         "sky",
+        "fly",
+        "trying",
+        "by",
         "skies",
         "dying",
         "lying",
