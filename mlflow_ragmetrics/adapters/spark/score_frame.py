@@ -308,7 +308,7 @@ def spark_udf(
     from pyspark.sql.functions import pandas_udf
 
     function = _pandas_function(Scoring(recipe, columns, (), False))
-    return pandas_udf(function, _spark_schema(ScoreColumns(built).schema, built.ranges))
+    return pandas_udf(function, _spark_schema(ScoreColumns(built).schema, {}))  # Spark 4.3 refuses metadata here
 
 
 def _pandas_function(scoring: Scoring) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
@@ -342,7 +342,7 @@ def _spark_schema(schema: pa.Schema, ranges: Mapping[str, tuple[float, float]]) 
 
     made = from_arrow_schema(schema)
     for each in made.fields:
-        each.metadata = {RANGE: [str(end) for end in ranges.get(each.name, ())]}
+        each.metadata = {RANGE: list(map(str, ranges[each.name]))} if each.name in ranges else {}
     return made
 
 

@@ -117,7 +117,7 @@ def test_a_registered_udf(spark: Any, frame: Any) -> None:
 
 
 def test_a_udf_leaves_a_task_at_least_one_call(spark: Any) -> None:
-    with pytest.raises(InvalidOptionError, match="shared by 2 tasks"):
+    with pytest.raises(InvalidOptionError, match="too small for 2 tasks"):
         spark_udf(["faithfulness"], judge="endpoints:/judge", concurrency=1)
     spark_udf(["faithfulness"], judge="endpoints:/judge", concurrency=1, workers=1)
 
