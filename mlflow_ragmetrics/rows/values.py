@@ -72,9 +72,11 @@ def text_of(value: object, field: str) -> str | None:
         return None
     if isinstance(value, str):
         return value.strip() if field in _ID_FIELDS else value
+    if isinstance(value, int) and type(value) is not bool:
+        return format(value, "d")
     if type(value) is not bool and isinstance(value, (Real, Decimal, UUID)):
         if field in _ID_FIELDS and isinstance(value, (Real, Decimal)) and value % 1 == 0:
-            return format(value, "d" if isinstance(value, int) else ".0f")
+            return format(value, ".0f")
         return str(value)
     raise InvalidFieldError(f"`{field}` is {kind_of(value)}, but must be text or a number.", field=field)
 
