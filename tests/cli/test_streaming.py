@@ -57,11 +57,11 @@ def _kept(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("suite", "ending"),
     [
-        ("retrieval", "jsonl"),
-        ("white_paper", "parquet"),
+        ("retrieval", "parquet"),
         pytest.param("lexical", "jsonl", marks=pytest.mark.slow),
         pytest.param("lexical", "parquet", marks=pytest.mark.slow),
-        pytest.param("retrieval", "parquet", marks=pytest.mark.slow),
+        pytest.param("retrieval", "jsonl", marks=pytest.mark.slow),
+        pytest.param("white_paper", "parquet", marks=pytest.mark.slow),
         pytest.param("white_paper", "jsonl", marks=pytest.mark.slow),
     ],
 )

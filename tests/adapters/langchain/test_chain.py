@@ -326,7 +326,7 @@ def test_what_is_no_chain_is_said() -> None:
         evaluated("chain", rm.Suite(["rouge"]))
 
 
-@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("awaited", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_call_that_takes_too_long_is_that_row_s_error(awaited: bool) -> None:
     def slow(question: str) -> str:
         if question == "question 3":

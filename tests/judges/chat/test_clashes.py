@@ -256,6 +256,7 @@ def test_what_an_error_states_is_left_out_and_said() -> None:
 _LATE = 1.0  # so that the first answers are read before the first fault
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault", [Fault(body=b"<html>busy</html>"), Fault(status=404, delay=_LATE)], ids=["a page", "404"]
 )
