@@ -61,7 +61,7 @@ def report_page(report: Shown, title: str | None = None, run: Mapping[str, str] 
     rows, metrics, diagnoses = report.rows, report.metrics, report.diagnoses
     title = title or (f"RAG evaluation of {Path(report.source).name}" if report.source else "RAG evaluation")
     order = report.totals.ranking.order(rows)
-    banner = [*report.banner, *report.notes[: 1 if "read" in report.description else 0], *report.judged_by]
+    banner = [*report.banner, *report.notes[: 1 if "read" in report.description else 0], *report._judged_by]
     if len(order) > MOST_ROWS:
         half = MOST_ROWS // 2
         order = order[:half] + [order[each] for each in sorted(Random(0).sample(range(half, len(rows)), half))]

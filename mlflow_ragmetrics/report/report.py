@@ -238,7 +238,7 @@ class Report(Figures):
         return [*read, *(render(line, self._language) for line in lines if line is not None)]
 
     @property
-    def judged_by(self) -> list[str]:
+    def _judged_by(self) -> list[str]:
         """The judge and how far to trust it; empty if no judge answered."""
         if not self.totals.failures.answered:
             return []

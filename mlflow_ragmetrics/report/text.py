@@ -69,7 +69,7 @@ class Shown(Evaluation, Protocol):
         """Lines on rows without a measurement."""
 
     @property
-    def judged_by(self) -> list[str]:
+    def _judged_by(self) -> list[str]:
         """Lines on the judges."""
 
     def by(self, column: str) -> pd.DataFrame:
@@ -91,7 +91,7 @@ def report_blocks(report: Shown, worst: int = 3, by: tuple[str, ...] = ()) -> li
     for column in by:
         blocks += slices_blocks(report.by(column), column)
     blocks += _worst_rows(report, worst)
-    blocks += [Line(line) for line in report.judged_by]
+    blocks += [Line(line) for line in report._judged_by]
     return blocks
 
 

@@ -141,7 +141,7 @@ def test_what_a_report_says_of_itself_is_in_its_language() -> None:
     rows = [{"id": str(n), "answer": "It is red.", "contexts": [] if n else ["It is red."]} for n in range(3)]
     report = rm.Suite(["faithfulness"], language="ru").evaluate(rows, progress=False)
     assert report.banner == ["2 из 3 строк без контекста для проверки: faithfulness"]
-    assert report.judged_by[0].startswith("Судья: lexical, без сети.")
+    assert report._judged_by[0].startswith("Судья: lexical, без сети.")
 
 
 def test_without_texts_a_report_still_says_whether_it_is_complete() -> None:
