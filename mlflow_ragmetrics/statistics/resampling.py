@@ -29,7 +29,7 @@ def bootstrap_limits(
     turned, units = _whole_numbers(residuals * signs)
     order = np.lexsort((counts, turned), axis=-1)
     turned, counts = np.take_along_axis(turned, order, axis=-1), np.take_along_axis(counts, order, axis=-1)
-    are_rows = bool((counts == 1).all())
+    are_rows = not studentized and bool((counts == 1).all())
     found = bootstrap(
         (turned,) if are_rows else (turned, counts),
         _student_t if studentized else np.mean if are_rows else _ratio,

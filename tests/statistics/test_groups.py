@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.statistics.intervals import Clusters, clusters_of
 
 DRAW = np.random.default_rng(4)
@@ -120,3 +126,62 @@ def test_equal_scores_have_exactly_their_mean_and_no_residuals() -> None:
     for value in (0.1, 0.7, 1 / 3):
         totals = totals_of(np.full(30, value), np.arange(30) % 4)
         assert (totals.mean, totals.squares, np.abs(totals.residuals).max()) == (value, 0, 0)
+
+
+@st.composite
+def grouped_scores(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of two runs (rows × 2, NaN: unmeasured) and the group of each row; most groups of one row, some of 50."""
+    sizes = draw(st.lists(st.one_of(st.just(1), st.integers(1, 50)), min_size=1, max_size=200))
+    chance = np.random.default_rng(draw(st.integers(0, 9)))
+    kinds: list[np.ndarray] = [np.array([0.5]), np.array([0.0, 1.0]), np.linspace(0, 1, 21)]
+    scores = chance.choice(draw(st.sampled_from(kinds)), (sum(sizes), 2))
+    scores[chance.random(scores.shape) < draw(st.sampled_from([0.0, 0.3, 0.98]))] = np.nan
+    return scores, np.repeat(np.arange(len(sizes)), sizes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(grouped_scores())
+def test_groups_of_any_shape_have_figures_in_every_caller(drawn: tuple[np.ndarray, np.ndarray]) -> None:
+    scores, groups = drawn
+    for low, mean, high in [
+        *((found.get("ci_low"), found.get("mean"), found.get("ci_high")) for found in map(summary(groups), scores.T)),
+        compared(scores, groups),
+    ]:
+        assert low is None or mean is None or high is None or low - 1e-9 <= mean <= high + 1e-9
+
+
+def test_forty_groups_of_one_row_have_about_the_interval_of_the_rows() -> None:
+    scores = np.random.default_rng(2).random(40)
+    alone, grouped = summary(None)(scores), summary(np.arange(40))(scores)
+    assert grouped["ci_low"] == pytest.approx(alone["ci_low"], abs=0.01)
+    assert grouped["ci_high"] == pytest.approx(alone["ci_high"], abs=0.01)
+
+
+def summary(groups: np.ndarray | None) -> Callable[[np.ndarray], Mapping[str, float]]:
+    return lambda scores: rm.summarize(
+        [None if np.isnan(score) else float(score) for score in scores],
+        groups=None if groups is None else groups.tolist(),
+    )
+
+
+def compared(scores: np.ndarray, groups: np.ndarray) -> tuple[float | None, float | None, float | None]:
+    """The interval and mean of run B minus run A, through reports and ``compare``."""
+    a, b = (
+        Report(
+            [
+                Row(
+                    Sample(id=str(place), question=str(place), metadata={"group": str(group)}),
+                    {"m": Score(None if np.isnan(score) else float(score))},
+                )
+                for place, (score, group) in enumerate(zip(side, groups, strict=True))
+            ],
+            description={"metrics": ["m"], "groups": "group"},
+        )
+        for side in scores.T
+    )
+    assert a.metrics is not None
+    try:
+        difference = rm.compare(a, b, groups="group", rows=0)["m"]
+    except (rm.RagMetricsError, KeyError):
+        return None, None, None  # no pair was measured
+    return difference.low, difference.difference, difference.high
