@@ -51,8 +51,8 @@ from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge as Lexic
 from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
 from mlflow_ragmetrics.judges.resolve import Panel as Panel
 from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
-from mlflow_ragmetrics.report.report import Report as Report
-from mlflow_ragmetrics.report.summary import summarize as summarize
+from mlflow_ragmetrics.report import Report as Report
+from mlflow_ragmetrics.results.figures import summarize as summarize
 from mlflow_ragmetrics.rows import join as join
 from mlflow_ragmetrics.rows.chat_messages import sample_from_messages as sample_from_messages
 from mlflow_ragmetrics.short_forms import evaluate as evaluate

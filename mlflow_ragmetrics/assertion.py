@@ -8,15 +8,15 @@ from typing import Any, Union, cast
 
 from typing_extensions import Unpack
 
-from mlflow_ragmetrics.core.document import Line, shorten, to_text
-from mlflow_ragmetrics.core.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Item, Sample, Score
+from mlflow_ragmetrics.display.document import Line, shorten, to_text
+from mlflow_ragmetrics.display.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.report.gates import Check, Condition, check_limit, condition_of, raise_failures
+from mlflow_ragmetrics.results.gates import Check, Condition, check_limit, condition_of, raise_failures
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.record import content_id
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords

@@ -16,7 +16,7 @@ from mlflow_ragmetrics.embeddings import EmbeddingLike
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.calibration.edits import CONTROL, KINDS, Edit
-from mlflow_ragmetrics.core.document import Heading, Line, Table, number, to_text
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Verify, ask
 from mlflow_ragmetrics.core.score import Item, Message, Sample, Score
+from mlflow_ragmetrics.display.document import Heading, Line, Table, number, to_text
+from mlflow_ragmetrics.display.text import interval
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.claims import has_context, read_findings, verified_claims
-from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.report.text import interval
+from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
+from mlflow_ragmetrics.stress_edits import CONTROL, KINDS, Edit
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import counted, say
 from mlflow_ragmetrics.text.non_answers import asserts
@@ -84,7 +84,7 @@ class Stress:
 
     def plot(self) -> Figure | None:
         """Plot the share noticed by kind, with its interval; ``None`` if nothing was judged."""
-        from mlflow_ragmetrics.report.plots import Drawn, intervals_plot
+        from mlflow_ragmetrics.display.plots import Drawn, intervals_plot
 
         found = [record for record in map(self._record, self.report.keys) if record["share"] is not None]
         shares = [

@@ -22,6 +22,7 @@ from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_count, meant, shown
 from mlflow_ragmetrics.core.score import Better, Sample
+from mlflow_ragmetrics.display.progress import progress_of
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Expenses, Row, ScoringRules, charged_to
@@ -31,9 +32,8 @@ from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.mlflow_scorers import metric_of_scorer
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.report.progress import progress_of
-from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.report.summary import Totals, grouping_of, panel_warnings, repeated_questions
+from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.figures import Totals, grouping_of, panel_warnings, repeated_questions
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.record import reading_line
 from mlflow_ragmetrics.rows.row_groups import sample_groups
@@ -536,7 +536,7 @@ class _Kept:
 
 def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
     """Return the first of several reports, with figures on how much they differ."""
-    from mlflow_ragmetrics.report.repeats import repeatability
+    from mlflow_ragmetrics.results.repeats import repeatability
 
     reports: list[Report] = []
     try:

@@ -16,8 +16,9 @@ PICTURE = re.compile(r"(?<=^```text\nmlflow_ragmetrics/\n).*?(?=^```$)", re.MULT
 def picture() -> str:
     """One line per room with the start of its docstring, top layer first, nested rooms indented."""
     contract = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition('name = "Layers"')[2].partition("]")[0]
-    names = re.findall(r"mlflow_ragmetrics\.(\w+)", contract)
-    return "".join(_lines(_PACKAGE / name if (_PACKAGE / name).is_dir() else _PACKAGE / f"{name}.py") for name in names)
+    names = dict.fromkeys(re.findall(r"mlflow_ragmetrics\.(\w+)", contract))
+    files = ((_PACKAGE / name, _PACKAGE / f"{name}.py") for name in names)
+    return "".join(_lines(file if file.exists() else folder) for folder, file in files)
 
 
 def _lines(place: Path, indent: str = "  ") -> str:

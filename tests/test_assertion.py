@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
-from mlflow_ragmetrics.report.gates import Condition, condition_of
+from mlflow_ragmetrics.results.gates import Condition, condition_of
 
 TOWER: dict[str, Any] = {
     "id": "tower",

@@ -13,11 +13,11 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.document import to_text
+from mlflow_ragmetrics.display.document import to_text
+from mlflow_ragmetrics.display.junit import gate_cases, to_junit
+from mlflow_ragmetrics.display.text import figures_table
 from mlflow_ragmetrics.errors import GateError, JudgeError, MissingFieldError
-from mlflow_ragmetrics.report.gates import check_figures
-from mlflow_ragmetrics.report.junit import gate_cases, to_junit
-from mlflow_ragmetrics.report.text import figures_table
+from mlflow_ragmetrics.results.gates import check_figures
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
 from mlflow_ragmetrics.tracking.writer import mlflow_name

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import GateError, JudgeError
+from tests.display.pages import carried
 from tests.judges.fake_models import FakeChatModel
 from tests.judges.misbehaving_server import Fault, misbehaving_server
-from tests.report.pages import carried
 
 Rows = list[dict[str, Any]]
 

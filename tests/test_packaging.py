@@ -69,8 +69,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: zipfi
         r"text/locales/ru/\w+\.json",
         r"text/lists/declines\.txt",
         r"judges/chat/prompts/verify\.txt",
-        r"core/document\.css",
-        r"report/report\.(html|css|js)",
+        r"display/document\.css",
+        r"display/report\.(html|css|js)",
     ],
 )
 def test_the_wheel_holds_what_is_read_at_run_time(wheel: zipfile.ZipFile, pattern: str) -> None:

@@ -14,7 +14,7 @@ STEPS = (
     ("Sample", "One row with fixed field names:", "question, answer, contexts, …", "rows/", 130),
     ("Suite", "Chooses metrics, judges, weights", "and thresholds", "suite.py, metrics/", 250),
     ("Engine", "Runs every metric on every row", "and asks each question once", "engine/", 370),
-    ("Report", "Scores, means with intervals,", "worst rows, gates", "report/", 490),
+    ("Report", "Scores, means with intervals,", "worst rows, gates", "report.py", 490),
 )
 STYLE = """
 text { font-family: system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2937; font-size: 16px }

@@ -24,14 +24,14 @@ from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
-from mlflow_ragmetrics.report.marks import diagnoses_of
-from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.report.sessions import session_score
-from mlflow_ragmetrics.report.summary import Totals
+from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.figures import Totals
+from mlflow_ragmetrics.results.marks import DIAGNOSIS, diagnoses_of
+from mlflow_ragmetrics.results.sessions import session_score
+from mlflow_ragmetrics.results.tables import has_diagnoses
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.chat_messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.tables import has_diagnoses
 from mlflow_ragmetrics.rows.trace_records import failure_of, record_of_trace, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
@@ -39,7 +39,7 @@ from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
 from mlflow_ragmetrics.tracking.live_writer import MarkCounts
 from mlflow_ragmetrics.tracking.run import COMPLETE, PARTIAL, pool_shortage, status_of
-from mlflow_ragmetrics.tracking.writer import DIAGNOSIS, STATUS_TAG, SUITE, RunWriter, explained, mlflow_name
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, SUITE, RunWriter, explained, mlflow_name
 
 _logger = logging.getLogger(__name__)
 

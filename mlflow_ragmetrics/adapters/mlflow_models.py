@@ -18,7 +18,7 @@ from mlflow.models import EvaluationMetric
 from mlflow_ragmetrics.core.safe_text import plain_text
 from mlflow_ragmetrics.core.score import Better, Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.record import RECORD_NAMES, to_sample
 from mlflow_ragmetrics.rows.trace_records import record_of_trace

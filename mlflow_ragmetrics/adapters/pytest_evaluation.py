@@ -16,9 +16,9 @@ import pytest
 
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.display.junit import Case, to_junit
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError, RagMetricsError
-from mlflow_ragmetrics.report.junit import Case, to_junit
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.text.messages import counted

@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from mlflow_ragmetrics.adapters.pytest_evaluation import Evaluations
     from mlflow_ragmetrics.engine.program import Row
-    from mlflow_ragmetrics.report.report import Report
+    from mlflow_ragmetrics.report import Report
 
 _FOLDER = "ragmetrics_folder"
 _EVALUATIONS: pytest.StashKey[Evaluations] = pytest.StashKey()

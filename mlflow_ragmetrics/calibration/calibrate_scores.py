@@ -13,11 +13,11 @@ import numpy as np
 from mlflow_ragmetrics.calibration.outcome import Bin, Calibration, OtherVerdicts
 from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.report.pairing import numbers_of
-from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.report.true_score import labelled_scores, named_key
-from mlflow_ragmetrics.rows.labels import Labels, labels_of
-from mlflow_ragmetrics.rows.results import Results, Source, results_of
+from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.labels import Labels, labels_of
+from mlflow_ragmetrics.results.pairing import numbers_of
+from mlflow_ragmetrics.results.results import Results, Source, results_of
+from mlflow_ragmetrics.results.true_score import labelled_scores, named_key
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.rows.values import as_number
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation

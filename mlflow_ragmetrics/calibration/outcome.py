@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell, number, to_text
+from mlflow_ragmetrics.display.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate
 from mlflow_ragmetrics.statistics.thresholds import ThresholdGain
 from mlflow_ragmetrics.text.messages import counted

@@ -56,8 +56,8 @@ class _Refusal(click.ClickException):
 def _say(text: str, file: IO[Any] | None = None) -> None:
     """Write ``text``, without secrets, to standard error, wrapped if that is a terminal."""
     from mlflow_ragmetrics.cli.output import for_terminal
-    from mlflow_ragmetrics.core.document import clean_lines
     from mlflow_ragmetrics.core.safe_text import redact
+    from mlflow_ragmetrics.display.document import clean_lines
 
     click.echo(for_terminal(clean_lines(redact(text)), sys.stderr), file=file, err=True)
 

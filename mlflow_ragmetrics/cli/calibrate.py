@@ -12,7 +12,7 @@ from mlflow_ragmetrics.cli.shared_options import assignments, file_option, metri
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.rows.results import Results
+    from mlflow_ragmetrics.results.results import Results
 
 
 @click.command("calibrate")

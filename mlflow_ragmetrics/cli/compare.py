@@ -24,7 +24,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison import Comparison
-    from mlflow_ragmetrics.rows.results import Results
+    from mlflow_ragmetrics.results.results import Results
 
 
 @click.command("compare")
@@ -139,7 +139,7 @@ def _show(comparisons: Sequence[Comparison], by: Sequence[str]) -> None:
 
 
 def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
-    from mlflow_ragmetrics.rows.results import is_file, latest_results, results_of
+    from mlflow_ragmetrics.results.results import is_file, latest_results, results_of
 
     if not runs or tracking_uri is not None or not all(map(is_file, runs)):
         open_store(tracking_uri)

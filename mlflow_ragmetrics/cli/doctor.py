@@ -151,7 +151,7 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
     from rich.text import Text
 
     from mlflow_ragmetrics.cli.output import console, for_terminal
-    from mlflow_ragmetrics.core.document import clean
+    from mlflow_ragmetrics.display.document import clean
 
     screen = console()
     faults = 0

@@ -42,20 +42,20 @@ from mlflow_ragmetrics.cli.shared_options import (
     suite_options,
     tracking_uri_option,
 )
-from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.core.safe_text import as_json, plain
+from mlflow_ragmetrics.display.document import clean
+from mlflow_ragmetrics.display.junit import row_cases
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
-from mlflow_ragmetrics.report.gates import check_figures, check_names, criteria
-from mlflow_ragmetrics.report.junit import row_cases
+from mlflow_ragmetrics.results.gates import check_figures, check_names, criteria
+from mlflow_ragmetrics.results.tables import has_diagnoses
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
-from mlflow_ragmetrics.rows.tables import has_diagnoses
 from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
 from mlflow_ragmetrics.tracking.describe import criteria_tag
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Sample
-    from mlflow_ragmetrics.report.report import Report
+    from mlflow_ragmetrics.report import Report
     from mlflow_ragmetrics.selection import Checked
     from mlflow_ragmetrics.suite import Suite
     from mlflow_ragmetrics.suite_file import RunSettings
@@ -320,7 +320,7 @@ def _samples(source: _Source, suite: Suite, keep: int | None) -> tuple[Collectio
 
 
 def _metrics_of_run(address: str) -> list[str]:
-    from mlflow_ragmetrics.rows.results import results_of
+    from mlflow_ragmetrics.results.results import results_of
 
     metrics = results_of(address.removeprefix(RUNS)).description.get("metrics")
     if not metrics:

@@ -9,14 +9,14 @@ import click
 
 from mlflow_ragmetrics.cli.output import check_writable, csv_text, write_text
 from mlflow_ragmetrics.cli.shared_options import default_option, metrics, results_at, tracking_uri_option
-from mlflow_ragmetrics.core.document import clean
+from mlflow_ragmetrics.display.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mlflow_ragmetrics.rows.results import Results
+    from mlflow_ragmetrics.results.results import Results
     from mlflow_ragmetrics.tracking.review import Answers
 
 

@@ -13,22 +13,22 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.core.document import Block, Line, clean, terminal_lines
+from mlflow_ragmetrics.cli.table_file import TABLES, TableFile
 from mlflow_ragmetrics.core.safe_text import as_json
+from mlflow_ragmetrics.display.document import Block, Line, clean, terminal_lines
+from mlflow_ragmetrics.display.junit import Case, gate_cases, to_junit
+from mlflow_ragmetrics.display.text import report_blocks, usage_line
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
-from mlflow_ragmetrics.report.gates import Check
-from mlflow_ragmetrics.report.junit import Case, gate_cases, to_junit
-from mlflow_ragmetrics.report.marks import diagnoses_of
-from mlflow_ragmetrics.report.table_file import TABLES, TableFile
-from mlflow_ragmetrics.report.text import report_blocks, usage_line
-from mlflow_ragmetrics.rows.tables import has_diagnoses
+from mlflow_ragmetrics.results.gates import Check
+from mlflow_ragmetrics.results.marks import diagnoses_of
+from mlflow_ragmetrics.results.tables import has_diagnoses
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
     from mlflow_ragmetrics.engine.program import Row
-    from mlflow_ragmetrics.report.report import Report
+    from mlflow_ragmetrics.report import Report
     from mlflow_ragmetrics.suite import Suite
 
 

@@ -24,7 +24,7 @@ from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.rows.results import Results
+    from mlflow_ragmetrics.results.results import Results
     from mlflow_ragmetrics.suite import Suite
 
 
@@ -198,7 +198,7 @@ def open_store(tracking_uri: str | None) -> None:
 
 def results_at(run: str, tracking_uri: str | None) -> Results:
     """The evaluation ``run``; opens the store unless it is a file and ``tracking_uri`` is not given."""
-    from mlflow_ragmetrics.rows.results import is_file, results_of
+    from mlflow_ragmetrics.results.results import is_file, results_of
 
     if tracking_uri is not None or not is_file(run):
         open_store(tracking_uri)

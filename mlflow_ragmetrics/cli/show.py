@@ -10,18 +10,18 @@ import click
 
 from mlflow_ragmetrics.cli.output import print_blocks
 from mlflow_ragmetrics.cli.shared_options import default_option, results_at, tracking_uri_option
-from mlflow_ragmetrics.core.document import Cell, Line, Styled, Table, shorten
-from mlflow_ragmetrics.core.marked import row_blocks
 from mlflow_ragmetrics.core.options import meant
+from mlflow_ragmetrics.display.document import Cell, Line, Styled, Table, shorten
+from mlflow_ragmetrics.display.marked import row_blocks
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.report.gates import condition_of
-from mlflow_ragmetrics.report.marks import Ranking
+from mlflow_ragmetrics.results.gates import condition_of
+from mlflow_ragmetrics.results.marks import Ranking
 from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Score
     from mlflow_ragmetrics.engine.program import Row
-    from mlflow_ragmetrics.rows.results import Results
+    from mlflow_ragmetrics.results.results import Results
 
 _LONGEST_ID = 20
 _LONGEST_QUESTION = 100
@@ -53,8 +53,8 @@ def command(
       ragmetrics show my-run --diagnosis retrieval
       ragmetrics show my-run rt14373
     """
-    from mlflow_ragmetrics.report.marks import CAUSES, causes_line, count_causes
-    from mlflow_ragmetrics.rows.results import stored_rows
+    from mlflow_ragmetrics.results.marks import CAUSES, causes_line, count_causes
+    from mlflow_ragmetrics.results.results import stored_rows
 
     conditions = [condition_of(each, "where") for each in where]
     results = results_at(run, tracking_uri)

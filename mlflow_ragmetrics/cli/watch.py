@@ -17,7 +17,7 @@ from mlflow_ragmetrics.cli.shared_options import (
     suite_option,
     tracking_uri_option,
 )
-from mlflow_ragmetrics.core.document import clean
+from mlflow_ragmetrics.display.document import clean
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 
 

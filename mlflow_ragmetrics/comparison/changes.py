@@ -10,8 +10,8 @@ import numpy as np
 
 from mlflow_ragmetrics.comparison.difference import Values
 from mlflow_ragmetrics.core.score import verdict_name
-from mlflow_ragmetrics.report.pairing import Pairing
-from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.results.pairing import Pairing
+from mlflow_ragmetrics.results.results import Results
 
 _GOOD = ("SUPPORTED", "RELATED", "FOUND")
 

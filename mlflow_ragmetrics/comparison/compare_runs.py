@@ -16,9 +16,9 @@ from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
-from mlflow_ragmetrics.report.pairing import Pairing, check_alike, check_references, measured, metric_spans, pair
-from mlflow_ragmetrics.report.summary import repeated_questions
-from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
+from mlflow_ragmetrics.results.figures import repeated_questions
+from mlflow_ragmetrics.results.pairing import Pairing, check_alike, check_references, measured, metric_spans, pair
+from mlflow_ragmetrics.results.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.writer import mlflow_name

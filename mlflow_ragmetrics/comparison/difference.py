@@ -8,8 +8,8 @@ from typing import Any, Literal, Union, get_args
 
 import numpy as np
 
-from mlflow_ragmetrics.core.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.core.score import Better, passes
+from mlflow_ragmetrics.display.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.statistics.intervals import clusters_of, paired_intervals, unseen_share
 from mlflow_ragmetrics.statistics.sample_size import about, power_of
 from mlflow_ragmetrics.statistics.significance import effect_size, equal_columns, holm, mcnemar, paired_tests

@@ -8,9 +8,9 @@ import numpy as np
 
 from mlflow_ragmetrics.comparison.difference import Passes
 from mlflow_ragmetrics.core.score import passes
-from mlflow_ragmetrics.report.pairing import Pairing, has_contexts, is_true, measured
-from mlflow_ragmetrics.report.sessions import Session, Turn, limit_of
-from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.results.pairing import Pairing, has_contexts, is_true, measured
+from mlflow_ragmetrics.results.results import Results
+from mlflow_ragmetrics.results.sessions import Session, Turn, limit_of
 from mlflow_ragmetrics.rows.row_groups import table_session_field, table_slices
 
 

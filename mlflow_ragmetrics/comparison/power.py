@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mlflow_ragmetrics.comparison.result import Comparison
-from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.display.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.report.pairing import measured, metric_spans, numbers_of
-from mlflow_ragmetrics.rows.results import Source, results_groups, results_of
+from mlflow_ragmetrics.results.pairing import measured, metric_spans, numbers_of
+from mlflow_ragmetrics.results.results import Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics.sample_size import power_of
 from mlflow_ragmetrics.statistics.significance import equal_columns

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from mlflow_ragmetrics.comparison.difference import Difference, Values, differences_of
-from mlflow_ragmetrics.core.document import Block, Folded, Heading, Line, Styled, number, shorten
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Finding, Prefer, Steps, ask, together
 from mlflow_ragmetrics.core.score import Item, Message, Sample, Score
+from mlflow_ragmetrics.display.document import Block, Folded, Heading, Line, Styled, number, shorten
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.plan import Plans
 from mlflow_ragmetrics.judges.resolve import JudgeLike
-from mlflow_ragmetrics.report.gates import Check
-from mlflow_ragmetrics.report.pairing import Pairing, is_refused_rightly, pair
-from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.report.summary import agreement_lines
-from mlflow_ragmetrics.rows.results import Results, stored_samples
+from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.figures import agreement_lines
+from mlflow_ragmetrics.results.gates import Check
+from mlflow_ragmetrics.results.pairing import Pairing, is_refused_rightly, pair
+from mlflow_ragmetrics.results.results import Results, stored_samples
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import is_indistinct

@@ -15,7 +15,9 @@ from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values
 from mlflow_ragmetrics.comparison.paired_sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.comparison.preference import Preference
 from mlflow_ragmetrics.core.definition import SIDES
-from mlflow_ragmetrics.core.document import (
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import passes
+from mlflow_ragmetrics.display.document import (
     Block,
     Cell,
     Folded,
@@ -33,14 +35,12 @@ from mlflow_ragmetrics.core.document import (
     to_markdown,
     to_text,
 )
-from mlflow_ragmetrics.core.safe_text import redact
-from mlflow_ragmetrics.core.score import passes
+from mlflow_ragmetrics.display.junit import Case
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.gates import Check, raise_failures
-from mlflow_ragmetrics.report.junit import Case
-from mlflow_ragmetrics.report.marks import count_causes
-from mlflow_ragmetrics.report.pairing import Pairing, measured, metric_spans
-from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.results.gates import Check, raise_failures
+from mlflow_ragmetrics.results.marks import count_causes
+from mlflow_ragmetrics.results.pairing import Pairing, measured, metric_spans
+from mlflow_ragmetrics.results.results import Results
 from mlflow_ragmetrics.rows.row_groups import table_slices
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
 from mlflow_ragmetrics.text.messages import counted
@@ -290,7 +290,7 @@ class Comparison:
     def row_cases(self, fail_on: Iterable[str] = ("regressed",)) -> list[Case]:
         """One JUnit case per pair of rows; it fails if a regressed metric is worse in it by more than the tolerance.
 
-        ``fail_on``: the verdicts that fail a gate. If no gate fails, no row does. ``report.junit.to_junit`` writes the
+        ``fail_on``: the verdicts that fail a gate. If no gate fails, no row does. ``display.junit.to_junit`` writes the
         XML.
         """
         failed = [each for each in self.differences if each.verdict == "regressed" and "regressed" in fail_on]
@@ -427,7 +427,7 @@ class Comparison:
 
     def plot(self) -> Figure | None:
         """A forest plot with one interval per metric; ``None`` if no metric has one."""
-        from mlflow_ragmetrics.report.plots import Drawn, intervals_plot
+        from mlflow_ragmetrics.display.plots import Drawn, intervals_plot
 
         shown = [
             Drawn(

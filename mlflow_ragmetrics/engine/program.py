@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import Any
 
 from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
-from mlflow_ragmetrics.core.document import cell
-from mlflow_ragmetrics.core.marked import row_blocks
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import BY_RULE, Sample, Score
+from mlflow_ragmetrics.display.document import cell
+from mlflow_ragmetrics.display.marked import row_blocks
 from mlflow_ragmetrics.errors import (
     AllJudgesFailedError,
     BudgetExceededError,

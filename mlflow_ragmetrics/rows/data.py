@@ -76,7 +76,7 @@ def read_rows(data: Data, delimiter: str | None = None) -> Iterator[Any]:
     if isinstance(data, str) and data.startswith(SCHEME):
         yield from _checked_rows(read_traces(data))
     elif isinstance(data, str) and data.startswith(RUNS):
-        from mlflow_ragmetrics.rows.results import results_of, stored_samples
+        from mlflow_ragmetrics.results.results import results_of, stored_samples
 
         yield from stored_samples(results_of(data.removeprefix(RUNS)))
     elif isinstance(data, (str, os.PathLike)):

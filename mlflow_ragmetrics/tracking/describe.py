@@ -16,10 +16,11 @@ from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.core.score import DOUBTS, Sample
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.results.marks import DIAGNOSIS
+from mlflow_ragmetrics.results.results import Evaluation, Measured
 from mlflow_ragmetrics.rows import digest
-from mlflow_ragmetrics.rows.results import Evaluation, Measured
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.tracking.writer import DIAGNOSIS, mlflow_name, reason_of
+from mlflow_ragmetrics.tracking.writer import mlflow_name, reason_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Dataset, DatasetInput

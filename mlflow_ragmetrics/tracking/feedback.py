@@ -6,20 +6,21 @@ import hashlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mlflow_ragmetrics.core.document import escaped
-from mlflow_ragmetrics.core.marked import rationale
 from mlflow_ragmetrics.core.safe_text import as_json, plain_text
 from mlflow_ragmetrics.core.score import Score, passes
+from mlflow_ragmetrics.display.document import escaped
+from mlflow_ragmetrics.display.marked import rationale
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
-from mlflow_ragmetrics.rows.tables import BETTER
-from mlflow_ragmetrics.tracking.writer import DIAGNOSIS, explained, few_attempts, mlflow_name
+from mlflow_ragmetrics.results.marks import DIAGNOSIS
+from mlflow_ragmetrics.results.tables import BETTER
+from mlflow_ragmetrics.tracking.writer import explained, few_attempts, mlflow_name
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
 
-    from mlflow_ragmetrics.report.marks import Diagnosis
+    from mlflow_ragmetrics.results.marks import Diagnosis
 
 
 class TraceAbsentError(RagMetricsError):

@@ -22,17 +22,16 @@ from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.results.marks import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.feedback import TraceAbsentError, add_feedback
 from mlflow_ragmetrics.tracking.outbox import Lines, Outbox, Waiting
 from mlflow_ragmetrics.tracking.run import COMPLETE, Home, new_run, status_of
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
-    DIAGNOSIS,
     ROWS,
     STATUS_TAG,
     RunWriter,
-    cause_figure,
     explained,
     mlflow_name,
     table_rows,

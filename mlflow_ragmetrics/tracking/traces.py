@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
-from mlflow_ragmetrics.core.document import escaped
 from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text
 from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.display.document import escaped
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.row_groups import SESSION
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
     from mlflow.exceptions import MlflowException
 
-    from mlflow_ragmetrics.report.marks import Diagnosis
+    from mlflow_ragmetrics.results.marks import Diagnosis
 
 RUN_TYPE = "mlflow.runType"
 _TRACES_PER_BATCH = 100

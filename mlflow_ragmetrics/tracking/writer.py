@@ -43,13 +43,6 @@ LONGEST_PARAM = 6000
 _TABLES_TAG = "mlflow.loggedArtifacts"
 LONGEST_TAG = 5000
 _SHOWN_OTHERWISE = ("correctness", "context_sufficiency")  # MLflow's judges, shown as yes and no
-DIAGNOSIS = "diagnosis"
-"""The name of the column and of the feedback for the part that failed."""
-
-
-def cause_figure(cause: str) -> str:
-    """The name of the figure for the number of rows in which this part failed."""
-    return f"{DIAGNOSIS}/n_{cause.replace(' ', '_')}"
 
 
 def mlflow_name(name: str) -> str:

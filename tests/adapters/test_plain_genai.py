@@ -14,7 +14,7 @@ from mlflow import environment_variables
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.rows.results import results_of, stored_rows
+from mlflow_ragmetrics.results.results import results_of, stored_rows
 from tests.adapters.doors import ROWS, genai_rows
 
 

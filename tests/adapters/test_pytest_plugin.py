@@ -13,7 +13,7 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
-from tests.report.pages import carried
+from tests.display.pages import carried
 
 pytest_plugins = ["pytester"]
 MODULE = "mlflow_ragmetrics.adapters.pytest_plugin"

@@ -20,7 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mlflow_ragmetrics.calibration.edits import (
+from mlflow_ragmetrics.core.question import Claims, Finding, Verify
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
+from mlflow_ragmetrics.stress_edits import (
     WORDS,
     Edit,
     _counts,
@@ -37,8 +39,6 @@ from mlflow_ragmetrics.calibration.edits import (
     unit,
     year,
 )
-from mlflow_ragmetrics.core.question import Claims, Finding, Verify
-from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 
 SETS = ("ragtruth_qa", "wice")
 FALL = 0.2

@@ -108,7 +108,7 @@ def _streamed(suite: Any, size: int) -> Callable[[], Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from mlflow_ragmetrics.report.table_file import TableFile
+    from mlflow_ragmetrics.cli.table_file import TableFile
 
     enter_new_folder()
     schema = pa.schema({name: pa.string() for name in ("id", "question", "answer", "reference")}).append(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.edits import do_not, negate, number
+from mlflow_ragmetrics.stress_edits import do_not, negate, number
 from mlflow_ragmetrics.text.sentences import sentences
 
 Row = Mapping[str, Any]

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Chunk, Evidence, Item, Sample, Score
+from mlflow_ragmetrics.display.page import write_page
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.page import write_page
 
 DATA = Path(__file__).parents[2] / "examples" / "data"
 VERDICTS = ("SUPPORTED", "SUPPORTED", "NEUTRAL", "CONTRADICTED")

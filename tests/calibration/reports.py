@@ -8,7 +8,7 @@ import numpy as np
 
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 
 
 def labelled_report(rows: int = 200, *, threshold: float | None = None, seed: int = 0) -> tuple[Report, list[bool]]:

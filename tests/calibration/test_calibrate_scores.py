@@ -10,7 +10,7 @@ from mlflow_ragmetrics.calibration.calibrate_scores import _reliability_bins
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 
 from .reports import labelled_report
 

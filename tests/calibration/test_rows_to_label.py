@@ -14,7 +14,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.results import read_table
+from mlflow_ragmetrics.results.results import read_table
 
 from .reports import labelled_report
 

@@ -9,7 +9,7 @@ import mlflow
 import pandas as pd
 import pytest
 
-from tests.report.pages import carried
+from tests.display.pages import carried
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "data"
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.core.document import to_markdown
-from mlflow_ragmetrics.report.text import report_blocks
+from mlflow_ragmetrics.display.document import to_markdown
+from mlflow_ragmetrics.display.text import report_blocks
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -9,7 +9,7 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.rows.results import results_of, stored_rows, stored_samples
+from mlflow_ragmetrics.results.results import results_of, stored_rows, stored_samples
 
 from .conftest import ROWS, Run
 

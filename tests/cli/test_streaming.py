@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mlflow_ragmetrics.report import table_file
-from mlflow_ragmetrics.rows.results import read_table
+from mlflow_ragmetrics.cli import table_file
+from mlflow_ragmetrics.results.results import read_table
 
 _COUNT = 230
 
@@ -43,7 +43,7 @@ def _rows() -> list[dict[str, Any]]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams from a few rows on, and writes a few at a time."""
-    for module in ("cli.evaluate", "suite", "report.summary", "statistics.intervals"):
+    for module in ("cli.evaluate", "suite", "results.figures", "statistics.intervals"):
         monkeypatch.setattr(f"mlflow_ragmetrics.{module}.MANY_ROWS", 60)
     monkeypatch.setattr("mlflow_ragmetrics.suite._ROWS_AT_ONCE", 10)
     monkeypatch.setattr(table_file, "_ROWS", 7)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_ragmetrics.cli.output import for_terminal, report_gates, terminal_width
-from mlflow_ragmetrics.core.document import Line, clean, shorten, to_text, unbroken
-from mlflow_ragmetrics.report.gates import Check
+from mlflow_ragmetrics.display.document import Line, clean, shorten, to_text, unbroken
+from mlflow_ragmetrics.results.gates import Check
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 
 from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 
 ALIKE: Mapping[str, Any] = {
     "suite": "custom",

@@ -19,7 +19,7 @@ from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.score import Chunk, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 
 CAUSES = ("fine", "fine", "no answer", "blank", "refused", "failed judge", "no context", "no claims", "absent")
 FATES = {

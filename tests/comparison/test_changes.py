@@ -10,8 +10,8 @@ from mlflow_ragmetrics.comparison.changes import ChangedItem
 from mlflow_ragmetrics.comparison.difference import Passes
 from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.rows.results import DIAGNOSIS, Results, results_of
+from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.results import DIAGNOSIS, Results, results_of
 
 from .reports import ALIKE, noisy, report_of
 

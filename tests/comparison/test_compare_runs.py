@@ -10,7 +10,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 
 from .reports import noisy, report_of
 

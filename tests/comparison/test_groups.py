@@ -11,8 +11,8 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.rows.results import results_of
+from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.results import results_of
 
 from .reports import ALIKE, noisy, report_of
 

@@ -6,7 +6,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.rows.results import Results, results_of
+from mlflow_ragmetrics.results.results import Results, results_of
 
 from .reports import noisy, report_of
 

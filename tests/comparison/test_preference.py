@@ -14,7 +14,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.comparison.difference import differences_of
 from mlflow_ragmetrics.core.question import Finding, Outcome, Prefer, Question
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError, JudgeError, MissingFieldError
-from mlflow_ragmetrics.rows.results import Results, results_of
+from mlflow_ragmetrics.results.results import Results, results_of
 from tests.judges.fake_models import FakeChatModel
 
 Choice = Callable[[str, str], str]

@@ -9,7 +9,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Chunk, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 
 CLAIMS_NOTHING = Score(1.0, details={"rule": "no_claims", "unmeasured": "no_claims"})
 NO_CONTEXT = Score(1.0, details={"no_context": True, "unmeasured": "no_context"})

@@ -8,8 +8,8 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.rows.results import results_of
+from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.results import results_of
 
 from .reports import ALIKE, report_of
 

@@ -17,7 +17,7 @@ pytest.importorskip("furo", reason="the extra docs is not installed")
 
 from making.gallery import PAGES
 
-from tests.report.pages import carried
+from tests.display.pages import carried
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -12,7 +12,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Outcome, Question, Rating
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Expenses, charged_to
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 from tests.judges.fake_models import dutiful
 from tests.judges.rows import ROW
 

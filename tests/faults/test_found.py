@@ -17,7 +17,7 @@ from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.cli.shared_options import numbers
 from mlflow_ragmetrics.core.question import RelatedChunks, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
-from mlflow_ragmetrics.report.gates import check_names
+from mlflow_ragmetrics.results.gates import check_names
 from mlflow_ragmetrics.rows import join, read_samples
 from tests.faults.budget import in_time
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.results.results import Results
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import scalars, texts, values
 

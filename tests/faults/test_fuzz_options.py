@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main, shared_options
+from mlflow_ragmetrics.display.junit import gate_cases, to_junit
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.report.gates import check_figures
-from mlflow_ragmetrics.report.junit import gate_cases, to_junit
+from mlflow_ragmetrics.results.gates import check_figures
 from tests.comparison.reports import report_of
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import texts, values

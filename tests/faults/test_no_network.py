@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from tests.report.pages import carried
+from tests.display.pages import carried
 
 ROWS = [
     {

@@ -8,7 +8,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.metrics.documents import document_id, gain, match_documents
-from mlflow_ragmetrics.report.summary import Totals
+from mlflow_ragmetrics.results.figures import Totals
 
 UUID = "<urn:uuid:27c682dc-c97b-4c3e-b41c-999c65264a6d>"
 

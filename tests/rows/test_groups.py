@@ -7,7 +7,7 @@ import pytest
 
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.rows.results import Results, results_groups
+from mlflow_ragmetrics.results.results import Results, results_groups
 from mlflow_ragmetrics.rows.row_groups import SESSION, sample_groups, sample_slices, table_groups
 
 

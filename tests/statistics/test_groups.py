@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.statistics.intervals import Clusters, clusters_of
 
 DRAW = np.random.default_rng(4)

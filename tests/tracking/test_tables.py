@@ -9,10 +9,10 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.report import page as report_page
-from mlflow_ragmetrics.rows.results import results_of
+from mlflow_ragmetrics.display import page as report_page
+from mlflow_ragmetrics.results.results import results_of
 from mlflow_ragmetrics.tracking import writer
-from tests.report.pages import carried
+from tests.display.pages import carried
 
 RECORDS = [
     {

@@ -13,8 +13,8 @@ import pytest
 from mlflow import MlflowClient
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.document import to_markdown
-from mlflow_ragmetrics.report.text import report_blocks
+from mlflow_ragmetrics.display.document import to_markdown
+from mlflow_ragmetrics.display.text import report_blocks
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.tracking.describe import questions_digest
 from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter

@@ -24,11 +24,11 @@ from mlflow_ragmetrics.adapters.langchain.handler import untraced_suite
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
 from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.display.progress import progress_of
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
-from mlflow_ragmetrics.report.progress import progress_of
-from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike

@@ -29,8 +29,8 @@ from mlflow_ragmetrics.engine.threads import after_fork, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.capabilities import untraced
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
-from mlflow_ragmetrics.report.marks import diagnoses_of, diagnosis_columns
-from mlflow_ragmetrics.rows.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
+from mlflow_ragmetrics.results.marks import diagnoses_of, diagnosis_columns
+from mlflow_ragmetrics.results.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.tracking.live import Counts, MLflowSink, close_runs
 

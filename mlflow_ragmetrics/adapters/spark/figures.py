@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.adapters.spark.arrow import NON_ANSWER
 from mlflow_ragmetrics.adapters.spark.score_frame import RANGE, Recipe
 from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.arrow import NON_ANSWER
-from mlflow_ragmetrics.report.marks import cause_figures, causes_line, count_causes
-from mlflow_ragmetrics.report.report import Figures
-from mlflow_ragmetrics.report.summary import Totals
-from mlflow_ragmetrics.rows.tables import BETTER
+from mlflow_ragmetrics.report import Figures
+from mlflow_ragmetrics.results.figures import Totals
+from mlflow_ragmetrics.results.marks import DIAGNOSIS, cause_figures, causes_line, count_causes
+from mlflow_ragmetrics.results.tables import BETTER
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
 from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import figures_of, run_metrics_of
 from mlflow_ragmetrics.tracking.findings import log_findings
 from mlflow_ragmetrics.tracking.run import status_of
-from mlflow_ragmetrics.tracking.writer import DIAGNOSIS, FIGURES, SUITE
+from mlflow_ragmetrics.tracking.writer import FIGURES, SUITE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,11 +17,11 @@ from uuid import uuid4
 import pyarrow as pa
 from typing_extensions import Unpack
 
+from mlflow_ragmetrics.adapters.spark.arrow import ScoreColumns
 from mlflow_ragmetrics.core.options import check_count
 from mlflow_ragmetrics.core.score import FIELDS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
-from mlflow_ragmetrics.report.arrow import ScoreColumns
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.record import FIELD_OF, MLFLOW_COLUMNS, RECORD_NAMES, check_columns, to_sample
 from mlflow_ragmetrics.selection import check_presence
@@ -260,7 +260,7 @@ def score_spark(
     workers: int | None = None,
     **options: Unpack[SuiteOverrides],
 ) -> DataFrame:
-    """``frame`` with the columns of ``report.arrow.ScoreColumns``: values, reasons, and items as arrays of structs.
+    """``frame`` with the columns of ``spark.arrow.ScoreColumns``: values, reasons, and items as arrays of structs.
 
     ``suite`` is a YAML file's path or content, a preset's name, or metrics. ``options`` are those of ``Suite``; limits
     apply to the whole cluster and are divided between ``workers`` parallel tasks (default: the cluster's parallelism),

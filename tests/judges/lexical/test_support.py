@@ -11,7 +11,7 @@ from mlflow_ragmetrics.core.question import Verify
 from mlflow_ragmetrics.core.score import Evidence, Item
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.judges.lexical.support import doubted_words, unbacked_in, unbacked_spans
-from tests.report.pages import carried
+from tests.display.pages import carried
 
 PASSAGES = (
     "The old lighthouse stands on the northern cape. A keeper lived there with his family until 1962. Storms damaged "

@@ -1,0 +1,1 @@
+"""A report for people to read: in the terminal, as Markdown, as a page, in a notebook, as JUnit."""

@@ -1,0 +1,277 @@
+"""The report as a self-contained HTML file: no network, safe for any text, 20,000 rows in a few megabytes."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from binascii import b2a_base64
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Union, get_args
+
+from mlflow_ragmetrics.core.safe_text import plain
+from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict
+from mlflow_ragmetrics.display.document import in_html, source
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.judges.lexical.support import unbacked_in
+from mlflow_ragmetrics.results.marks import count_causes
+from mlflow_ragmetrics.text.messages import render as say_in
+from mlflow_ragmetrics.text.messages import say
+
+if TYPE_CHECKING:
+    from mlflow_ragmetrics.display.text import Shown
+
+MOST_ROWS = 20_000
+"""The most rows on a page."""
+MOST_BYTES = 40_000_000
+"""The largest size of a page's packed texts; MLflow shows files of up to 50 MB."""
+
+_BLOCK = 250_000  # characters of JSON that the browser decompresses to show one row
+_KNOWN = 200_000  # texts remembered to write repeated ones once
+_LONGEST = 100_000  # characters of a text
+_LONGEST_QUESTION = 300  # characters in the table; the row's details have the whole text
+_MOST_VALUES = 2_000  # of a metadata field with a filter
+_LONGEST_VALUE = 120
+_DIGITS = 6
+_LEVEL = 4  # of compression: level 6 takes twice as long and saves 6 %
+_MARKED = 300  # worst rows whose claims have words marked that no passage contains
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+_CODES = [
+    (kind, verdict, against)
+    for kind in get_args(Kind)
+    for verdict in (None, *get_args(Verdict))
+    for against in (None, "answer", "reference")
+]
+_CODE = {each: code for code, each in enumerate(_CODES)}
+
+
+def report_page(report: Shown, title: str | None = None, run: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The page of one evaluation, in pieces: summary, distributions, a table of rows, each row's claims and passages.
+
+    ``title`` defaults to the name of the evaluated file. ``run``: the MLflow run, with ``name``, ``id`` and, on a
+    server, ``url``. With more than ``MOST_ROWS`` rows, half of the page is the worst rows and half a random sample of
+    the others, and the page says so.
+
+    Texts are compressed in blocks, which the browser opens when you open a row. They are inserted as text, so they
+    cannot become markup or script. One block is in memory at a time. Rows whose texts would exceed ``MOST_BYTES`` are
+    in the table only, and the page says so.
+    """
+    rows, metrics, diagnoses = report.rows, report.metrics, report.diagnoses
+    title = title or (f"RAG evaluation of {Path(report.source).name}" if report.source else "RAG evaluation")
+    order = report.totals.ranking.order(rows)
+    banner = [*report.banner, *report.notes[: 1 if "read" in report.description else 0], *report._judged_by]
+    if len(order) > MOST_ROWS:
+        half = MOST_ROWS // 2
+        order = order[:half] + [order[each] for each in sorted(Random(0).sample(range(half, len(rows)), half))]
+        left_out = f"This page shows {len(order):,} of {len(rows):,} rows: the worst ones and a random sample."
+        banner = [f"{left_out} The figures and the run's tables include all rows.", *banner]
+    language = str(report.description.get("language", "en"))
+    page = source("display/report.html").replace("<!-- style -->", source("display/report.css"))
+    for name, lines in (("banner", banner), ("warnings", report.warnings)):
+        page = page.replace(f"<!-- {name} -->", "".join(f"<li>{in_html(line)}</li>" for line in lines))
+    before, after = page.replace("<!-- title -->", in_html(title)).split("<!-- rows -->")
+    yield before
+    blocks: list[list[int]] = []  # of each block: its first row and the number of its first text
+    detailed = size = 0
+    for first, count, texts, packed in _packed(report, order):
+        size += len(packed)
+        if size > MOST_BYTES:
+            break
+        blocks.append([first, texts])
+        detailed = first + count
+        yield f'<script type="text/plain" class="rows">{packed}</script>\n'
+    shown = [rows[place] for place in order]
+    scores = [(key, score) for row in rows for key, score in row.scores.items()]
+    better = report.totals.ranking.better
+    header: dict[str, Any] = {
+        "total": len(rows),
+        "detailed": detailed,
+        "blocks": blocks,
+        "codes": _CODES,
+        "marked": _MARKED,
+        "description": plain(report.description),
+        "metrics": metrics,
+        "usage": plain(report.usage),
+        "keys": report.totals.ranking.keys,
+        "worst_by": report.totals.ranking.by,
+        "causes": count_causes(each.cause for each in diagnoses) if diagnoses else {},
+        "ranges": {key: list(ends) for key, ends in report.ranges.items() if all(map(math.isfinite, ends))},
+        "verdicts": {name: say_in(say(f"verdict.{name}"), language) for name in VERDICTS},
+        "unsupported": say_in(UNSUPPORTED, language),
+        "run": dict(run or {}),
+        "lower": sorted(key for key, side in better.items() if side is False),
+        "neither": sorted(key for key, side in better.items() if side is None),
+        "thresholds": {key: score.threshold for key, score in reversed(scores) if score.threshold is not None},
+        **_table(shown, report.totals.keys),
+    }
+    if diagnoses:
+        header["diagnosis"] = [diagnoses[place].cause for place in order]
+    yield f'<script type="text/plain" id="data">{_pack(_JSON.encode(header))}</script>\n'
+    yield after.replace("<!-- script -->", source("display/report.js"))
+
+
+def write_page(report: Shown, path: Path, run: Mapping[str, str] | None = None) -> None:
+    """Write the page of ``report`` piece by piece."""
+    with path.open("w", encoding="utf-8", newline="\n") as target:
+        target.writelines(report_page(report, run=run))
+
+
+def _table(shown: Sequence[Row], keys: Collection[str]) -> dict[str, Any]:
+    """The columns of the table of rows, which the page shows, sorts and filters without opening texts."""
+    states: dict[str, str] = {}
+    values: dict[str, list[float | None]] = {}
+    for key in keys:
+        scores = [row.scores.get(key) for row in shown]
+        states[key] = "".join(map(_state, scores))
+        values[key] = [None if score is None else _rounded(score.value) for score in scores]
+    return {
+        "ids": [row.sample.id for row in shown],
+        "questions": [(row.sample.question or "")[:_LONGEST_QUESTION] for row in shown],
+        "values": values,
+        "states": states,
+        "claims": "".join(map(_worst_verdict, shown)),
+        "metadata": _metadata(shown),
+    }
+
+
+def _state(score: Score | None) -> str:
+    """One letter: absent (-), error, skipped, passed, failed or other; upper case if the value was not measured."""
+    if score is None:
+        return "-"
+    if score.value is None:
+        return "e" if score.status == "error" else "s"
+    letter = "o" if score.passed is None else "p" if score.passed else "f"
+    return letter if score.measured else letter.upper()
+
+
+def _worst_verdict(row: Row) -> str:
+    """``c`` if a claim of the row is contradicted, else ``n`` if one is not in the passages, else a dot."""
+    items = (item for score in row.scores.values() for item in score.items if item.kind in ("claim", "sentence"))
+    verdicts = {item.verdict for item in items}
+    return "c" if "CONTRADICTED" in verdicts else "n" if "NEUTRAL" in verdicts else "."
+
+
+def _metadata(shown: Sequence[Row]) -> dict[str, dict[str, list[Any]]]:
+    """The metadata fields with a filter: their values, and the index of each row's value (-1: none)."""
+    found: dict[str, dict[str, list[Any]]] = {}
+    for name in dict.fromkeys(name for row in shown for name in row.sample.metadata):
+        texts = [_filtered_by(row.sample.metadata.get(name)) for row in shown]
+        values = list(dict.fromkeys(text for text in texts if text is not None))
+        if 0 < len(values) <= _MOST_VALUES and max(map(len, values)) <= _LONGEST_VALUE:
+            places = {text: place for place, text in enumerate(values)}
+            found[str(name)] = {"values": values, "rows": [-1 if text is None else places[text] for text in texts]}
+    return found
+
+
+def _filtered_by(value: Any) -> str | None:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return _shown(value)
+
+
+def _packed(report: Shown, order: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:
+    """Blocks of rows: the index of the first row, the number of rows, the number of the first text, the packed rows."""
+    texts = _Texts()
+    block: list[str] = []
+    first = size = start = 0
+    for number, place in enumerate(order):
+        reason = report.diagnoses[place].reason if report.diagnoses else ""
+        block.append(_JSON.encode(_detail(report.rows[place], reason, texts.put, number < _MARKED)))
+        size += len(block[-1])
+        if size >= _BLOCK or number == len(order) - 1:
+            yield first, len(block), start, _pack(f"[{','.join(block)}]")
+            block, first, size, start = [], number + 1, 0, texts.count
+
+
+def _pack(text: str) -> str:
+    """JSON as deflated Base64, as stored in the page. A lone surrogate is shown as U+FFFD."""
+    return b2a_base64(zlib.compress(text.encode("utf-8", "surrogatepass"), _LEVEL), newline=False).decode("ascii")
+
+
+class _Texts:
+    """Texts in the order of writing; a repeated text becomes ``~`` and its number.
+
+    A text that starts with ``~`` gets another ``~``.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._known: dict[str, str] = {}
+
+    def put(self, text: str) -> str:
+        """The form of ``text`` in a row."""
+        if not text:
+            return ""
+        known = self._known.get(text)
+        if known is not None:
+            return known
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[text] = f"~{self.count}"
+        self.count += 1
+        if len(text) > _LONGEST:
+            text = f"{text[:_LONGEST]}… (the first {_LONGEST:,} of {len(text):,} characters)"
+        return f"~{text}" if text[0] == "~" else text
+
+
+def _detail(row: Row, diagnosis: str, put: Callable[[str], str], marked: bool) -> list[Any]:
+    """A row's texts as nested lists; keys would take half of the page."""
+    sample = row.sample
+    question = sample.question or ""
+    passages = sample.texts if marked else None
+    done: list[Sequence[Item]] = []
+    return [
+        None if sample.answer is None else put(sample.answer),
+        put(question) if len(question) > _LONGEST_QUESTION else "",
+        [put(each) for each in sample.references or ()],
+        None if sample.contexts is None else [[put(each.id or ""), put(each.text)] for each in sample.contexts],
+        [[put(key), *_score(score, passages, put, done)] for key, score in row.scores.items()],
+        put(diagnosis),
+        [[put(str(name)), put(_shown(value))] for name, value in sample.metadata.items()],
+    ]
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _score(
+    score: Score, passages: Sequence[str] | None, put: Callable[[str], str], done: list[Sequence[Item]]
+) -> list[Any]:
+    """Reason, grade, judge, items, and the words that were found and not found.
+
+    If an earlier score of the row has the same items, such as faithfulness and fact_recall, its index replaces them.
+    """
+    listed = [item for item in score.items if item.kind != "token" or item.reason]
+    words = [item for item in score.items if item.kind == "token" and not item.reason] if score.items else []
+    same = done.index(listed) if listed and listed in done else None
+    done.append(listed)
+    return [
+        put(score.error or score.reason),
+        _rounded(score.scaled),
+        put(score.judge or ""),
+        [_item(item, passages, put) for item in listed] if same is None else same,
+        *(put(" ".join(item.text for item in words if item.verdict == verdict)) for verdict in ("FOUND", "NOT_FOUND")),
+    ]
+
+
+def _item(item: Item, passages: Sequence[str] | None, put: Callable[[str], str]) -> list[Any]:
+    """The fields of the item, without empty ones at the end."""
+    found = [
+        _CODE[item.kind, item.verdict, item.against],
+        "" if item.kind == "chunk" else put(item.text),
+        put(item.reason),
+        item.support,
+    ]
+    unbacked = unbacked_in(item, passages)
+    if item.evidence or unbacked or item.judge:
+        found.append([[each.chunk, put(each.quote)] for each in item.evidence])
+        if unbacked or item.judge:
+            found += [put(item.judge or ""), [put(each) for each in unbacked]]
+    return found
+
+
+def _rounded(value: Union[float, None]) -> float | None:
+    return None if value is None else round(value, _DIGITS)

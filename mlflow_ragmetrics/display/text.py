@@ -1,0 +1,253 @@
+"""The report as text: banner, figures, notes, slices, the worst rows with their faults, and the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mlflow_ragmetrics.core.definition import SIDES
+from mlflow_ragmetrics.core.score import Item
+from mlflow_ragmetrics.display.document import (
+    Block,
+    Cell,
+    Folded,
+    Heading,
+    Line,
+    Style,
+    Styled,
+    Table,
+    number,
+    shorten,
+    unbroken,
+)
+from mlflow_ragmetrics.display.marked import FAULTS, fault_lines
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.results.figures import Totals
+from mlflow_ragmetrics.results.marks import Diagnosis
+from mlflow_ragmetrics.results.results import Evaluation
+from mlflow_ragmetrics.text.messages import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COUNTS = {"measured": "n_measured", "by rule": "n_by_rule", "skipped": "n_skipped", "failed": "n_error"}
+_DROPPED_FIRST = ("1–5", "by rule", "passed", "skipped", "failed", "95 % interval")
+_MOST_FAULTS = 3
+_LONGEST = 300
+_LONGEST_QUESTION = 120
+
+
+class Shown(Evaluation, Protocol):
+    """The attributes of a ``Report`` that its text, its page and its run show."""
+
+    @property
+    def totals(self) -> Totals:
+        """The counts behind the figures."""
+
+    @property
+    def ranges(self) -> Mapping[str, tuple[float, float]]:
+        """The lowest and highest value of each key."""
+
+    @property
+    def diagnoses(self) -> list[Diagnosis]:
+        """The part that failed in each row."""
+
+    @property
+    def incomplete(self) -> str | None:
+        """Why the evaluation is incomplete, or ``None``."""
+
+    @property
+    def partial(self) -> str | None:
+        """How many rows failed, if more than 5 %."""
+
+    @property
+    def banner(self) -> list[str]:
+        """Lines to read before the figures."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines on rows without a measurement."""
+
+    @property
+    def _judged_by(self) -> list[str]:
+        """Lines on the judges."""
+
+    def by(self, column: str) -> pd.DataFrame:
+        """Figures per slice."""
+
+    def sessions(self, key: str) -> pd.DataFrame:
+        """One row per session."""
+
+
+def report_blocks(report: Shown, worst: int = 3, by: tuple[str, ...] = ()) -> list[Block]:
+    """The report as blocks, with the ``worst`` rows (a number) and the slices of the columns in ``by``."""
+    source = f"{report.source}: " if report.source else ""
+    rows = counted(report.totals.rows, "row")
+    blocks: list[Block] = [Heading(f"{source}{rows}, suite {report.description.get('suite', 'custom')}")]
+    blocks += [Line(line, "bad" if report.incomplete else "middling") for line in report.banner]
+    blocks.append(figures_table(report))
+    blocks += [Line(line, "faint") for line in (*report.notes, *_explanations(report))]
+    blocks += [Line(f"Warning: {warning}", "middling") for warning in report.warnings]
+    for column in by:
+        blocks += slices_blocks(report.by(column), column)
+    blocks += _worst_rows(report, worst)
+    blocks += [Line(line) for line in report._judged_by]
+    return blocks
+
+
+def usage_line(report: Shown) -> Line:
+    """The cost of the evaluation: time, calls, tokens, money."""
+    counts = {name: value for name, value in report.usage.items() if name not in ("wall_seconds", "cost") and value}
+    parts = [f"{counted(report.totals.rows, 'row')} in {report.usage.get('wall_seconds', 0.0):.1f} s"]
+    parts += [f"{name.replace('_', ' ')}: {value:,.0f}" for name, value in counts.items()]
+    parts += [f"{report.usage['cost']:.4f} dollars"] if report.usage.get("cost") else []
+    return Line(" · ".join(parts))
+
+
+def figures_table(report: Shown) -> Table:
+    """One line per metric: mean, 95 % interval, 1–5 value, pass rate, and counts of rows."""
+    figures = dict(report.metrics)
+    for key in report.totals.keys:
+        figures[f"{key}/n_by_rule"] = figures.get(f"{key}/n_scored", 0) - figures.get(f"{key}/n_measured", 0)
+    keys = report.totals.ranking.keys
+    styles = [_style(figures, key) for key in keys]
+    cells = {
+        "metric": keys,
+        "mean": [_figure(figures, f"{key}/mean") for key in keys],
+        "95 % interval": [interval(figures.get(f"{key}/ci_low"), figures.get(f"{key}/ci_high")) for key in keys],
+        "1–5": [_figure(figures, f"{key}_1to5/mean", ".1f") for key in keys],
+        "passed": [_figure(figures, f"{key}/pass_rate", ".0%") for key in keys],
+    }
+    cells |= {title: [f"{figures.get(f'{key}/{name}', 0):.0f}" for key in keys] for title, name in _COUNTS.items()}
+    columns: dict[str, list[Cell]] = {
+        title: [Styled(text, style) for text, style in zip(texts, styles, strict=True)]
+        for title, texts in cells.items()
+        if title not in ("1–5", "passed") or {*texts} != {"–"}
+    }
+    return Table(columns, left=["metric"], droppable=_DROPPED_FIRST)
+
+
+def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
+    """One line per slice and metric of ``Report.by``, followed by the marked slices."""
+    import pandas as pd
+
+    records: list[dict[str, Any]] = [
+        {str(name): None if pd.isna(value) else value for name, value in record.items()}
+        for record in slices.to_dict("records")
+    ]
+    columns: dict[str, list[Cell]] = {
+        column: [str(record["slice"]) for record in records],
+        "metric": [record["metric"] for record in records],
+        "rows": [str(record["rows"]) for record in records],
+        "mean": [number(record["mean"]) for record in records],
+        "95 % interval": [interval(record["ci_low"], record["ci_high"]) for record in records],
+        "p (Holm)": [number(record["p_holm"], 4) for record in records],
+    }
+    marks: dict[str, list[str]] = {}
+    for record in records:
+        if record["mark"]:
+            marks.setdefault(record["mark"], []).append(f"{record['slice']} ({record['metric']})")
+    table = Table(columns, left=[column, "metric"], droppable=["p (Holm)", "rows", "95 % interval"], flexible=column)
+    return [table, *(Line(f"{mark}: {', '.join(found)}", "faint") for mark, found in marks.items())]
+
+
+def interval(low: float | None, high: float | None, digits: int = 3) -> str:
+    """The ends of an interval, or a dash if it is unknown."""
+    return "–" if low is None or high is None else f"{low:.{digits}f}–{high:.{digits}f}"
+
+
+def _figure(figures: Mapping[str, float], name: str, form: str = ".3f") -> str:
+    return format(figures[name], form) if name in figures else "–"
+
+
+def _style(figures: Mapping[str, float], key: str) -> Style:
+    scored, failed, measured = (figures.get(f"{key}/{name}", 0) for name in ("n_scored", "n_error", "n_measured"))
+    if failed:
+        return "bad"
+    return "faint" if not scored else "middling" if measured < scored else ""
+
+
+def _explanations(report: Shown) -> Iterator[str]:
+    """Formulas of composites, metrics whose higher values are not better, effects of groups, and overall figures."""
+    figures, better = report.metrics, report.totals.ranking.better
+    weights: Mapping[str, Mapping[str, float]] = report.description.get("weights", {})
+    for key, shares in weights.items():
+        total = sum(shares.values())
+        named = {name: f"(1 − {name})" if better.get(name, True) is False else name for name in shares}
+        parts = " + ".join(unbroken(f"{share / total:.3g} {named[name]}") for name, share in shares.items() if share)
+        yield f"{key} = {parts}" if total else key
+        coverage = figures.get(f"{key}/coverage", 1.0)
+        if coverage < 1.0 and f"{key}/mean" in figures:
+            yield f"on average {coverage:.0%} of these weights had a score and were scaled up to 100%"
+    for side, words in SIDES.items():
+        keys = [key for key, each in better.items() if each is side]
+        if keys:
+            yield f"{words}: {', '.join(keys)}"
+    grouped = [key for key in report.totals.keys if f"{key}/n_groups" in figures]
+    if grouped:
+        groups = counted(max(figures[f"{key}/n_groups"] for key in grouped), "group")
+        yield f"Intervals are over {groups} ({report.description.get('groups')})"
+    few = [key for key in grouped if f"{key}/few_groups" in figures]
+    if few:
+        of = "" if few == grouped else f" of {', '.join(few)}"
+        yield f"few groups: the interval{of} may cover less than 95 % (fewer than ten effective groups)"
+    yield from (f"{name} = {value:.1f}" for name, value in figures.items() if name.startswith("pct_"))
+
+
+def _worst_rows(report: Shown, count: int) -> list[Block]:
+    ranking = report.totals.ranking
+    worst = [report.rows[place] for place in ranking.worst(report.rows, count)]
+    if not worst:
+        return []
+    reasons = {id(row): each.reason for row, each in zip(report.rows, report.diagnoses, strict=False)}
+    worst_rows = f"{len(worst)} worst rows" if len(worst) > 1 else "worst row"
+    blocks: list[Block] = [Heading(f"The {worst_rows} by {ranking.by}")]
+    for row in worst:
+        _, key = ranking.place(row) or (0.0, "")
+        value = f"{row.scores[key].value:.3f}" if key in row.scores else ""
+        named = value if key == ranking.by else f"{key} {value}"
+        question = shorten(row.sample.question or "", _LONGEST_QUESTION)
+        title = Line([Styled(named, "strong"), "  ", Styled(row.sample.id, "strong"), f"  {question}"])
+        blocks.append(Folded(title, list(_about(row, key, reasons.get(id(row)), is_named=key != ranking.by))))
+    return blocks
+
+
+def _about(row: Row, key: str, diagnosis: str | None, *, is_named: bool) -> Iterator[Line]:
+    """Details of a row: its diagnosis, its scores, and its faults or else its answer."""
+    reason = row.scores[key].reason if key in row.scores else ""
+    if diagnosis is not None:
+        yield Line(diagnosis)
+        if is_named and reason:
+            yield Line(shorten(f"{key}: {reason}", _LONGEST))
+    others = [
+        unbroken(f"{name} {score.value:.2f}{'' if score.measured else ' by rule'}")
+        for name, score in row.scores.items()
+        if name != key and score.value is not None
+    ]
+    if others:
+        yield Line(" · ".join(others), "faint")
+    faults = _faults(row, key)
+    if reason and (not others or not (row.scores[key].details.get("weights") or faults)):
+        yield Line(reason, "faint")
+    if not faults and row.sample.answer:
+        yield Line(f"answer: {shorten(row.sample.answer, _LONGEST)}")
+    for item in faults[:_MOST_FAULTS]:
+        yield from fault_lines(item, row.sample.contexts or (), indent=0)
+    if len(faults) > _MOST_FAULTS:
+        yield Line(f"… and {len(faults) - _MOST_FAULTS} more", "faint")
+
+
+def _faults(row: Row, key: str) -> list[Item]:
+    """The faults of a row: claims first, contradicted ones before others; each text and verdict once."""
+    found: dict[tuple[str, str], Item] = {}
+    alone = len(row.scores) == 1
+    for name, score in row.scores.items():
+        for item in score.items if name != key or alone else ():
+            if item.verdict in FAULTS and (item.kind != "chunk" or alone):
+                found.setdefault((item.text, str(item.verdict)), item)
+    kinds = ("claim", "sentence", "document", "chunk", "token")
+    missed = set(row.sample.gold_doc_ids or ())  # missed documents come before needless ones
+    return sorted(
+        found.values(),
+        key=lambda item: (kinds.index(item.kind), FAULTS.index(str(item.verdict)), item.text not in missed),
+    )

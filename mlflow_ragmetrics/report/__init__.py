@@ -1,1 +1,0 @@
-"""The outcome of one evaluation: its rows, tables, figures and gates."""

@@ -1,0 +1,1 @@
+"""The data of a report: rows, tables, figures and gates."""

@@ -1,0 +1,418 @@
+"""Reads the tables, samples and scores of an evaluation from a report, a file or an MLflow run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Protocol, Union
+
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.results.tables import (
+    BETTER,
+    DIAGNOSIS,
+    SCORE_COLUMNS,
+    items_frame,
+    rows_frame,
+    score_keys,
+    typed,
+)
+from mlflow_ragmetrics.rows.files import extension_of, read_file
+from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.row_groups import SESSION, Groups, table_groups, with_ids
+from mlflow_ragmetrics.rows.trace_records import experiment_named, record_of_trace
+from mlflow_ragmetrics.rows.values import as_number, is_missing
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow.entities import Assessment, Run, Trace
+
+
+Source = Union["Evaluation", "Results", str, Path]
+_ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
+_SOURCE_RUN = "mlflow.assessment.sourceRunId"
+_RUN_ID = re.compile("[0-9a-f]{32}")
+_LATEST = re.compile(r"latest\s+two\s+of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
+
+
+class Measured(Protocol):
+    """An object with figures: a report, or a summary without rows."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """The figures by name."""
+
+    @property
+    def usage(self) -> Mapping[str, float]:
+        """Calls, tokens, cost and seconds."""
+
+
+class Evaluation(Measured, Protocol):
+    """The attributes of a ``Report`` that the modules below it read."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The samples with their scores."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per sample."""
+
+    @property
+    def items(self) -> pd.DataFrame:
+        """One row per claim, chunk, …."""
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """Suite, judges, weights, …."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Doubts about the data and the judges."""
+
+    @property
+    def source(self) -> Union[str, Path, None]:
+        """The file that the rows came from."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The tables of one evaluation, with the columns of a ``Report``'s tables."""
+
+    name: str
+    table: pd.DataFrame
+    items: pd.DataFrame
+    description: Mapping[str, Any] = field(default_factory=dict)
+    run_id: str | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the scores: the columns that also have a ``<key>_status`` column."""
+        return score_keys(self.table)
+
+    @property
+    def composites(self) -> list[str]:
+        """The keys of the weighted composites; ``rag_score`` for a file, which has no weights."""
+        weighed = self.description.get("weights") if "metrics" in self.description else ("rag_score",)
+        return [key for key in self.keys if key in (weighed or ())]
+
+    @property
+    def diagnoses(self) -> dict[str, tuple[str, str]]:
+        """Row id -> the part that failed and the reason; empty without diagnosis columns."""
+        if not {*DIAGNOSIS} <= {*self.table.columns}:
+            return {}
+        found = self.table[["id", *DIAGNOSIS]].astype(object).fillna("").astype(str)
+        return {name: (cause, reason) for name, cause, reason in found.itertuples(index=False)}
+
+    def better(self, key: str) -> Better:
+        """``True`` if a higher value of ``key`` is better, ``False`` if lower is better, ``None`` if neither."""
+        said = self.table[f"{key}_better"].dropna() if f"{key}_better" in self.table.columns else ()
+        return next((side for side, name in BETTER.items() if name in set(said)), True)
+
+
+def results_of(source: Source, name: str = "") -> Results:
+    """Read the evaluation ``source``: a report, a run's id or name, or a file from ``ragmetrics evaluate --output``.
+
+    ``name`` is used for a report. Raises ``InvalidDataError`` if ``source`` is not found.
+    """
+    if isinstance(source, Results):
+        return source
+    if isinstance(source, (str, Path)):
+        return _from_file(Path(source)) if is_file(source) else _from_run(found_run(str(source)))
+    if not hasattr(source, "table") or not hasattr(source, "items"):
+        message = f"{type(source).__name__} is not an evaluation; give a Report, a run's id or name, or a file of rows"
+        raise InvalidDataError(message)
+    stem = Path(source.source).stem if source.source is not None else ""
+    return Results(name or stem or "report", source.table, source.items, source.description)
+
+
+def is_file(source: Union[str, Path]) -> bool:
+    """Whether ``source`` is a file, by its type or extension, and not an MLflow run."""
+    return isinstance(source, Path) or extension_of(source) is not None
+
+
+def latest_results(text: str) -> list[Results] | None:
+    """The runs for a text such as "latest two of experiment X", oldest first; ``None`` for any other text."""
+    found = _LATEST.fullmatch(text.strip())
+    if found is None:
+        return None
+    import mlflow
+
+    runs = mlflow.MlflowClient().search_runs(
+        [experiment_named(found["name"].strip().strip("'\""))],
+        "tags.`ragmetrics.status` = 'complete'",
+        max_results=2,
+        order_by=["start_time DESC"],
+    )
+    if len(runs) < 2:
+        raise InvalidDataError(f"evaluated runs in experiment {found['name']!r}: {len(runs)}, fewer than 2")
+    return [_from_run(run) for run in reversed(runs)]
+
+
+def found_run(text: str) -> Run:
+    """The run with this id or name; ``InvalidDataError`` if there is none or more than one."""
+    import mlflow
+
+    client, store = mlflow.MlflowClient(), redact(mlflow.get_tracking_uri())
+    if _RUN_ID.fullmatch(text):
+        try:
+            return client.get_run(text)
+        except mlflow.exceptions.MlflowException as error:
+            raise InvalidDataError(f"there is no run {text} at {store}") from error
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    named = "attributes.run_name = '{}'".format(text.replace("'", "''"))
+    runs = client.search_runs(experiments, named, max_results=2, order_by=["start_time DESC"])
+    if not runs:
+        raise InvalidDataError(f"{redact(text)!r} is neither a file of rows nor the id or name of a run at {store}")
+    if len(runs) > 1:
+        ids = " and ".join(run.info.run_id for run in runs)
+        raise InvalidDataError(f"several runs are named {redact(text)!r}, such as {ids}; give an id")
+    return runs[0]
+
+
+def _from_run(run: Run) -> Results:
+    from mlflow import MlflowClient, artifacts
+    from mlflow.exceptions import MlflowException
+
+    run_id = run.info.run_id
+    try:
+        if _ROWS not in {each.path for each in MlflowClient().list_artifacts(run_id)}:
+            return _from_traces(run)
+        texts = {name: artifacts.load_text(f"runs:/{run_id}/{name}") for name in (_ROWS, _ITEMS, _SUITE)}
+    except (MlflowException, OSError) as error:  # its traces may lack rows: they do not replace its tables
+        raise InvalidDataError(f"the tables of run {run_id} cannot be read: {redact(str(error))}") from error
+    about = json.loads(texts[_SUITE])
+    parts = about.get("parts", {})
+    table, items = (_table(run_id, name, texts[name], parts.get(name, 0)) for name in (_ROWS, _ITEMS))
+    return Results(run.info.run_name or run_id, table, items, about.get("suite", about), run_id)
+
+
+def _from_traces(run: Run) -> Results:
+    """Read a run without tables from the scores on its traces."""
+    from mlflow import artifacts
+    from mlflow.exceptions import MlflowException
+
+    rows, name = _rows_of_traces(run), str(run.info.run_name or run.info.run_id)
+    if not rows:
+        message = f"run {name} ({run.info.run_id}) has neither {_ROWS} nor traces with scores"
+        raise InvalidDataError(f"{message}; evaluate its rows, or use scorers that return numbers or yes and no")
+    judges = sorted({score.judge for row in rows for score in row.scores.values() if score.judge is not None})
+    description: dict[str, Any] = {"judge": judges}
+    with suppress(MlflowException, OSError):
+        description |= artifacts.load_dict(f"runs:/{run.info.run_id}/{_SUITE}")["suite"]
+    return Results(name, rows_frame(rows), items_frame(rows), description, run.info.run_id)
+
+
+def _rows_of_traces(run: Run) -> list[Row]:
+    """One row per trace that was evaluated in ``run``, in time order; empty without scores.
+
+    A score that another row has and the trace lacks is an error: MLflow lost it, or the scorer failed.
+    """
+    import mlflow
+
+    run_id, experiments = run.info.run_id, [run.info.experiment_id]
+    traces: list[Trace] = mlflow.search_traces(locations=experiments, run_id=run_id, return_type="list")
+    evaluated = {trace.info.trace_id: trace for trace in traces if _assessed(trace, run_id)}
+    found = sorted(evaluated.values(), key=lambda trace: trace.info.request_time)
+    scores = [_scores(trace, run_id) for trace in found]
+    absent = {key: _ABSENT for row in scores for key in row}
+    samples = with_ids(to_sample(record_of_trace(trace)) for trace in found)
+    rows = enumerate(zip(samples, scores, strict=True))
+    return [Row(sample, {**absent, **own}, place) for place, (sample, own) in rows] if absent else []
+
+
+_ABSENT = Score(status="error", error="InvalidDataError: the trace has no score for this metric")
+
+
+def _assessed(trace: Trace, run_id: str) -> list[Assessment]:
+    """The valid assessments that ``run`` wrote, of any scorer."""
+    valid = [each for each in trace.info.assessments if each.valid is not False]
+    return [each for each in valid if (each.metadata or {}).get(_SOURCE_RUN, run_id) == run_id]
+
+
+def _scores(trace: Trace, run_id: str) -> dict[str, Score]:
+    found = [(each, each.metadata or {}) for each in _assessed(trace, run_id)]
+    found.sort(key=lambda each: "ragmetrics.key" in each[1])  # of two scores with one name, this package's is kept
+    scores = {
+        data.get("ragmetrics.key", each.name): _own_score(each, data)
+        if "ragmetrics.key" in data
+        else _score_of_others(each)
+        for each, data in found
+    }
+    return {key: score for key, score in scores.items() if score is not None and "label" not in score.details}
+
+
+def _score_of_others(given: Assessment) -> Score | None:
+    """The score of another package's scorer; ``None`` for human feedback and for words other than yes or no."""
+    if given.feedback is None or given.source.source_type == "HUMAN":
+        return None
+    reason, judge = given.rationale or "", given.source.source_id
+    if given.error is not None:
+        error = f"{given.error.error_code}: {given.error.error_message}"
+        return Score(status="error", error=error, reason=reason, judge=judge)
+    try:
+        value = as_number(given.feedback.value)
+    except InvalidDataError:
+        return None
+    return Score(value=value, status="skipped" if value is None else "ok", reason=reason, judge=judge)
+
+
+def _own_score(given: Assessment, metadata: Mapping[str, Any]) -> Score:
+    def stored(name: str) -> Any:
+        text = metadata.get(f"ragmetrics.{name}")
+        return None if text is None else json.loads(text)
+
+    source = given.source.source_id
+    failure = given.error if metadata["ragmetrics.status"] == "error" else None
+    better = metadata.get("ragmetrics.better")
+    return Score(
+        value=stored("value"),
+        status=metadata["ragmetrics.status"],
+        scaled=stored("scaled"),
+        passed=stored("passed"),
+        threshold=stored("threshold"),
+        reason=metadata.get("ragmetrics.reason", ""),
+        items=tuple(
+            Item(**{**own, "evidence": tuple(Evidence(**each) for each in own["evidence"])})
+            for own in stored("items") or ()
+        ),
+        details=stored("details") or {},
+        model_scores=stored("model_scores") or {},
+        warnings=tuple(("", text) for text in stored("warnings") or ()),
+        judge=None if source == metadata["ragmetrics.key"] else source,
+        error=None if failure is None else f"{failure.error_code}: {failure.error_message}",
+        higher_is_better=next((side for side, name in BETTER.items() if name == better), True),
+    )
+
+
+def _table(run_id: str, name: str, head: str, parts: int) -> pd.DataFrame:
+    """Read the table ``name`` of a run. A large table is stored in Parquet parts, and ``head`` is its first rows."""
+    import pandas as pd
+    from mlflow import artifacts
+
+    if not parts:
+        content = json.loads(head)
+        return typed(pd.DataFrame(content["data"], columns=content["columns"]))
+    rows: list[Any] = []
+    with TemporaryDirectory() as folder:
+        for number in range(parts):
+            place = f"{Path(name).stem}/part-{number:05}.parquet"
+            rows += read_file(artifacts.download_artifacts(run_id=run_id, artifact_path=place, dst_path=folder))
+    return typed(pd.DataFrame(rows))
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a file of rows as a frame with typed scores; ``InvalidDataError`` if it cannot be read."""
+    import pandas as pd
+
+    return typed(pd.DataFrame(list(read_file(path))))
+
+
+def _from_file(path: Path) -> Results:
+    import pandas as pd
+
+    table = read_table(path)
+    columns = [name for name in table.columns if str(name).endswith("_judge")]
+    judges = {each for name in columns for each in table[name] if isinstance(each, str) and each}
+    items = pd.DataFrame(columns=["id", "metric", "kind", "text", "verdict"])
+    results = Results(path.stem, table, items, {"judge": sorted(judges)} if judges else {})
+    if not results.keys:
+        message = f"{path.name} has no scores; write it with ragmetrics evaluate --output {path.name}"
+        raise InvalidDataError(message)
+    return results
+
+
+def stored_samples(results: Results) -> list[Sample]:
+    """The scored samples without columns added by the evaluation; ``InvalidDataError`` without answers."""
+    if "answer" not in results.table.columns:
+        raise InvalidDataError(f"{results.name} has no answers to score again")
+    return [_sample(record, results.keys) for record in results.table.to_dict("records")]
+
+
+def stored_rows(results: Results) -> list[Row]:
+    """Rows rebuilt from the tables: values, reasons, items and evidence."""
+    items: dict[tuple[str, str], list[Item]] = {}
+    for record in results.items.to_dict("records"):
+        items.setdefault((str(record["id"]), str(record["metric"])), []).append(_item(_known(record)))
+    thresholds = results.description.get("thresholds") or {}
+    judges = ", ".join(map(str, results.description.get("judge") or ())) or None
+    sides = {key: results.better(key) for key in results.keys}
+    rows = []
+    for place, record in enumerate(results.table.to_dict("records")):
+        sample = _sample(record, results.keys)
+        scores: dict[str, Score] = {}
+        for key in results.keys:
+            own = {column.suffix: record.get(f"{key}{column.suffix}") for column in SCORE_COLUMNS}
+            found = items.get((sample.id, key), [])
+            if not is_missing(own["_status"]):
+                judge = judges if found else None
+                scores[key] = _score(_known(own), found, thresholds.get(key), judge, sides[key])
+        rows.append(Row(sample, scores, place))
+    return rows
+
+
+def _sample(record: Mapping[Any, Any], keys: Sequence[str]) -> Sample:
+    added = {f"{key}{column.suffix}" for key in keys for column in SCORE_COLUMNS}
+    added |= {*DIAGNOSIS} if {*DIAGNOSIS} <= record.keys() else set()
+    panel = tuple(f"{key}_judge_" for key in keys)
+    own = {
+        name.removesuffix("_given") if name.removesuffix("_given") in added else name: value
+        for name, value in _known(record).items()
+        if name not in added and not name.startswith(panel)
+    }
+    sample = to_sample(own)
+    return sample if sample.id == str(record.get("id")) else replace(sample, id=str(record.get("id", sample.id)))
+
+
+def _score(
+    own: Mapping[str, Any], items: Sequence[Item], threshold: Any, judge: str | None, higher_is_better: Better
+) -> Score:
+    status, reason = own["_status"], str(own.get("_reason", ""))
+    scaled, passed = own.get("_1to5"), own.get("_passed")
+    return Score(
+        value=float(own[""]) if status == "ok" and "" in own else None,
+        status=status,
+        scaled=None if scaled is None else float(scaled),
+        passed=None if passed is None else bool(passed),
+        threshold=None if threshold is None else float(threshold),
+        reason=reason,
+        items=tuple(items),
+        judge=own.get("_judge", judge),
+        details={} if own.get("_measured", True) else {"unmeasured": "rule"},
+        error=reason if status == "error" else None,
+        higher_is_better=higher_is_better,
+    )
+
+
+def _item(own: Mapping[str, Any]) -> Item:
+    evidence = own.get("evidence")
+    found = [each for each in evidence if isinstance(each, Mapping)] if isinstance(evidence, (list, tuple)) else []
+    return Item(
+        own.get("kind", "claim"),
+        str(own["text"]),
+        own.get("verdict"),
+        str(own.get("reason", "")),
+        float(own["support"]) if "support" in own else None,
+        tuple(Evidence(each.get("chunk"), each.get("id"), str(each.get("quote") or "")) for each in found),
+        own.get("judge"),
+        own.get("against"),
+    )
+
+
+def _known(record: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in record.items() if not is_missing(value)}
+
+
+def results_groups(results: Results, groups: Union[Groups, None] = None) -> Union[list[str], None]:
+    """The group of each row: by ``groups``, else by the evaluation's own groups, else by the sessions of its traces;
+    ``None`` if there are no groups."""
+    if groups is None:
+        groups = results.description.get("groups") or (SESSION if SESSION in results.table.columns else None)
+    return None if groups is None else table_groups(results.table, groups)

@@ -1,0 +1,103 @@
+"""Estimates the human mean of a metric: the judge's mean corrected by a few labels, with an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.display.document import number
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.results.labels import Labels, labels_of
+from mlflow_ragmetrics.results.pairing import numbers_of
+from mlflow_ragmetrics.results.results import Evaluation, Results, results_groups, results_of
+from mlflow_ragmetrics.rows.row_groups import Groups
+from mlflow_ragmetrics.statistics import prediction_powered
+from mlflow_ragmetrics.statistics.intervals import clusters_of
+from mlflow_ragmetrics.statistics.resampling import Vector
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrueScore(prediction_powered.TrueScore):
+    """The estimated mean of human labels over all rows, with its 95 % interval.
+
+    ``judge``: the judge's own mean. ``labels`` of ``rows`` are labelled; with too few, ``low``, ``high`` and ``error``
+    (the standard error) are ``None``. ``variance_left``: the variance as a share of that of the labels alone; without
+    the judge, this interval would need 1 / ``variance_left`` times the labels. ``tuning``: the factor of the judge's
+    scores, 0 if they do not predict the labels. ``groups``: number of groups with a label; ``few_groups`` marks fewer
+    than ten effective groups.
+    """
+
+    key: str
+    judge: float | None
+    groups: int | None = None
+    few_groups: bool = False
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """``<key>/true_mean``, ``/true_low``, ``/true_high`` and ``/n_labelled``, for gates and runs."""
+        figures = {"true_mean": self.value, "true_low": self.low, "true_high": self.high, "n_labelled": self.labels}
+        return {f"{self.key}/{name}": float(value) for name, value in figures.items() if value is not None}
+
+    def __str__(self) -> str:
+        interval = "no interval" if self.low is None else f"95 % interval {number(self.low)} to {number(self.high)}"
+        groups = "" if self.groups is None else f", groups: {self.groups}{' (few)' if self.few_groups else ''}"
+        counts = f"labels: {self.labels} of {self.rows} rows{groups}"
+        judge = "" if self.judge is None else f", judge's mean {number(self.judge)}"
+        method = "prediction-powered inference (PPI++)"
+        return f"{self.key}: true score {number(self.value)}, {interval}{judge}; {counts}. Method: {method}"
+
+
+def named_key(results: Results, key: object) -> str:
+    """Return ``key``, or the only metric; ``InvalidOptionError`` if there is no such metric."""
+    if key is None and len(results.keys) == 1:
+        return results.keys[0]
+    if isinstance(key, str) and key in results.keys:
+        return key
+    what = "name the metric" if key is None else f"{shown(key)} is not a metric of the report"
+    raise InvalidOptionError(f"key: {what}; use one of {', '.join(results.keys) or 'none'}", param="key")
+
+
+def labelled_scores(
+    results: Results,
+    key: str,
+    labels: Labels,
+    column: str,
+    groups: Groups | None,
+    words: Mapping[str, float | None] | None = None,
+) -> tuple[Vector, Vector, list[str] | None]:
+    """The score, label (NaN: none) and group of each row of an evaluation.
+
+    Raises ``InvalidOptionError`` for an unknown key, ``InvalidDataError`` if no row is labelled.
+    """
+    given = labels_of(labels, results, named_key(results, key), column, words)
+    grades = np.array([np.nan if label is None else label for label in given], dtype=float)
+    if np.isnan(grades).all():
+        raise InvalidDataError(f"no row has a label for {key}")
+    return numbers_of(results.table[key]), grades, results_groups(results, groups)
+
+
+def true_score(
+    self: Evaluation, key: str, labels: Labels, *, column: str = "label", groups: Groups | None = None
+) -> TrueScore:
+    """Estimate the mean human label of all rows, from labels of a few rows and the judge's scores of all.
+
+    ``labels``: a mapping from id to label, one label per row (``None``: no label), the name of a column, a file or
+    frame with ``id`` and ``column``, or traces with human feedback. Choose the labelled rows at random, as
+    ``ragmetrics label`` does. ``groups`` as in ``compare``. The method is prediction-powered inference
+    (Angelopoulos, Duchi and Zrnic 2023, PPI++). Raises ``InvalidDataError`` if no row is labelled,
+    ``InvalidOptionError`` for an unknown key.
+    """
+    scores, grades, names = labelled_scores(results_of(self), key, labels, column, groups)
+    estimated = prediction_powered.true_mean(grades, scores, groups=names)
+    sample = None if names is None else clusters_of(grades, names)
+    scored = np.sort(scores[~np.isnan(scores)])
+    return TrueScore(
+        **vars(estimated),
+        key=key,
+        judge=float(scored.mean()) if scored.size else None,
+        groups=None if sample is None else sample.groups,
+        few_groups=sample is not None and sample.few_groups,
+    )

@@ -1,0 +1,156 @@
+"""``Report.log``: writes a report to an MLflow run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, Union
+
+from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.core.safe_text import as_json, redact
+from mlflow_ragmetrics.display.document import to_markdown
+from mlflow_ragmetrics.display.page import write_page
+from mlflow_ragmetrics.display.text import Shown, report_blocks
+from mlflow_ragmetrics.rows import digest
+from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.tracking.describe import (
+    criteria_tag,
+    dataset_input,
+    description_of,
+    figures_of,
+    questions_digest,
+    run_metrics_of,
+    thresholds_of,
+)
+from mlflow_ragmetrics.tracking.run import WRITING, alone_in, run_link, status_of, target_run, unused_name
+from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
+from mlflow_ragmetrics.tracking.writer import (
+    CLAIMS,
+    FIGURES,
+    PAGE,
+    ROWS,
+    STATUS_TAG,
+    SUITE,
+    WRITER_TAG,
+    Content,
+    RunWriter,
+    this_process,
+    write_errors,
+    write_tables,
+)
+
+_NOTE_TAG = "mlflow.note.content"
+_OWN_NOTE = "| metric | mean |"
+
+
+class _Loggable(Shown, Protocol):
+    @property
+    def _sessions(self) -> Mapping[str, object]: ...
+    def _without_texts(self) -> Shown: ...
+
+
+def log_report(
+    self: _Loggable,
+    *,
+    run_id: str | None = None,
+    run_name: str | None = None,
+    tags: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] | None = None,
+    model_id: str | None = None,
+    step: int = 0,
+    texts: bool = True,
+    traces: bool = True,
+    feedback: bool = False,
+    dataset: Union[bool, str] = True,
+    omit: Collection[str] = (),
+    files: Mapping[str, Union[str, bytes]] | None = None,
+) -> str:
+    """Write metrics, params, tags, tables and page into the active MLflow run or a new one; returns its id.
+
+    ``run_id``: another run. ``run_name``: the name of a new run (default: data, version, suite, judge).
+    ``model_id``: a logged model to link, with the figures and intervals (default: the active one). ``step``: the
+    version, if one run has the history of several; tables, page and traces are those of the last call.
+    ``texts=False`` writes only scores, verdicts and ids: no questions, answers, passages, reasons or quotes, and so
+    no page and no traces. ``traces``: write one trace per row with its scores, so that MLflow can compare two runs
+    row by row. ``feedback=True``: write the scores to the traces that the rows come from instead. ``dataset``: the
+    name of the dataset of questions, shared by all versions that answer them; ``False`` logs none. ``files``:
+    further artifacts by name. ``omit``: metrics not to log.
+
+    Thresholds are also written as MLflow's ``quality_criteria`` for the means (MLflow 3.18). Logging again, also after
+    a failure, replaces tables, traces and metrics.
+
+    If writing fails, a run created here ends FAILED, the tag ``ragmetrics.status`` has the reason, and a
+    ``RagMetricsError`` is raised. An incomplete report (``report.incomplete``) is written in full, but a run created
+    here ends FAILED. If more than 5 % of the rows failed, the tag is ``partial: …`` and the run ends FINISHED.
+    """
+    import mlflow
+    import pandas as pd
+    from mlflow.entities import LoggedModelInput
+    from mlflow.utils.uri import is_local_uri
+
+    report = self if texts else self._without_texts()
+    asked = questions_digest(self.rows)
+    model = model_id or mlflow.get_active_model_id()
+    name = dataset if isinstance(dataset, str) else "" if report.source is None else Path(report.source).stem
+    described = {"suite": report.description.get("suite"), "judge": report.description.get("judge")}
+    described |= {"data": name, "version": _version(model)}
+    is_new = run_id is None and not run_name and mlflow.active_run() is None
+    run_name = _run_name(described, len(report.rows)) if is_new else run_name
+    with target_run(run_id, run_name) as target, alone_in(target) as info:
+        writer = RunWriter(target)
+        writer.tags({"ragmetrics.version": __version__, STATUS_TAG: WRITING, WRITER_TAG: this_process()})
+        writer.params({**described, **(params or {})})
+        datasets = [dataset_input(report.rows, asked, info.experiment_id, name)] if dataset else []
+        writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
+        sessions = [self.sessions(key).assign(metric=key) for key in self._sessions] if texts else []
+        tables = {"rag_sessions.json": pd.concat(sessions)} if sessions else {}
+        parts = write_tables(writer, {ROWS: report.table, CLAIMS: report.items, **tables})
+        pages: dict[str, Content] = {PAGE: partial(write_page, self, run=run_link(info))} if texts else {}
+        suite = description_of(report, digest(row.sample for row in self.rows), asked)
+        about_run = {"suite": suite, "warnings": report.warnings, "usage": report.usage, "parts": parts}
+        own = {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about_run, indent=2))}
+        writer.files({**pages, **(files or {}), **own})
+        about: dict[str, Any] = {"model_id": model, "run_id": target}
+        is_file_store = is_local_uri(mlflow.get_tracking_uri())  # type: ignore[no-untyped-call]
+        for each in () if is_file_store else datasets:  # in a file store, a metric's dataset overwrites its step
+            about |= {"dataset_name": each.dataset.name, "dataset_digest": each.dataset.digest}
+        figures = {name: value for name, value in run_metrics_of(report).items() if name not in omit}
+        writer.figures(figures, step=step, **about)
+        if feedback:
+            log_feedback(report.rows, target, report.diagnoses)
+        elif traces and texts:
+            log_traces(report.rows, target, model, report.diagnoses)
+        is_ours = _OWN_NOTE in writer.present_tags().get(_NOTE_TAG, _OWN_NOTE)
+        note = {_NOTE_TAG: redact(to_markdown(report_blocks(report)))} if is_ours else {}
+        status = {STATUS_TAG: status_of(report.incomplete, report.partial)}
+        writer.tags({**note, **criteria_tag(thresholds_of(self.rows)), **(tags or {}), **status})
+    return target
+
+
+def _version(model: str | None) -> str:
+    import mlflow
+
+    with suppress(*write_errors()):  # the run reports an unavailable store
+        return "" if model is None else str(mlflow.get_logged_model(model).name)
+    return ""
+
+
+def _run_name(described: Mapping[str, Any], rows: int) -> str:
+    """Data, version, suite and judge: ``answers · white_paper · lexical``, ``answers · my-chain · rag · gpt-4o-mini``.
+
+    A suite without a name is left out. Without data and version, the name starts with the number of rows.
+    """
+    import mlflow
+    from mlflow.tracking.fluent import _get_experiment_id
+
+    judges = described["judge"] or ()
+    judge = ", ".join(str(each).rpartition("/")[2] for each in ([judges] if isinstance(judges, str) else judges))
+    about = [described["data"], described["version"]]
+    about = about if any(about) else [counted(rows, "row")]
+    suite = described["suite"] if described["suite"] != "custom" else ""
+    name = redact(" · ".join(dict.fromkeys(each for each in (*about, suite, judge) if each)))[:240]
+    with suppress(*write_errors()):
+        return unused_name(mlflow.MlflowClient(), str(_get_experiment_id()), name)
+    return name

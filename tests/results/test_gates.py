@@ -1,0 +1,406 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import mlflow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mlflow.models import EvaluationResult, MetricThreshold
+from mlflow.models.evaluation.validation import ModelValidationFailedException
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.display.junit import gate_cases, to_junit
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
+from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.gates import Check, Condition, check_figures, check_names, condition_of, criteria
+from mlflow_ragmetrics.tracking.describe import thresholds_of
+from tests.comparison.reports import noisy, report_of
+
+SCORES = [
+    Score(0.9, threshold=0.5, judge="model"),
+    Score(0.7, threshold=0.5, judge="model"),
+    Score(0.2, threshold=0.5, judge="model"),
+    Score(error="JudgeError: off"),
+]
+REPORT = Report([Row(Sample(id=str(n)), {"faithfulness": score}) for n, score in enumerate(SCORES)])
+
+
+def test_a_mean_that_reaches_its_limit_passes() -> None:
+    REPORT.check(min_scored=0.75, faithfulness=0.6)
+    (check,) = check_figures(REPORT.metrics, {"faithfulness": 0.6}, 0.75)
+    said = "faithfulness/mean = 0.6000 ≥ 0.6; 3 of 4 rows were measured"
+    assert check == Check("faithfulness/mean", True, said)
+
+
+def test_a_test_that_fails_its_gate_shows_its_own_line() -> None:
+    with pytest.raises(GateError) as caught:
+        REPORT.check(faithfulness=0.99)
+    assert caught.traceback.filter(caught)[-1].path.name == "test_gates.py"
+
+
+def test_thresholds_are_mlflows_quality_criteria() -> None:
+    @rm.metric(higher_is_better=False)
+    def waste(answer: str) -> rm.Score:
+        return rm.Score(value=0.1)
+
+    suite = rm.Suite(["coherence", "rouge", "correctness(threshold=0.6)", waste(threshold=0.2)])
+    report = suite.evaluate([{"answer": "It is red.", "reference": "It is red."}], progress=False)
+    run = mlflow.get_run(report.log())
+    stored = json.loads(run.data.tags["mlflow.genaiEvaluate.qualityCriteria"])
+    assert stored["schemaVersion"] == 1
+    assert stored["rules"] == [
+        {"metricKey": "coherence/mean", "comparator": "GTE", "threshold": 0.7},
+        {"metricKey": "rag_correctness/mean", "comparator": "GTE", "threshold": 0.6},
+        {"metricKey": "waste/mean", "comparator": "LTE", "threshold": 0.2},
+    ]
+    assert {rule["metricKey"] for rule in stored["rules"]} <= run.data.metrics.keys()
+
+
+def test_a_mean_over_too_few_rows_does_not_pass() -> None:
+    said = r"0\.6000 ≥ 0\.6, but 3 of 4 rows were measured, less than the required 0\.95"
+    with pytest.raises(GateError, match=said):
+        REPORT.check(faithfulness=0.6)
+    REPORT.check(min_scored={"faithfulness": 0.75}, faithfulness=0.6)
+    with pytest.raises(GateError, match="3 of 4 rows"):
+        REPORT.check(min_scored={"": 0.8}, faithfulness=0.6)
+
+
+def test_a_mean_under_its_limit_fails_with_one_line() -> None:
+    with pytest.raises(GateError, match=r"faithfulness/mean = 0\.6000 < 0\.8"):
+        REPORT.check(faithfulness=0.8)
+    with pytest.raises(AssertionError):
+        REPORT.check(**{"faithfulness/pass_rate": 0.7})
+
+
+def test_all_failed_gates_are_told() -> None:
+    with pytest.raises(GateError) as failure:
+        REPORT.check(**{"faithfulness": 0.8, "faithfulness/pass_rate": 0.9})
+    assert [check.name for check in failure.value.checks] == ["faithfulness/mean", "faithfulness/pass_rate"]
+    assert str(failure.value).count("; 3 of 4 rows were measured, less than the required 0.95") == 2
+
+
+def test_without_a_limit_the_measured_rows_are_a_gate_of_their_own() -> None:
+    (reached,) = check_figures(REPORT.metrics, min_scored=0.75)
+    assert reached == Check("faithfulness/n_measured", True, "faithfulness: 3 of 4 rows were measured")
+    (missed,) = check_figures(REPORT.metrics, min_scored={"faithfulness": 0.76})
+    assert not missed.passed
+    assert check_figures(REPORT.metrics) == []
+
+
+def test_a_metric_that_was_left_out_of_all_rows_is_not_reached() -> None:
+    (check,) = check_figures({}, {"correctness": 0.1}, keys=["correctness"], rows=5)
+    assert not check.passed
+    assert "could not be computed" in check.reason
+    assert "0 of 5 rows were measured" in check.reason
+    (check,) = check_figures({}, {"correctness": 0.1}, keys=["correctness"])
+    assert "0 of 0 rows were measured" in check.reason
+
+
+def test_rows_that_a_rule_scored_are_not_measured() -> None:
+    suite = rm.Suite(["faithfulness"])
+    rows = [{"answer": "It is red.", "contexts": contexts} for contexts in ([], [], ["It is red."])]
+    report = suite.evaluate(rows)
+    assert [score.measured for score in (row.scores["faithfulness"] for row in report.rows)] == [False, False, True]
+    assert (report.metrics["faithfulness/n_scored"], report.metrics["faithfulness/n_measured"]) == (3, 1)
+    with pytest.raises(GateError, match="1 of 3 rows was measured"):
+        report.check(faithfulness=0.8)
+    chosen = rm.Suite([rm.faithfulness(no_context="vacuous")]).evaluate(rows)
+    chosen.check(faithfulness=0.8)
+
+
+def test_what_was_stopped_fails_its_check() -> None:
+    with pytest.raises(GateError, match="not complete: the key was refused"):
+        replace(REPORT, stopped="the key was refused").check(min_scored=0.5, faithfulness=0.5)
+
+
+def test_what_nothing_was_scored_for_is_not_reached() -> None:
+    empty = Report([Row(Sample(id="1"), {"faithfulness": Score()})])
+    (check,) = check_figures(empty.metrics, {"faithfulness": 0.0})
+    assert (check.passed, check.reason) == (
+        False,
+        "faithfulness/mean could not be computed and must be at least 0; "
+        "0 of 1 row was measured, less than the required 0.95",
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"faithfulnes": 0.5}, "'faithfulnes' is not a metric"),
+        ({"faithfulness/median": 0.5}, "'median' is not a figure"),
+    ],
+)
+def test_unknown_names_are_refused(limits: dict[str, float], said: str) -> None:
+    with pytest.raises(InvalidOptionError, match=said):
+        check_figures(REPORT.metrics, limits)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan")])
+def test_a_share_outside_its_range_is_refused(rate: float) -> None:
+    for share in (rate, {"faithfulness": rate}):
+        with pytest.raises(InvalidOptionError, match="min_scored"):
+            check_figures(REPORT.metrics, min_scored=share)
+    with pytest.raises(InvalidOptionError, match="'faith' is not a metric here"):
+        check_figures(REPORT.metrics, min_scored={"faith": 0.5})
+
+
+def test_a_comparison_fails_on_what_it_is_told_to() -> None:
+    worse = rm.compare(report_of(noisy(60)), report_of(noisy(60, shift=-0.2, seed=1)))
+    (regressed,) = worse.checks()
+    assert not regressed.passed
+    assert "regressed: faithfulness" in regressed.reason
+    with pytest.raises(GateError, match="regressed"):
+        worse.check()
+    worse.check(["improved", "cannot be told"])
+    with pytest.raises(InvalidOptionError, match="'worse' is not one of improved"):
+        worse.checks(["worse"])
+
+
+def test_what_cannot_be_told_can_fail_too() -> None:
+    few = rm.compare(report_of([0.1] * 4), report_of([0.9] * 4))
+    few.check()
+    with pytest.raises(GateError, match="cannot be told"):
+        few.check(["cannot be told"])
+
+
+CHECKS = [Check("a/mean", True, "fine"), Check('b <"&', False, 'b\x00 is <0.1> & "low"')]
+
+
+def test_junit_is_xml_with_a_case_a_check() -> None:
+    (suite,) = ElementTree.fromstring(to_junit({"my <suite>": gate_cases(CHECKS)}))
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("my <suite>", "2", "1")
+    passed, failed = suite
+    assert (passed.get("name"), len(passed)) == ("a/mean", 0)
+    assert failed[0].get("message") == 'b\ufffd is <0.1> & "low"'
+
+
+def test_mlflows_own_validation_takes_the_figures() -> None:
+    result = EvaluationResult(metrics=REPORT.metrics, artifacts={})
+    reached = {"faithfulness/mean": MetricThreshold(threshold=0.5, greater_is_better=True)}
+    mlflow.validate_evaluation_results(reached, result)
+    missed = {"faithfulness/mean": MetricThreshold(threshold=0.8, greater_is_better=True)}
+    with pytest.raises(ModelValidationFailedException, match="faithfulness/mean"):
+        mlflow.validate_evaluation_results(missed, result)
+
+
+def test_a_percentage_is_gated_in_its_own_range() -> None:
+    rows = [
+        {"id": "1", "retrieved_doc_ids": ["a", "b"], "gold_doc_ids": ["a"]},
+        {"id": "2", "retrieved_doc_ids": ["a"], "gold_doc_ids": ["a", "c"]},
+    ]
+    report = rm.Suite(["context_recall"]).evaluate(rows, progress=False)
+    report.check(pct_records_with_all_refs=50, pct_records_with_at_least_one_ref=100)
+    with pytest.raises(GateError, match=r"all_refs = 50\.0000 < 80; 2 of 2 rows were measured"):
+        report.check(pct_records_with_all_refs=80)
+    with pytest.raises(InvalidOptionError, match="from 0 to 100"):
+        report.check(pct_records_with_all_refs=101)
+    with pytest.raises(GateError, match="could not be computed"):
+        REPORT.check(pct_records_with_all_refs=50)
+
+
+def test_a_grade_is_sent_to_the_figure_that_has_grades() -> None:
+    report = rm.Suite(["faithfulness"]).evaluate([{"answer": "It is high.", "contexts": ["It is high."]}])
+    with pytest.raises(InvalidOptionError, match=r"from 0 to 1; write faithfulness_1to5=4 for 4 of 5"):
+        report.check(faithfulness=4)
+    with pytest.raises(InvalidOptionError, match=r"write 0\.8 for 80 %"):
+        report.check(faithfulness=80)
+
+
+def test_a_mean_of_which_nothing_was_measured_reaches_no_gate() -> None:
+    figures = {"m/mean": 1.0, "m/n_scored": 2.0, "m/n_measured": 0.0}
+    (check,) = check_figures(figures, {"m": 0.5}, 0.0)
+    assert (check.passed, "0 of 2 rows were measured, so there is no figure" in check.reason) == (False, True)
+    (alone,) = check_figures(figures, None, {"m": 0.0})
+    assert alone.passed
+
+
+ROWS = st.integers(0, 3)
+
+
+@given(ROWS, ROWS, ROWS, ROWS, st.sampled_from([0.0, 0.5, 0.75, 1.0]), st.sampled_from([0.4, 0.5, 0.6]), st.booleans())
+def test_a_gate_is_reached_if_its_figure_and_its_rows_are(
+    measured: int, ruled: int, skipped: int, failed: int, share: float, limit: float, is_most: bool
+) -> None:
+    counts = {"n_measured": measured, "n_scored": measured + ruled, "n_skipped": skipped, "n_error": failed}
+    figures = {f"m/{name}": float(count) for name, count in counts.items()} | ({"m/mean": 0.5} if measured else {})
+    limits = {"fail_over" if is_most else "fail_under": {"m": limit}}
+    (check,) = check_figures(figures, min_scored=share, better={"m": not is_most}, **limits)  # type: ignore[arg-type]
+    total = measured + ruled + skipped + failed
+    is_reached = limit >= 0.5 if is_most else limit <= 0.5
+    assert check.passed is (measured > 0 and is_reached and measured >= share * total)
+    if measured:
+        sign = ("≤" if is_reached else ">") if is_most else ("≥" if is_reached else "<")
+        assert check.reason.startswith(f"m/mean = 0.5000 {sign} {limit:g}")
+        assert ("less than the required" in check.reason) is (measured < share * total)
+        assert (", but " in check.reason) is (is_reached and measured < share * total)
+    (alone,) = check_figures(figures, min_scored=share, keys=["m"])
+    assert alone.passed is (total > 0 and measured >= share * total)
+
+
+def test_gates_of_repeats_are_on_all_of_them() -> None:
+    counts = {"m/n_measured": 4.0, "m/n_scored": 4.0, "m/mean": 0.9, "m/few_groups": 1.0}
+    repeated = {**counts, "m/repeat_n_measured": 3.0, "m/repeat_mean": 0.5, "m/repeat_ci_low": 0.4}
+    mean, low = check_figures(repeated, {"m": 0.5, "m/ci_low": 0.41}, 0.75)
+    assert (mean.name, mean.passed) == ("m/repeat_mean", True)
+    assert mean.reason == "m/repeat_mean = 0.5000 (few groups) ≥ 0.5; 3 of 4 rows were measured"
+    assert (low.name, low.passed) == ("m/repeat_ci_low", False)
+
+
+@pytest.mark.parametrize(("better", "side"), [(True, "fail_under"), (False, "fail_over"), (None, None)])
+def test_a_limit_is_on_the_side_that_is_worse(better: bool | None, side: str | None) -> None:
+    figures = {"m/n_measured": 1.0, "m/n_scored": 1.0, "m/mean": 0.5, "m/pass_rate": 1.0}
+    for option in ("fail_under", "fail_over"):
+        limits = {option: {"m": 0.5}, "better": {"m": better}}
+        if side in (None, option):
+            assert check_figures(figures, **limits)[0].passed  # type: ignore[arg-type]
+        else:
+            with pytest.raises(InvalidOptionError, match="is better; use"):
+                check_figures(figures, **limits)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOptionError, match="higher is better"):
+        check_figures(figures, fail_over={"m/pass_rate": 0.5}, better={"m": better})
+
+
+def test_thresholds_become_limits_on_the_side_that_is_worse() -> None:
+    scores = {
+        "a": Score(0.5, threshold=0.4),
+        "b": Score(0.5, threshold=0.3, higher_is_better=False),
+        "c": Score(0.5, threshold=0.3, higher_is_better=None),
+        "d": Score(0.5),
+    }
+    assert thresholds_of([Row(Sample(id="1"), scores)]) == [("a/mean", 0.4, False), ("b/mean", 0.3, True)]
+
+
+@given(st.sampled_from([">=", "<=", ">", "<"]), st.floats(-1, 1), st.sampled_from([-1e-6, -1e-12, 0.0, 1e-12, 1e-6]))
+def test_a_condition_overlooks_rounding_errors_and_nothing_more(sign: str, limit: float, apart: float) -> None:
+    equal, above = abs(apart) < 1e-9, apart > 1e-9
+    expected = {">=": equal or above, "<=": not above, ">": above, "<": not (equal or above)}
+    assert Condition("faithfulness", sign, limit).holds(limit + apart) is expected[sign]
+
+
+LIMITS_OF = {"m": (0.0, 1.0), "m_1to5": (1.0, 5.0), "cosine": (-1.0, 1.0)}
+HERE = {"m/n_scored": 2.0, "cosine/n_scored": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "limit", "said"),
+    [
+        ("m", 1.1, "from 0 to 1; write m_1to5=1.1 for 1.1 of 5"),
+        ("m", 5, "from 0 to 1; write m_1to5=5 for 5 of 5"),
+        ("m", 5.5, "from 0 to 1; write 0.055 for 5.5 %"),
+        ("m", 100, "from 0 to 1; write 1 for 100 %"),
+        ("m", 101, "from 0 to 1"),
+        ("m", -0.1, "from 0 to 1"),
+        ("m", 1.0, None),
+        ("m", 0, None),
+        ("m_1to5", 0.9, "from 1 to 5"),
+        ("m_1to5", 5.1, "from 1 to 5"),
+        ("m_1to5", 5, None),
+        ("cosine_1to5", 0.5, "from 1 to 5"),
+        ("cosine", 50, "from -1 to 1"),
+        ("cosine", -1, None),
+        ("m/pass_rate", 50, "from 0 to 1; write 0.5 for 50 %"),
+        ("m/ci_low", 1.5, "from 0 to 1; write 0.015 for 1.5 %"),
+        ("m/session_ci_high", 1.5, "from 0 to 1; write 0.015 for 1.5 %"),
+        ("m/n_scored", -1, "0 or more"),
+        ("m/n_scored", 200, None),
+        ("pct_records_with_all_refs", 100, None),
+        ("pct_records_with_all_refs", 100.1, "from 0 to 100"),
+    ],
+)
+def test_a_limit_outside_the_range_of_its_figure_is_refused_with_a_hint(
+    given: str, limit: float, said: str | None
+) -> None:
+    if said is None:
+        assert len(check_figures(HERE, {given: limit}, ranges=LIMITS_OF)) == 1
+        return
+    with pytest.raises(InvalidOptionError) as caught:
+        check_figures(HERE, {given: limit}, ranges=LIMITS_OF)
+    expected = f"fail_under {given}={limit:g}: the limit must be within the figure's range, {said}"
+    assert (str(caught.value), caught.value.param) == (expected, "fail_under")
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"fail_under": {"x": 0.5}}, "fail_under x: 'x' is not a metric here; use one of m, cosine"),
+        ({"fail_over": {"x/mean": 0.5}}, "fail_over x/mean: 'x' is not a metric here; use one of m, cosine"),
+        ({"fail_under": {"m_1to5/ci_low": 2}}, "fail_under m_1to5/ci_low: 'm_1to5' is not a metric here; use one of "
+         "m, cosine"),
+        ({"fail_under": {"m/median": 0.5}}, "fail_under m/median: 'median' is not a figure; use one of mean, ci_low, "
+         "ci_high, true_mean, true_low, true_high, pass_rate, coverage, n_scored, session_pass_rate, session_ci_low, "
+         "session_ci_high"),
+        ({"fail_under": {"m": "high"}}, "fail_under m='high': it must be a number"),
+        ({"fail_under": {"m": math.inf}}, "fail_under m=inf: it must be a number"),
+        ({"fail_over": {"m": 0.5}}, "fail_over m: higher is better; use fail_under (--fail-under)"),
+        ({"min_scored": {"x": 0.5}}, "min_scored x: 'x' is not a metric here; use one of m, cosine"),
+        ({"min_scored": {"m": 1.01}}, "min_scored m=1.01 must be a number from 0 to 1"),
+        ({"min_scored": True}, "min_scored=True must be a number from 0 to 1"),
+        ({"min_scored": "all"}, "min_scored='all' must be a number from 0 to 1"),
+    ],
+)  # fmt: skip
+def test_limits_that_do_not_fit_are_refused_with_the_way_out(limits: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        check_figures(HERE, **limits)
+    assert str(caught.value) == said
+    assert caught.value.param == next(iter(limits))
+
+
+def test_limits_and_shares_of_rows_are_checked_by_key() -> None:
+    figures = {**HERE, "m/mean": 0.8, "m/n_measured": 2.0, "cosine/n_measured": 1.0}
+    assert [(each.name, each.passed) for each in check_figures(figures, {"m": 0.5}, {"cosine": 0.5})] == [
+        ("m/mean", True), ("cosine/n_measured", True),
+    ]  # fmt: skip
+    assert [(each.name, each.passed) for each in check_figures(figures, None, {"cosine": 0.6, "": 0.1})] == [
+        ("cosine/n_measured", False),
+    ]  # fmt: skip
+    assert [each.name for each in check_figures(figures, None, 0.5)] == ["m/n_measured", "cosine/n_measured"]
+    assert check_figures(figures) == []
+    (stopped,) = check_figures(figures, incomplete="stopped")
+    assert (stopped.name, stopped.passed) == ("evaluation", False)
+    assert stopped.reason == "the evaluation is not complete: stopped"
+    (never,) = check_figures({}, None, 0.5, keys=["other"], rows=4)
+    assert (never.passed, never.reason) == (
+        False, "other: 0 of 4 rows were measured, less than the required 0.5",
+    )  # fmt: skip
+    (one,) = check_figures({"m/n_scored": 1.0, "m/n_measured": 1.0}, None, 0.5)
+    assert one.reason == "m: 1 of 1 row was measured"
+    (usual,) = check_figures({"m/n_scored": 100.0, "m/n_measured": 94.0, "m/mean": 0.8}, {"m": 0.5})
+    assert usual.reason == ("m/mean = 0.8000 ≥ 0.5, but 94 of 100 rows were measured, less than the required 0.95")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ndcg(k=5) >= 0.5", Condition("ndcg(k=5)", ">=", 0.5)),
+        ("  m<1e-3 ", Condition("m", "<", 0.001)),
+        ("m > -1", Condition("m", ">", -1.0)),
+        ("m <= nan", None), ("m <= inf", None), ("m == 0.5", None), ("m >= ", None), ("m >= high", None), (0.5, None),
+    ],
+)  # fmt: skip
+def test_a_condition_is_a_name_a_sign_and_a_number(text: str, expected: Condition | None) -> None:
+    if expected is None:
+        with pytest.raises(InvalidOptionError, match="is not a condition on a score") as caught:
+            condition_of(text, "conditions")
+        assert caught.value.param == "conditions"
+    else:
+        assert condition_of(text) == expected
+
+
+def test_limits_become_criteria_of_a_run_if_it_has_their_figure() -> None:
+    limits = check_names(["m"], {"m": 0.5, "m/pass_rate": 0.9, "m/ci_low": 0.4, "pct_records_with_all_refs": 50})
+    assert criteria(limits) == [
+        ("m/mean", 0.5, False),
+        ("m/pass_rate", 0.9, False),
+        ("pct_records_with_all_refs", 50, False),
+    ]
+    assert criteria(check_names(["m"], fail_over={"m": 0.5}, better={"m": False})) == [("m/mean", 0.5, True)]
+    scales = {"m": (0.0, 1.0), "m_1to5": (1.0, 5.0)}
+    assert criteria(check_names(["m"], {"m_1to5": 4.0}, ranges=scales)) == [("m/mean", 0.75, False)]
+    assert criteria(check_names(["m"], {"m_1to5": 1.0}, ranges=scales)) == [("m/mean", 0.0, False)]

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.score import Item
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
+from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.repeats import repeatability
+from tests.comparison.reports import noisy, report_of
+from tests.judges.fake_models import FakeChatModel
+
+
+def test_equal_runs_neither_spread_nor_flip() -> None:
+    run = report_of(noisy(20), threshold=0.6, items=[(Item("claim", "c", "SUPPORTED"),)] * 20)
+    figures = repeatability([run, run, run])
+    zero = (
+        "faithfulness/repeat_sd",
+        "faithfulness/flip_rate",
+        "repeat/item_flip_rate",
+    )
+    assert {name: figures[name] for name in zero} == pytest.approx(dict.fromkeys(zero, 0.0), abs=1e-12)
+    once = run.metrics
+    assert figures["faithfulness/repeat_mean"] == pytest.approx(once["faithfulness/mean"])
+    assert figures["faithfulness/repeat_ci_low"] == pytest.approx(once["faithfulness/ci_low"])
+    assert figures["repeat/n_repeats"] == 3
+
+
+def test_repeats_are_not_more_rows() -> None:
+    runs = [report_of(noisy(40, noise=0.1, seed=seed)) for seed in range(4)]
+    figures = repeatability(runs)
+    width = figures["faithfulness/repeat_ci_high"] - figures["faithfulness/repeat_ci_low"]
+    pooled = rm.summarize([value for run in runs for row in run.rows for value in [row.scores["faithfulness"].value]])
+    assert width > 1.5 * (pooled["ci_high"] - pooled["ci_low"])
+    assert figures["faithfulness/repeat_sd"] == pytest.approx(0.1, rel=0.25)
+
+
+def test_repeats_of_grouped_rows_have_intervals_over_groups() -> None:
+    runs = [report_of(noisy(40, seed=seed)) for seed in range(2)]
+    alone = repeatability(runs)
+    chats = [
+        Report(
+            [replace(r, sample=replace(r.sample, metadata={"chat": n // 8})) for n, r in enumerate(run.rows)],
+            description={**run.description, "groups": "chat"},
+        )
+        for run in runs
+    ]
+    assert repeatability(chats)["faithfulness/repeat_ci_low"] != alone["faithfulness/repeat_ci_low"]
+
+
+def test_the_order_of_the_rows_does_not_matter() -> None:
+    def repeats(order: list[int]) -> dict[str, float]:
+        runs = [report_of([*noisy(39, seed=seed), None], threshold=0.6) for seed in range(3)]
+        grouped = [
+            [replace(row, sample=replace(row.sample, metadata={"chat": n // 8})) for n, row in enumerate(run.rows)]
+            for run in runs
+        ]
+        grouped[-1] = [grouped[-1][place] for place in order]
+        return repeatability([Report(rows, description={**runs[0].description, "groups": "chat"}) for rows in grouped])
+
+    ahead = repeats([*range(40)])
+    assert repeats([*range(39, -1, -1)]) == pytest.approx(ahead)
+    assert repeats([*range(1, 40, 2), *range(0, 40, 2)]) == pytest.approx(ahead)
+
+
+def test_spread_and_flips_by_hand() -> None:
+    claims = [[(Item("claim", "c", verdict),)] * 4 for verdict in ("SUPPORTED", "SUPPORTED", "NEUTRAL")]
+    values = [[0.5, 0.7, 0.2, None], [0.5, 0.5, 0.2, 0.3], [0.5, 0.6, 0.2, 0.9]]
+    runs = [report_of(v, threshold=0.6, items=c) for v, c in zip(values, claims, strict=True)]  # type: ignore[arg-type]
+    figures = repeatability(runs)
+    assert figures["faithfulness/repeat_sd"] == pytest.approx(np.sqrt(0.01 / 3))
+    assert figures["faithfulness/flip_rate"] == pytest.approx(1 / 3)
+    assert figures["repeat/item_flip_rate"] == 1.0
+
+
+def test_without_a_threshold_nothing_flips() -> None:
+    assert "faithfulness/flip_rate" not in repeatability([report_of([0.5, 0.6]), report_of([0.7, 0.6])])
+
+
+def test_one_run_or_runs_of_different_judges_are_refused() -> None:
+    with pytest.raises(InvalidOptionError, match="at least two"):
+        repeatability([report_of([0.5])])
+    with pytest.raises(InvalidOptionError, match="were measured differently"):
+        repeatability([report_of([0.5]), report_of([0.5], judge=["other"])])
+
+
+def test_gates_are_on_all_repeats_and_on_rows_that_were_measured_each_time() -> None:
+    asked: list[str] = []
+
+    @rm.metric
+    def moody(answer: str) -> float:
+        """0.9 the first time, 0.5 the second time."""
+        asked.append(answer)
+        if answer == "3" and asked.count("3") > 1:
+            raise ValueError("gone")
+        return 0.9 if asked.count(answer) == 1 else 0.5
+
+    rows = [{"id": str(n), "answer": str(n)} for n in range(20)]
+    report = rm.Suite([moody]).evaluate(rows, repeat=2, progress=False)
+    assert report.metrics["moody/mean"] == pytest.approx(0.9)
+    report.check(moody=0.69, min_scored=0.9)
+    with pytest.raises(GateError, match=r"moody/repeat_mean = 0\.7000 < 0\.8"):
+        report.check(moody=0.8, min_scored=0.9)
+    with pytest.raises(GateError, match="19 of 20 rows were measured"):
+        report.check(moody=0.1, min_scored=0.96)
+
+
+def test_a_repeat_in_which_no_judge_answered_is_not_complete() -> None:
+    calls = iter(range(10**6))
+
+    def reply(said: object) -> object:
+        return json.dumps({"grades": [{"id": "a", "reason": "", "grade": 5}]}) if next(calls) < 1 else OSError("gone")
+
+    judge = rm.ChatJudge(FakeChatModel(reply=reply), name="chat", attempts=1)
+    rows = [{"id": "1", "question": "Why?", "answer": "So."}]
+    report = rm.Suite(["answer_relevance"], judge=judge).evaluate(rows, repeat=2, progress=False)
+    assert report.incomplete is not None
+    with pytest.raises(GateError, match="not complete"):
+        report.check(answer_relevance=0.0)
