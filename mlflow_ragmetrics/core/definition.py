@@ -6,7 +6,7 @@ import inspect
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union
 from pydantic import BaseModel
 
 from mlflow_ragmetrics.core.options import Settings
-from mlflow_ragmetrics.core.score import Better, Score
+from mlflow_ragmetrics.core.score import Better
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -32,8 +32,7 @@ class Definition:
     embeddings or both. ``range`` bounds the raw value. ``levels`` maps conservative, balanced and lenient to
     thresholds. ``scaled`` adds a value on the 1–5 scale. ``higher_is_better`` is ``False`` if lower is better and
     ``None`` if neither is. ``key`` is a template over the options, or a function of them; ``key_pattern`` parses such a
-    key back into options. ``source`` cites the metric's origin. ``batch`` scores many samples at once: it takes one
-    list per field and returns ``None`` for each sample to score individually.
+    key back into options. ``source`` cites the metric's origin.
     """
 
     name: str
@@ -50,7 +49,6 @@ class Definition:
     aliases: tuple[str, ...] = ()
     key: Key | None = None
     key_pattern: str | None = None
-    batch: Callable[..., Sequence[Score | None]] | None = None
 
     @property
     def summary(self) -> str:

@@ -155,23 +155,6 @@ class Metric:
             result = yield from result
         return self._read(result)
 
-    def computed_together(self, samples: Sequence[Sample]) -> Mapping[int, Score]:
-        """The raw scores that the batch function computes, by position in ``samples``; empty if it fails."""
-        assert self.definition.batch is not None
-        together = {
-            place: sample
-            for place, sample in enumerate(samples)
-            if not sample.invalid and not self.is_best_of(sample)
-            if None not in [getattr(sample, name) for name in self.definition.required]
-        }
-        names = ["texts" if name == "contexts" else name for name in self._fields]
-        try:
-            columns = [[getattr(sample, name) for sample in together.values()] for name in names]
-            found = zip(together, self.definition.batch(*columns, **self._given_options), strict=True)
-            return {place: self._read(score) for place, score in found if score is not None}
-        except Exception:  # scoring each sample individually reports the error for the right one
-            return {}
-
     def is_best_of(self, sample: Sample) -> bool:
         """Whether to score the sample against each of several references and keep the best score."""
         return sample.references is not None and len(sample.references) > 1 and "reference" in self._fields
@@ -278,7 +261,6 @@ def metric(
     higher_is_better: Better = True,
     source: str = "",
     aliases: tuple[str, ...] = (),
-    batch: Callable[..., Sequence[Score | None]] | None = None,
 ) -> Callable[[Callable[..., Any]], Metric]: ...
 def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     """Make a metric from a function of a sample's fields.
@@ -287,8 +269,7 @@ def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     ask a judge. ``thresholds`` maps conservative, balanced and lenient to the lowest passing value, or to the highest
     if ``higher_is_better=False``; ``higher_is_better=None`` means that neither direction is better. If ``key`` contains
     options, ``key_pattern`` parses a key back into them. ``source`` is the paper or project that `ragmetrics list`
-    cites. ``batch`` computes the same scores for many samples at once: it takes one list per field and the options, and
-    returns ``None`` for each sample to score individually. It receives only samples with all required fields.
+    cites.
 
     >>> @metric
     ... def brevity(answer: str, *, limit: int = 20) -> float:

@@ -6,10 +6,9 @@ judges are called from a bounded number of threads. Each sample continues as soo
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -18,7 +17,7 @@ from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.safe_text import redact
-from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import (
     ChargesCaller,
     Job,
@@ -186,13 +185,9 @@ def _attempt(name: str, action: Callable[[], list[Any]]) -> list[Any] | JudgeErr
 
 
 _BATCH = 128
-_CHUNK = 512  # samples computed together
-_PATIENCE = 0.05  # seconds that the first sample of a chunk waits for the others
 _CALLS = 8
 _SAMPLES_A_WORKER = 4
 _Finished = tuple[JudgeSession, Call, list[Outcome]]
-_Computed = tuple[Score, float]  # a score and its time in milliseconds
-_Prepared = tuple[int, Sample, Mapping[int, _Computed]]
 
 
 class Engine:
@@ -217,7 +212,6 @@ class Engine:
         self.sessions = {judge.name: JudgeSession(judge, store) for judge in judges}
         self.embedder = JudgeSession(Embedder(embeddings))
         self._asked = [(metric, self._judges_of(metric)) for metric in metrics]
-        self._batched = [number for number, metric in enumerate(metrics) if metric.definition.batch is not None]
         self._own: dict[Judge, JudgeSession] = {}
         self._all_sessions = [*self.sessions.values(), self.embedder]
         self._batches: dict[JudgeSession, list[Question[Any]]] = {}
@@ -228,12 +222,12 @@ class Engine:
 
     def rows(self, samples: Iterable[Sample]) -> Iterator[Row]:
         """Yield one ``Row`` per sample, in order, as soon as it and all rows before it are done."""
-        prepared = self._prepared(enumerate(samples))
+        source = enumerate(samples)
         following = 0
         try:
             while True:
                 check_awaited()
-                exhausted = self._admit(prepared)
+                exhausted = self._admit(source)
                 while following in self._finished:
                     yield self._finished.pop(following)
                     following += 1
@@ -260,9 +254,9 @@ class Engine:
         """Finished rows not yet yielded because an earlier row is unfinished."""
         return [self._finished[index] for index in sorted(self._finished)]
 
-    def _admit(self, prepared: Iterator[_Prepared]) -> bool:
+    def _admit(self, source: Iterator[tuple[int, Sample]]) -> bool:
         while self._active < self._window and len(self._finished) < 4 * self._window:
-            following = next(prepared, None)
+            following = next(source, None)
             if following is None:
                 return True
             self._begin(*following)
@@ -270,22 +264,9 @@ class Engine:
                 return False
         return False
 
-    def _prepared(self, source: Iterator[tuple[int, Sample]]) -> Iterator[_Prepared]:
-        """Each sample with its index in the data and, by metric index, its scores from batch functions."""
-        for following in _chunks(source, _CHUNK if self._batched else 1):
-            samples = [sample for _, sample in following]
-            together = [(number, _computed_together(self.metrics[number], samples)) for number in self._batched]
-            for place, (index, sample) in enumerate(following):
-                yield index, sample, {number: scores[place] for number, scores in together if place in scores}
-
-    def _begin(self, index: int, sample: Sample, computed: Mapping[int, _Computed]) -> None:
-        runs = [
-            [Run(None, None, *computed[number])]
-            if number in computed
-            else [Run(start(metric, sample), judge) for judge in judges]
-            for number, (metric, judges) in enumerate(self._asked)
-        ]
-        begun = [run for each in runs for run in each if not run.done]
+    def _begin(self, index: int, sample: Sample) -> None:
+        runs = [[Run(start(metric, sample), judge) for judge in judges] for metric, judges in self._asked]
+        begun = [run for runs_of_metric in runs for run in runs_of_metric]
         job = Job(index, sample, runs, open_runs=len(begun))
         self._active += 1
         for run in begun:
@@ -381,34 +362,6 @@ class Engine:
     def _close(self, job: Job) -> None:
         self._active -= 1
         self._finished[job.index] = Row(job.sample, self.rules.scores(job), job.index)
-
-
-def _chunks(source: Iterator[tuple[int, Sample]], size: int) -> Iterator[list[tuple[int, Sample]]]:
-    """Lists of ``size`` samples, shorter if they arrive slowly; a read error is raised after the last list."""
-    failure: BaseException | None = None
-    while failure is None:
-        began = time.perf_counter()
-        chunk: list[tuple[int, Sample]] = []
-        try:
-            while len(chunk) < size and time.perf_counter() - began < _PATIENCE:
-                chunk.append(next(source))
-        except StopIteration:
-            if chunk:
-                yield chunk
-            return
-        except BaseException as error:
-            failure = error
-        if chunk:
-            yield chunk
-    raise failure
-
-
-def _computed_together(metric: Metric, samples: Sequence[Sample]) -> Mapping[int, _Computed]:
-    """The batch function's scores by sample index, each with an equal share of the time."""
-    began = time.perf_counter()
-    found = metric.computed_together(samples)
-    took = 1000.0 * (time.perf_counter() - began) / len(samples)
-    return {place: (score, took) for place, score in found.items()}
 
 
 def _ask(session: JudgeSession, call: Call) -> _Finished:

@@ -165,12 +165,9 @@ def judge_failure(row: Row) -> str | None:
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """Runs one program: collects answers until all its questions have one.
+    """Runs one program: collects answers until all its questions have one."""
 
-    A run created with a ``score`` is already done and needs no program.
-    """
-
-    program: Steps[Score] | None
+    program: Steps[Score]
     judge: str | None
     score: Score | None = None
     duration_ms: float = 0.0
@@ -182,7 +179,6 @@ class Run:
 
     def advance(self) -> None:
         """Continue to the next questions, or to the end, which sets ``score`` or ``failure``."""
-        assert self.program is not None
         try:
             given = self._outcomes
             self.asked = next(self.program) if given is None else self.program.send(tuple(given))

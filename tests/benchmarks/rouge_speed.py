@@ -18,8 +18,7 @@ TYPES = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
 LONG = 2000
 SHORT = 150
 _OURS = (
-    ("ours: the metric row by row, with reasons", "ours"),
-    ("ours: the metric on all rows, with reasons", "batch"),
+    ("ours: the metric alone, with reasons", "ours"),
     ("ours: through a suite with its table", "suite"),
 )
 _PEERS = (
@@ -43,22 +42,6 @@ def ours(size: int) -> Callable[[], Any]:
         for answer, reference in next(rounds)
         for kind in TYPES
     )
-
-
-def batch(size: int) -> Callable[[], Any]:
-    from mlflow_ragmetrics import rouge
-
-    score = rouge.definition.batch
-    assert score is not None
-    rounds = batches(size, _words(size))
-    options = {"measure": "f1", "tokenizer": "rouge_score", "stemmer": False}
-
-    def run() -> float:
-        texts = [*map(list, zip(*next(rounds), strict=True))]
-        scored = zip(*(score(*texts, rouge_type=kind, **options) for kind in TYPES), strict=True)
-        return checksum(each.value for row in scored for each in row if each.reason)
-
-    return run
 
 
 def suite(size: int) -> Callable[[], Any]:
@@ -132,7 +115,6 @@ def checksum(values: Any) -> float:
 
 WORKS = {
     "ours": ours,
-    "batch": batch,
     "suite": suite,
     "google": google,
     "rust": rust,

@@ -199,23 +199,6 @@ def test_finish_renders_ids_and_sentences() -> None:
     assert score.reason.startswith("С ответом связан 1 из 1")
 
 
-def test_a_batch_function_may_leave_samples_to_the_function_and_sees_missing_optional_fields() -> None:
-    seen: list[tuple[str, str | None]] = []
-
-    def together(answers: list[str], questions: list[str | None]) -> list[rm.Score | None]:
-        seen.extend(zip(answers, questions, strict=True))
-        return [None if answer == "alone" else rm.Score(value=0.25) for answer in answers]
-
-    @rm.metric(batch=together)
-    def batched(answer: str, question: str | None = None) -> float:
-        return 0.5
-
-    answers = ["alone", None, *["together"] * 20]
-    rows = rm.Suite([batched]).evaluate([{"answer": answer} for answer in answers], progress=False).rows
-    assert [row.scores["batched"].value for row in rows] == [0.5, None, *[0.25] * 20]
-    assert seen == [(answer, None) for answer in answers if answer]
-
-
 REFERRING = sorted(
     name
     for name, each in all_metrics().items()
@@ -255,27 +238,10 @@ def test_a_row_scores_alone_as_among_others_and_against_several_references_as_ag
             assert found.value == best(each)
 
 
-def test_a_batch_that_fails_leaves_each_sample_to_the_function() -> None:
-    def together(answers: list[str]) -> list[rm.Score | None]:
-        if "wrong" in answers:
-            raise ValueError("one of these")
-        return [rm.Score(value=0.25) for _ in answers]
-
-    @rm.metric(batch=together)
-    def alone(answer: str) -> float:
-        if answer == "wrong":
-            raise ValueError("this one")
-        return 0.5
-
-    rows = rm.Suite([alone]).evaluate([{"answer": answer} for answer in ("right", "wrong")], progress=False).rows
-    right, wrong = (row.scores["alone"] for row in rows)
-    assert (right.value, wrong.value, wrong.error) == (0.5, None, "ValueError: this one")
-
-
 def test_a_metric_has_defaults_and_its_class_a_docstring() -> None:
     facts = brevity.definition
     assert (facts.range, facts.scaled, facts.higher_is_better, facts.asks) == ((0.0, 1.0), False, True, ())
-    assert (facts.source, facts.aliases, facts.key, facts.key_pattern, facts.batch) == ("", (), None, None, None)
+    assert (facts.source, facts.aliases, facts.key, facts.key_pattern) == ("", (), None, None)
     assert (facts.name, facts.levels, graded.definition.levels["lenient"]) == ("brevity", None, 0.1)
     assert Metric.__doc__.startswith("A ``definition`` with the options ``given``.")
     assert brevity.__doc__.startswith("Short answers score high.")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import compress
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.metrics.rouge.overlap import RougeKind, Tokenizer, overlaps
+from mlflow_ragmetrics.metrics.rouge.overlap import RougeKind, Tokenizer, overlap
 from mlflow_ragmetrics.text.messages import say
 
 _LARGEST_TABLE = 1 << 32  # limit for rougeLsum: characters of the answer × characters of the reference
@@ -27,44 +24,9 @@ def _whitespace_is_not_stemmed(stemmer: bool, info: ValidationInfo) -> bool:
 
 RougeType = Annotated[RougeKind, spelled("rouge1", "rouge2", "rougeL", "rougeLsum")]
 _F1 = dict.fromkeys(("f", "f1score", "fscore", "fmeasure", "f1measure"), "f1")
+_NAMED = {measure: say(f"rouge.{measure}") for measure in ("precision", "recall", "f1")}
 Measure = Annotated[Literal["precision", "recall", "f1"], spelled("precision", "recall", "f1", **_F1)]
 Stemmer = Annotated[bool, Field(strict=True), AfterValidator(_whitespace_is_not_stemmed)]
-
-
-def _scores(
-    answers: Sequence[str],
-    references: Sequence[str],
-    *,
-    rouge_type: RougeKind,
-    measure: Measure,
-    tokenizer: Tokenizer | None,
-    stemmer: bool,
-) -> list[Score | None]:
-    """The scores of many rows; ``None`` if answer and reference are too long."""
-    table = zip(map(len, answers), map(len, references), strict=True)
-    fits = [rouge_type != "rougeLsum" or own * other <= _LARGEST_TABLE for own, other in table]
-    texts = list(compress(answers, fits)), list(compress(references, fits))
-    tokenizer = tokenizer or ("rouge_score" if stemmer else "whitespace")
-    matched, own, others = overlaps(*texts, rouge_type, tokenizer, stemmer)
-    precision, recall = matched / np.maximum(own, 1), matched / np.maximum(others, 1)
-    f1 = 2 * precision * recall / np.where(matched, precision + recall, 1.0)
-    columns = {
-        "matched": matched,
-        "answer_units": own,
-        "reference_units": others,
-        "precision": precision,
-        "recall": recall,
-        "f1": f1,
-    }
-    named = say(f"rouge.{measure}")
-    scored, scores = Score(value=0.0), []
-    for values in zip(*(column.tolist() for column in columns.values()), strict=True):
-        details = dict(zip(columns, values, strict=True))
-        value = details[measure]
-        reason = say("rouge.counts", type=rouge_type, measure=named, value=value, n=details["matched"], **details)
-        scores.append(scored.changed(value=value, reason=reason, details=details))
-    found = iter(scores)
-    return [next(found) if fit else None for fit in fits]
 
 
 @metric(
@@ -72,7 +34,6 @@ def _scores(
     key_pattern="(?i)(?P<rouge_type>rouge(?:1|2|L|Lsum))(?:_(?P<measure>precision|recall|f1))?",
     source="ROUGE (Lin, 2004)",
     aliases=("rouge_score", "rouge_score_evaluator"),
-    batch=_scores,
 )
 def rouge(
     answer: str,
@@ -103,11 +64,21 @@ def rouge(
     >>> rm.score("rouge", record, measure="recall").value
     0.5
     """
-    (score,) = _scores(
-        [answer], [reference], rouge_type=rouge_type, measure=measure, tokenizer=tokenizer, stemmer=stemmer
-    )
-    if score is None:
+    if rouge_type == "rougeLsum" and len(answer) * len(reference) > _LARGEST_TABLE:
         lengths = f"an answer of {len(answer):,} characters and a reference of {len(reference):,}"
         message = f"{rouge_type} cannot compare {lengths}: shorten one of them, or use rougeL"
         raise RagMetricsError(message, metric="rouge")
-    return score
+    tokenizer = tokenizer or ("rouge_score" if stemmer else "whitespace")
+    matched, answer_units, reference_units = overlap(answer, reference, rouge_type, tokenizer, stemmer)
+    precision, recall = matched / max(1, answer_units), matched / max(1, reference_units)
+    details = {
+        "matched": matched,
+        "answer_units": answer_units,
+        "reference_units": reference_units,
+        "precision": precision,
+        "recall": recall,
+        "f1": 2 * precision * recall / (precision + recall) if matched else 0.0,
+    }
+    value, named = details[measure], _NAMED[measure]
+    reason = say("rouge.counts", type=rouge_type, measure=named, value=value, n=matched, **details)
+    return Score(value=value, reason=reason, details=details)
