@@ -19,7 +19,7 @@ from tests.judges.fake_models import FakeChatModel
 from tests.test_measured import COUNT, ROWS, STARVED_REPLIES, STARVED_ROWS, Reply, Rows, before, evaluated, truthful
 
 COLUMNS = {name: name for name in ("question", "contexts", "retrieved_doc_ids", "gold_doc_ids")}
-MARKS = ("n_error", "n_skipped", "n_no_context", "n_unmeasured", "n_measured", "n_unclaimed", "n_unquoted", "n_partial")
+MARKS = ("n_error", "n_skipped", "n_no_context", "n_unmeasured", "n_measured", "n_unclaimed", "n_partial")
 Found = tuple[Mapping[str, float], str | None]
 """The metrics of the run, or what stands for it, and its status, where a door says one."""
 

@@ -79,8 +79,8 @@ class Finding:
 
     ``verdict`` is the judge's word, in any case; metrics must validate it. ``reason`` is the explanation. ``support``
     ranges from 0 to 1, or is ``None``. ``quotes`` are pairs of (passage number from 1, quote). ``unquoted``: the
-    verdict is SUPPORTED, but its quotes are in no passage. ``at_odds``: verdict, support and quotes contradict each
-    other, even after asking again; the claim then counts as not supported.
+    verdict is SUPPORTED without a quote, as for what the passages do not say. ``at_odds``: verdict, support and quotes
+    contradict each other, even after asking again; the claim then counts as not supported.
     """
 
     verdict: str
@@ -147,10 +147,10 @@ class Extraction:
 
     Iterating yields the claims.
 
-    ``unclaimed`` are assertive sentences that no claim covers, even after asking again. ``findings`` are optional
-    verdicts on the claims, based on the passages with the digest ``judged_by``. ``at_odds`` are claims that their
-    sentences do not make, and assertive sentences that the judge twice reported as making no claim; both count as
-    unsupported claims.
+    ``unclaimed`` are sentences that the judge left out, even after asking again. ``findings`` are optional verdicts on
+    the claims, based on the passages with the digest ``judged_by``. ``at_odds`` are claims that their sentences do not
+    make. Both count as unsupported claims. ``sentences`` is the number of the text's sentences, and ``under_none`` the
+    number of those that make no claim, if the judge reports them.
     """
 
     claims: tuple[str, ...]
@@ -158,6 +158,8 @@ class Extraction:
     findings: tuple[Finding, ...] = ()
     judged_by: str | None = None
     at_odds: tuple[str, ...] = ()
+    sentences: int = 0
+    under_none: int = 0
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.claims)

@@ -105,7 +105,6 @@ UNSUPPORTED = say("verdict.UNSUPPORTED")
 
 DOUBTS = {
     "claims_missing": "n_unclaimed",
-    "quote_not_found": "n_unquoted",
     "reply_at_odds": "n_at_odds",
     "contexts_assumed": "n_assumed",
     "language_unknown": "n_language_unknown",

@@ -49,7 +49,8 @@ _CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[
 class Verified:
     """The claims of one text with a finding for each, and warnings about omissions by the judge.
 
-    ``passages`` is the number of chunks that evidence may refer to; ``against`` names the text checked against.
+    ``passages`` is the number of chunks that evidence may refer to; ``against`` names the text checked against. If the
+    judge reports which sentences make no claim: ``under_none``, their number, and ``sentences``, the number of all.
     """
 
     claims: tuple[str, ...] = ()
@@ -58,6 +59,8 @@ class Verified:
     against: Against = "contexts"
     warnings: Warnings = ()
     unclaimed: tuple[str, ...] = ()
+    sentences: int = 0
+    under_none: int = 0
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -97,6 +100,7 @@ class Verified:
             **self.counts,
             **({"support": statistics.fmean(graded)} if graded else {}),
             **{name: n for name, n in doubts.items() if n},
+            **({"sentences": self.sentences, "under_none": self.under_none} if self.sentences else {}),
         }
 
     def of(self, *verdicts: Verdict) -> list[str]:
@@ -161,13 +165,16 @@ def verified_claims(
         quoted = " ".join(f"“{sentence}”" for sentence in found.unclaimed)
         warnings = (("claims_missing", say("reading.claims_missing", n=len(found.unclaimed), sentences=quoted)),)
     if not found.claims:
-        return Verified(warnings=warnings, unclaimed=found.unclaimed)
+        return Verified(warnings=warnings, sentences=found.sentences, under_none=found.under_none)
     findings = found.findings_on(sources)
     if findings is None:
         findings = yield from ask(Verify(found.claims, sources, against, role, question))
-    claims = (*found.claims, *found.at_odds)
-    padded, doubts = _padded(claims, (*findings[: len(found.claims)], *[_AT_ODDS] * len(found.at_odds)))
-    return Verified(claims, padded, len(sources), against, (*warnings, *doubts), found.unclaimed)
+    claims = (*found.claims, *found.at_odds, *found.unclaimed)
+    more = [_AT_ODDS] * len(found.at_odds) + [_LEFT_OUT] * len(found.unclaimed)
+    padded, doubts = _padded(claims, (*findings[: len(found.claims)], *more))
+    warnings = (*warnings, *doubts)
+    counts = found.sentences, found.under_none
+    return Verified(claims, padded, len(sources), against, warnings, found.unclaimed, *counts)
 
 
 def read_findings(
@@ -184,6 +191,7 @@ def read_findings(
 
 _MISSING = Finding("")
 _AT_ODDS = Finding("NEUTRAL", support=0.0, at_odds=True)
+_LEFT_OUT = Finding("NEUTRAL", support=0.0)
 _MOST_AT_ODDS = 0.25
 
 
@@ -201,9 +209,6 @@ def _padded(claims: Sequence[str], findings: Sequence[Finding]) -> tuple[tuple[F
     if unknown:
         named = ", ".join(repr(str(word)) for word in dict.fromkeys(unknown))
         warnings.append(("verdict_unknown", say("reading.unknown", n=len(unknown), named=named)))
-    unquoted = sum([finding.unquoted for finding in given])
-    if unquoted:
-        warnings.append(("quote_not_found", say("reading.unquoted", n=unquoted)))
     at_odds = sum([finding.at_odds for finding in given])
     if at_odds:
         if at_odds > _MOST_AT_ODDS * len(claims):

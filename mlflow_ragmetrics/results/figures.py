@@ -152,6 +152,11 @@ class _MetricTotals:
         for mark in score.marks:
             if mark in _DOUBTS:
                 counts[mark] += 1
+        if "unquoted" in details:
+            counts["n_unquoted"] += 1
+        if "under_none" in details:
+            none, sentences = self.sums.get("under_none", (0.0, 0))
+            self.sums["under_none"] = none + details["under_none"], sentences + details["sentences"]
         self.is_composite |= "coverage" in details
         if value is None:
             return
@@ -216,8 +221,9 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
     see ``Score.measured``). Over the measured rows: ``mean`` (with one row or more), ``ci_low`` and ``ci_high`` (95 %,
     with two or more, see ``statistics.intervals``), and ``pass_rate`` if there is a threshold.
     ``n_no_context`` if the metric reads contexts. If not 0: ``n_unclaimed``, ``n_unquoted`` and ``n_assumed``, the rows
-    with sentences that no claim covers, with quotes that are not in the passages, and with contexts that the model may
-    not have seen. For a composite: the mean ``coverage``, and ``n_partial``, the rows with less coverage than others.
+    with sentences that no claim covers, with supported claims without a quote, and with contexts that the model may not
+    have seen. ``under_none``: the share of the answers' sentences that a chat judge says make no claim. For a
+    composite: the mean ``coverage``, and ``n_partial``, the rows with less coverage than others.
     ``scores`` may be numbers; ``None`` and NaN count as skipped. No figure is NaN.
 
     ``groups``: one name per row; related rows, such as turns of one conversation, share a name. The interval is then

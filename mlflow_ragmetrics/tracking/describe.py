@@ -65,7 +65,7 @@ def run_metrics_of(report: Measured) -> dict[str, float]:
 
     Logged are, for each key, ``mean`` and, with a threshold, ``pass_rate``; ``<composite>_1to5/mean``; retrieval
     figures; ``n_measured`` if not all rows were measured; nonzero counts (``n_error``, ``n_no_context``,
-    ``n_non_answers``, ``n_unclaimed``, ``n_unquoted``, ``n_fewer_judges``, ``few_groups``, ``diagnosis/*``); and a
+    ``n_non_answers``, ``n_unclaimed``, ``n_fewer_judges``, ``few_groups``, ``diagnosis/*``); and a
     composite's ``n_partial`` and its ``coverage`` if below 1. The artifact ``rag_figures.json`` has all figures.
     """
     figures = figures_of(report)

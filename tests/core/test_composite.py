@@ -127,8 +127,8 @@ def parts(**scores: Score) -> Score:
 
 def test_doubts_about_components_with_a_weight_are_its_own() -> None:
     doubtful = Score(value=1.0, warnings=(("reply_at_odds", "Odd."), ("no_context", "Empty.")))
-    other = Score(value=0.0, warnings=(("quote_not_found", "Forged."),))
-    assert parts(a=doubtful, b=other).warnings == (("reply_at_odds", "Odd."), ("quote_not_found", "Forged."))
+    other = Score(value=0.0, warnings=(("claims_missing", "Left out."),))
+    assert parts(a=doubtful, b=other).warnings == (("reply_at_odds", "Odd."), ("claims_missing", "Left out."))
     assert parts(a=Score(value=1.0), idle=doubtful).warnings == ()
 
 

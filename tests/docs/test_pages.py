@@ -161,5 +161,5 @@ def test_every_code_of_an_error_or_warning_is_explained() -> None:
     source = "\n".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
     raised = set(re.findall(r"Error\([^()]*?(?:\([^()]*\)[^()]*?)*\bcode=\"(\w+)\"", source))
     warned = set(re.findall(r"\(\"([a-z_]+)\", say\(", source))
-    assert {"budget", "timeout", "quote_not_found"} <= raised | warned
+    assert {"budget", "timeout", "claims_missing"} <= raised | warned
     assert [code for code in sorted(raised | warned) if f'"{code}"' not in explained] == []

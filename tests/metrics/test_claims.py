@@ -101,15 +101,14 @@ def test_more_than_a_quarter_of_findings_at_odds_are_an_error(claims: int, at_od
         assert (code, f"{at_odds} of {claims}" in render(text, "en")) == ("reply_at_odds", True)
 
 
-def test_missing_unknown_and_forged_findings_are_neutral_or_warnings_and_extra_ones_nothing() -> None:
-    given = [Finding(" supported. "), Finding("maybe"), Finding("CONTRADICTED", unquoted=True)]
+def test_missing_and_unknown_findings_are_neutral_with_a_warning_and_extra_ones_nothing() -> None:
+    given = [Finding(" supported. "), Finding("maybe"), Finding("CONTRADICTED")]
     items, warnings = read_findings(["a", "b", "c", "d", "e"], given, 1)
     assert [item.verdict for item in items] == ["SUPPORTED", "NEUTRAL", "CONTRADICTED", "NEUTRAL", "NEUTRAL"]
     said = {code: render(text, "en") for code, text in warnings}
-    assert list(said) == ["verdict_missing", "verdict_unknown", "quote_not_found"]
+    assert list(said) == ["verdict_missing", "verdict_unknown"]
     assert "2" in said["verdict_missing"]
     assert "'maybe'" in said["verdict_unknown"]
-    assert "1" in said["quote_not_found"]
     assert [item.verdict for item in read_findings(["a"], given, 1)[0]] == ["SUPPORTED"]
     assert read_findings(["a"], given, 1)[1] == ()
 

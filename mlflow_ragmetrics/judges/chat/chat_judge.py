@@ -202,8 +202,8 @@ class ChatJudge(Judge):
                 message = f"{self.name}: two replies contain no claims, though the text makes some"
                 return JudgeReplyError(message, code="claims_missing")
             findings = tuple(decided(finding, threshold) for finding in answer.findings)
-            plain = answer.judged_by is None and not answer.unclaimed and not answer.at_odds
-            return answer.claims if plain else replace(answer, findings=findings)
+            is_plain = Extraction(answer.claims, sentences=answer.sentences) == answer
+            return answer.claims if is_plain else replace(answer, findings=findings)
         if isinstance(answer, tuple):
             return tuple(decided(each, threshold) if isinstance(each, Finding) else each for each in answer)
         return answer
@@ -237,7 +237,7 @@ def _better(first: Result, second: Result) -> Result:
         return first
     again, doubts = (second.answer, len(second.doubts)) if isinstance(second, Incomplete) else (second, 0)
     if isinstance(first.answer, tuple) and isinstance(again, tuple):
-        return tuple(new if old.at_odds or old.unquoted else old for old, new in zip(first.answer, again, strict=True))
+        return tuple(new if old.at_odds else old for old, new in zip(first.answer, again, strict=True))
     return first if doubts > len(first.doubts) else second
 
 

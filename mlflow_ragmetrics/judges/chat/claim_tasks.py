@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, TypeVar
 
 from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Question, Related, RelatedChunks, Verify
@@ -12,7 +12,6 @@ from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, s
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import Task, distinct_statements
-from mlflow_ragmetrics.text.non_answers import asserts
 
 T = TypeVar("T")
 _REASON = "-" * 60
@@ -46,14 +45,24 @@ def joined_claims(
     question: Claims, pieces: Sequence[Claims], answers: Sequence[tuple[str, ...] | Extraction]
 ) -> tuple[str, ...] | Extraction:
     """Return all claims in order without repeats, with their verdicts if there are any."""
-    found = [each if isinstance(each, Extraction) else Extraction(each) for each in answers]
-    unclaimed = tuple(sentence for each in found for sentence in each.unclaimed)
-    at_odds = tuple(text for each in found for text in each.at_odds)
-    if any(each.judged_by is None for each in found):
-        claims = tuple(dict.fromkeys(claim for each in found for claim in each.claims))
-        return Extraction(claims, unclaimed, at_odds=at_odds) if unclaimed or at_odds else claims
-    judged = {claim: finding for each in found for claim, finding in zip(each.claims, each.findings, strict=True)}
-    return Extraction(tuple(judged), unclaimed, tuple(judged.values()), found[0].judged_by, at_odds)
+    if not any(isinstance(answer, Extraction) for answer in answers):
+        return tuple(dict.fromkeys(claim for answer in answers for claim in answer))
+    parts = [answer if isinstance(answer, Extraction) else Extraction(answer) for answer in answers]
+    is_judged = all(part.judged_by for part in parts)
+    judged = {
+        claim: finding
+        for part in parts
+        for claim, finding in zip_longest(part.claims, part.findings if is_judged else ())
+    }
+    return Extraction(
+        tuple(judged),
+        tuple(sentence for part in parts for sentence in part.unclaimed),
+        tuple(judged.values()) if is_judged else (),
+        parts[0].judged_by if is_judged else None,
+        tuple(claim for part in parts for claim in part.at_odds),
+        sum(part.sentences for part in parts),
+        sum(part.under_none for part in parts),
+    )
 
 
 def _divider(field: str) -> Callable[..., list[Any]]:
@@ -105,10 +114,9 @@ def _judged_at_once(question: Claims, calls: Calls) -> bool:
 
 
 def _claims_reply(question: Claims, calls: Calls) -> int:
-    """Estimate two claims per sentence that asserts something, each as long as the sentence, up to a limit."""
+    """Estimate two claims per sentence, each as long as the sentence, up to a limit."""
     each = _CLAIM_TOKENS + (_VERDICT_TOKENS if _judged_at_once(question, calls) else 0)
-    lines = filter(asserts, distinct_statements(question.text))
-    return sum(2 * (each + min(tokens_in(line), _LONG_CLAIM)) for line in lines)
+    return sum(2 * (each + min(tokens_in(line), _LONG_CLAIM)) for line in distinct_statements(question.text))
 
 
 def _claims_shared(question: Claims, calls: Calls) -> Hashable | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
@@ -16,6 +16,7 @@ from mlflow_ragmetrics.judges.chat.reply import (
     number_of,
     passage_quotes,
     quote_in,
+    reason_in,
     text_in,
 )
 from mlflow_ragmetrics.judges.chat.tasks import (
@@ -27,7 +28,6 @@ from mlflow_ragmetrics.judges.chat.tasks import (
     history_block,
     without_repeats,
 )
-from mlflow_ragmetrics.text.non_answers import asserts, is_non_answer
 from mlflow_ragmetrics.text.sentences import STOP_WORDS, terms
 
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
@@ -43,7 +43,6 @@ _Extracted = Union[Extraction, Incomplete, Problem]
 _COVERED = 1 / 3
 _STEM = 4
 _FEW_WORDS = 3
-_MOST_SENTENCES_A_CLAIM = 3
 
 
 def claims_part(questions: Sequence[Claims]) -> Part:
@@ -106,64 +105,69 @@ def _read_texts(data: Mapping[str, Any], ids: Mapping[str, Claims], layout: _Lay
 
 def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _Layout | None) -> _Extracted:
     """Read the claims of one text, and their verdicts if the passages have a ``layout``."""
-    given = entry.get("claims")
-    if not isinstance(given, list):
+    listed = entry.get("claims")
+    if not isinstance(listed, list):
         return Problem('"claims" must be a list')
     entries: dict[str, Mapping[str, Any]] = {}
-    for each in given:  # a custom prompt may ask for plain strings
-        named = each if isinstance(each, Mapping) else {"claim": each}
+    for item in listed:  # a custom prompt may ask for plain strings
+        named = item if isinstance(item, Mapping) else {"claim": item}
         claim = text_in(named, "claim")
         is_copied = claim and not any(map(str.isalnum, claim))  # small models copy the "…" of the form
         if is_copied or not isinstance(named.get("claim"), str):
             return Problem("each claim must be a statement in words")
         if claim:
             entries.setdefault(claim, named)
-    invented, none, unclaimed = _uncovered(question, entries, set(_integers(entry.get("none"))))
-    labels = {claim: f"claim {number} of {text}" for number, claim in enumerate(entries, 1)}
-    doubts = [f"{labels[claim]} does not say what its sentences say, or joins too many" for claim in invented]
     lines = distinct_statements(question.text)
-    doubts += [f"sentence {n} of {text} has no claim and is not under none" for n in unclaimed]
-    doubts += [f"sentence {n} of {text} is under none and yet asserts something" for n in none]
+    none = {number for number in _integers(entry.get("none")) if number <= len(lines)}
+    invented, covered = _matched(question, lines, entries)
+    is_accounted = not (listed and all(isinstance(item, str) for item in listed))
+    missing = [n for n in range(1, len(lines) + 1) if is_accounted and n not in covered and n not in none]
+    labels = {claim: f"claim {number} of {text}" for number, claim in enumerate(entries, 1)}
+    doubts = [f"{labels[claim]} does not say what its sentences say" for claim in invented]
+    doubts += [f"sentence {n} of {text} has no claim and is not under none" for n in missing]
     claims = [claim for claim in entries if claim not in invented]
     findings: tuple[Finding, ...] = ()
     if layout is not None:
-        judged = _judged({labels[each]: entries[each] for each in claims}, claims, question.passages, layout)
+        judged = _judged({labels[claim]: entries[claim] for claim in claims}, question.passages, layout)
         if isinstance(judged, Problem):
             return judged
         findings = judged[0]
         doubts += judged[1]
-    at_odds = (*invented, *(lines[n - 1] for n in none))
-    missing = tuple(lines[n - 1] for n in unclaimed)
-    judged_by = None if layout is None else passages_digest(question.passages)
-    answer = Extraction(tuple(claims), missing, findings, judged_by, at_odds)
+    answer = Extraction(
+        tuple(claims),
+        tuple(lines[n - 1] for n in missing),
+        findings,
+        None if layout is None else passages_digest(question.passages),
+        tuple(invented),
+        len(lines),
+        len(none - covered),
+    )
     return Incomplete(answer, tuple(doubts)) if doubts else answer
 
 
-def _uncovered(
-    question: Claims, claims: Mapping[str, Mapping[str, Any]], none: Collection[int]
-) -> tuple[list[str], list[int], list[int]]:
-    """Return the claims that match no sentence, and the unclaimed sentences: those under ``none``, then the others.
+def _matched(
+    question: Claims, lines: Sequence[str], claims: Mapping[str, Mapping[str, Any]]
+) -> tuple[list[str], set[int]]:
+    """Return the claims that match no sentence, and the numbers of the sentences that the other claims cover.
 
-    A claim matches a sentence that it names if they share a word; for a very short sentence, words of the question
-    count too. A claim that names no sentence covers a sentence if it has a third of the sentence's words.
+    A claim matches if it shares a word with one of the sentences that it names; for a very short sentence, words of the
+    question count too. A claim that names no sentence covers a sentence if it has a third of the sentence's words.
     """
-    lines = distinct_statements(question.text)
     asked = _words(" ".join((question.question or "", *question.history)))
-    said = {number: _words(line) for number, line in enumerate(lines, 1)}
-    near = {number: each | asked if len(each) < _FEW_WORDS else each for number, each in said.items()}
+    stems = {number: _words(line) for number, line in enumerate(lines, 1)}
+    near = {number: own | asked if len(own) < _FEW_WORDS else own for number, own in stems.items()}
     covered: set[int] = set()
     invented = []
     for claim, entry in claims.items():
-        own, named = _words(claim), _integers(entry.get("sentences"))
-        told = [n for n in (named or said) if n in said and (own & near[n] or (named and not said[n]))]
-        if own and (not told or len(named) > _MOST_SENTENCES_A_CLAIM):
+        words, named = _words(claim), _integers(entry.get("sentences"))
+        matches = any(words & near[n] or (named and not stems[n]) for n in (named or stems) if n in stems)
+        if words and not matches:
             invented.append(claim)
         elif named:
-            covered.update(told if own else named)
+            covered.update(named)
         else:
-            covered.update(n for n, each in said.items() if len(own & each) >= _COVERED * len(each))
-    left = [number for number, line in enumerate(lines, 1) if number not in covered and asserts(line)]
-    return invented, [n for n in left if n in none], [n for n in left if n not in none]
+            covered.update(n for n, own in stems.items() if len(words & own) >= _COVERED * len(own))
+    return invented, covered
 
 
 def _words(text: str) -> set[str]:
@@ -252,20 +256,20 @@ def _read_verdicts(data: Mapping[str, Any], verify: Sequence[Verify], layout: _L
     answers: dict[_Evidence, Any] = {}
     for question in verify:
         own = {label: entries[label] for label in layout.claim_ids(question)}
-        judged = answers[question] = _judged(own, question.claims, question.passages, layout)
+        judged = answers[question] = _judged(own, question.passages, layout)
         if not isinstance(judged, Problem):
             answers[question] = Incomplete(*judged) if judged[1] else judged[0]
     return answers
 
 
 def _judged(
-    entries: Mapping[str, Mapping[str, Any]], claims: Iterable[str], passages: tuple[str, ...], layout: _Layout
+    entries: Mapping[str, Mapping[str, Any]], passages: tuple[str, ...], layout: _Layout
 ) -> tuple[tuple[Finding, ...], tuple[Doubt, ...]] | Problem:
-    """Read the findings on claims and the doubts about them."""
+    """Read the findings on claims, by label, and the doubts about them."""
     findings: list[Finding] = []
     doubts: list[Doubt] = []
     scale = _scale(entries.values())
-    for (label, entry), claim in zip(entries.items(), claims, strict=True):
+    for label, entry in entries.items():
         verdict = text_in(entry, "verdict").rstrip(".").upper()
         if verdict not in _VERDICT["enum"]:
             return Problem(f"the verdict on {label} must be SUPPORTED, CONTRADICTED or NEUTRAL")
@@ -275,29 +279,29 @@ def _judged(
             if support is None or not 0 <= support <= scale:
                 return Problem(f"the support of {label} must be a number from 0 to 100")
             support = round(support / scale, 4)
-        quotes, quoted = passage_quotes(entry.get("quotes"), passages, layout.first_passage[passages])
-        finding = Finding(verdict, text_in(entry, "reason"), support, tuple(quotes.items()))
-        doubt = _contradiction(finding, quoted or is_non_answer(claim))  # "it is not stated" has nothing to quote
-        unquoted = verdict == "SUPPORTED" and quoted and not any(quotes.values())
-        findings.append(replace(finding, unquoted=unquoted, at_odds=doubt is not None))
-        if doubt is not None or unquoted:
-            doubts.append(f"{label} {doubt or _UNQUOTED}")
+        quotes, has_quoted = passage_quotes(entry.get("quotes"), passages, layout.first_passage[passages])
+        unquoted = verdict == "SUPPORTED" and not any(quotes.values())
+        finding = Finding(verdict, reason_in(entry), support, tuple(quotes.items()), unquoted)
+        doubt = _UNQUOTED if unquoted and has_quoted else _contradiction(finding)
+        findings.append(finding if doubt is None else replace(finding, at_odds=True))
+        if doubt is not None:
+            doubts.append(f"{label} {doubt}")
     return tuple(findings), tuple(doubts)
 
 
-_UNQUOTED = "is SUPPORTED by words that no passage has: copy them exactly"
+_UNQUOTED = "is SUPPORTED by words that no passage has: copy them exactly, or quote nothing"
 _EVEN = 0.5
 """The support at which the prompts ask for SUPPORTED."""
 
 
-def _contradiction(finding: Finding, quoted: bool) -> str | None:
-    """Describe a conflict between a verdict, its support and its quotes; ``None`` if there is none."""
-    support, says_so = finding.support, finding.verdict == "SUPPORTED"
+def _contradiction(finding: Finding) -> str | None:
+    """Describe a conflict between a verdict and its support; ``None`` if there is none."""
+    support = finding.support
     if support is not None and 0 < support < 0.01:
         return "has its support on another scale than the others: 0 to 100 is meant"
-    if support is not None and (support >= _EVEN) != says_so:
+    if support is not None and (support >= _EVEN) != (finding.verdict == "SUPPORTED"):
         return f"is {finding.verdict} and yet has a support of {support * 100:g} of 100"
-    return "is SUPPORTED and no words of a passage are quoted for it" if says_so and not quoted else None
+    return None
 
 
 def _scale(entries: Iterable[Mapping[str, Any]]) -> float:
@@ -337,7 +341,7 @@ def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) 
         if said not in ("true", "false"):
             return Problem('"related" must be true or false for each passage')
         quote = quote_in(entry, "quote", question.chunks[number - 1])
-        judged.setdefault(number, Related(number, quote, text_in(entry, "reason")) if said == "true" else None)
+        judged.setdefault(number, Related(number, quote, reason_in(entry)) if said == "true" else None)
     lists_all = any("related" in entry for entry in entries)  # a custom prompt may list only related passages
     if (lists_all or not entries) and len(judged) < len(question.chunks):
         return Problem('"related" must have an entry for each passage')

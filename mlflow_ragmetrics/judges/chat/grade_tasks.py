@@ -8,7 +8,15 @@ from typing import Any, Union
 
 from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Prefer, Question, Rating, Sufficiency, Tone
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, number_of, passage_quotes, text_in
+from mlflow_ragmetrics.judges.chat.reply import (
+    Problem,
+    array_of,
+    entries_by_id,
+    number_of,
+    passage_quotes,
+    reason_in,
+    text_in,
+)
 from mlflow_ragmetrics.judges.chat.tasks import Block, Instruction, Part, Prompt, Task, history_block
 from mlflow_ragmetrics.text.sentences import statements
 
@@ -59,15 +67,13 @@ def grades_part(questions: Sequence[_Graded]) -> Part:
 
 
 def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | Problem:
-    given = Rating(entry.get("grade"), text_in(entry, "reason"))
+    given = Rating(entry.get("grade"), reason_in(entry))
     is_tone = isinstance(question, Tone)
     try:
         grade = given.checked_tone(name) if is_tone else given.checked_grade(name)
     except JudgeReplyError:
         allowed = "0, 0.5 or 1" if is_tone else "a number from 1 to 5"
         return Problem(f'the grade with the id "{name}" must be {allowed}')
-    if not is_tone and str(given.value).strip() == "1.0":  # best on 0 to 1, or worst on 1 to 5?
-        return Problem(f'the grade with the id "{name}" must be a whole number from 1 (worst) to 5 (best)')
     return Rating(grade, given.reason)
 
 
@@ -91,7 +97,7 @@ def _finding(entry: Mapping[str, Any], question: Sufficiency) -> Finding | Probl
     quotes, _ = passage_quotes(entry.get("quotes"), question.passages)
     share = given if 0 < given < 1 else given / 100  # some models return a fraction anyway
     found = tuple((n, text) for n, text in quotes.items() if text)
-    return Finding("", text_in(entry, "reason"), round(share, 4), found)
+    return Finding("", reason_in(entry), round(share, 4), found)
 
 
 def nuggets_part(questions: Sequence[Nuggets]) -> Part:
@@ -147,7 +153,7 @@ def _preferred(entry: Mapping[str, Any]) -> Finding | Problem:
     share = 50.0 if better == "tie" else readers if readers is None or readers > 1 else 100 * readers
     if share is None or not 50 <= share <= 100:
         return Problem('"readers" must be a number from 50 to 100, of the readers who choose the better answer')
-    return Finding(better, text_in(entry, "reason"), round(share / 100, 4))
+    return Finding(better, reason_in(entry), round(share / 100, 4))
 
 
 def _grades_conflict(question: Grade, other: Grade) -> bool:

@@ -18,7 +18,6 @@ from mlflow_ragmetrics.judges.chat.claim_tasks import all_supported
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import answers_of, distinct_statements, known_task, request_of
-from mlflow_ragmetrics.text.non_answers import asserts
 
 FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
 """Claims per sentence in the lowest and the highest estimate of a plan."""
@@ -165,10 +164,9 @@ def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int
     """Return a placeholder answer: ``claims_a_sentence`` claims per sentence; several are longer than it."""
     if not isinstance(question, Claims):
         return known_task(question).placeholder(question)
-    told = distinct_statements(question.text)
-    claims = tuple(filter(asserts, told))
+    claims = tuple(distinct_statements(question.text))
     if claims_a_sentence > 1:
-        claims = tuple(f"{each} {_NAMES} {n}" for each in told for n in range(claims_a_sentence))
+        claims = tuple(f"{claim} {_NAMES} {n}" for claim in claims for n in range(claims_a_sentence))
     if calls != "single" or not question.passages:
         return claims
     findings = all_supported(Verify(claims, question.passages))

@@ -25,12 +25,18 @@ _FILTERED = {
     "prohibited_content", "blocklist",
 }  # fmt: skip
 _ENDINGS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
+_THOUGHTS = r"think(?:ing)?|thoughts?|reasoning"
 _THOUGHT = re.compile(
-    r"^.*(?:</(?:think(?:ing)?|reasoning)>|<\|channel\|>final[^{}]*?<\|message\|>)", re.DOTALL | re.IGNORECASE
+    rf"^.*(?:</(?:{_THOUGHTS})>|\[/think\]|◁/think▷|<\|channel\|>final[^{{}}]*?<\|message\|>)",
+    re.DOTALL | re.IGNORECASE,
 )
-_THINKING = re.compile(r"<(?:think(?:ing)?|reasoning)>|<\|channel\|>", re.IGNORECASE)
-_STOP_TOKEN = re.compile(r"<\|(?:end|return)\|>\s*$")
-_FENCED = re.compile(r"```[A-Za-z]*\s*([{\[].*?[}\]])\s*```", re.DOTALL)
+_THINKING = re.compile(rf"<(?:{_THOUGHTS})>|\[think\]|◁think▷|<\|channel\|>", re.IGNORECASE)
+_STOP_TOKENS = re.compile(r"(?:\s*(?:</s>|<[|｜][\w▁]{1,40}[|｜]>|<(?:end_of_turn|eos)>))+\s*$", re.IGNORECASE)
+_TAGGED = re.compile(
+    r"<(tool_call|function_call|answer|output|response|result|json)>(.*)</\1>", re.DOTALL | re.IGNORECASE
+)
+_WRAPPERS = ("output", "properties", "arguments", "parameters", "response", "result", "reply", "answer", "json", "data")
+_FENCED = re.compile(r"(```|~~~)[A-Za-z]*\s*([{\[].*?[}\]])\s*\1", re.DOTALL)
 _OPENING = re.compile(r"[{\[]")
 _BRACKET_OR_TEXT = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"?', re.DOTALL)  # an unclosed text runs to the end
 _LOOSE = str.maketrans("", "", " \t\r\n\"'`\\,")
@@ -75,7 +81,7 @@ def read_reply(message: Any, keys: Collection[str] = (), asked: str = "") -> Rep
     """
     said = _text_of(message).strip()
     is_whole = _is_object(said)
-    text = said if is_whole else _STOP_TOKEN.sub("", _THOUGHT.sub("", said)).strip()
+    text = said if is_whole else _bare(said)
     facts = getattr(message, "response_metadata", None) or {}
     incomplete = facts.get("incomplete_details") or {}
     endings = [*map(facts.get, _ENDINGS), incomplete.get("reason")]
@@ -98,6 +104,13 @@ def read_reply(message: Any, keys: Collection[str] = (), asked: str = "") -> Rep
     )
 
 
+def _bare(said: str) -> str:
+    """Return a reply without thoughts, stop tokens, and a tag around the whole rest."""
+    text = _STOP_TOKENS.sub("", _THOUGHT.sub("", said)).strip()
+    tagged = _TAGGED.fullmatch(text)
+    return tagged[2].strip() if tagged else text
+
+
 def reply_in_error(error: BaseException, keys: Collection[str] = ()) -> Reply | None:
     """Read the reply from a client's exception about how it ended (OpenAI raises these); else ``None``."""
     kind = type(error).__name__
@@ -109,16 +122,16 @@ def reply_in_error(error: BaseException, keys: Collection[str] = ()) -> Reply | 
     choices = getattr(completion, "choices", None) or []
     text = (choices[0].message.content or "") if choices else ""
     usage = getattr(completion, "usage", None)
-    tokens = {"input": usage.prompt_tokens, "output": usage.completion_tokens, "cached": 0} if usage else {}
+    tokens = _counts(usage.prompt_tokens, usage.completion_tokens) if usage else {}
     return Reply(text, parse_object(text, keys) if _is_object(text.strip()) else None, cut=True, tokens=tokens)
 
 
 def parse_object(text: str, keys: Collection[str] = (), asked: str = "") -> dict[str, Any] | None:
-    """Return the one JSON object with any of ``keys`` at the start or end of ``text``, or alone in a fence.
+    """Return the one JSON object with any of ``keys``, from a fence or from ``text`` outside its sentences.
 
-    Returns ``None`` if there is none. Ignores objects copied from ``asked``, the data of the request, and those quoted
-    in a sentence or in unfinished thoughts. Two different objects also give ``None``: one may be a quoted forgery.
-    Near-JSON is repaired.
+    Outside fences, it must begin ``text`` or end it, or stand on lines of its own. Returns ``None`` if there is none.
+    Ignores objects copied from ``asked``, the data of the request, and those quoted in a sentence or in unfinished
+    thoughts. Two different objects also give ``None``: one may be a quoted forgery. Near-JSON is repaired.
 
     >>> parse_object('Here you are: ```json {"grade": 4,} ``` Anything else?')
     {'grade': 4}
@@ -132,16 +145,20 @@ def parse_object(text: str, keys: Collection[str] = (), asked: str = "") -> dict
     found = [
         (value, begin, end)
         for begin, end in spans
-        if (value := _shaped(_read(text[begin:end]), keys)) is not None and not _is_part(text[begin:end], asked)
+        if not _is_part(text[begin:end], asked) and (value := _shaped(_read(text[begin:end]), keys, asked)) is not None
     ]
     if any(value != found[0][0] for value, _, _ in found):
         return None
-    fences = [match.span(1) for match in _FENCED.finditer(text)]
-    for value, begin, end in found:
-        rest = text[end:].strip(" \t\r`")
-        if not rest.strip() or (begin, end) in fences or (rest.startswith("\n") and not text[:begin].strip()):
-            return value
-    return None
+    fences = [match.span(2) for match in _FENCED.finditer(text)]
+    return next((value for value, *span in found if tuple(span) in fences or _is_apart(text, *span)), None)
+
+
+def _is_apart(text: str, begin: int, end: int) -> bool:
+    """Whether the object between ``begin`` and ``end`` is outside the sentences of ``text``."""
+    before, rest = text[:begin].rstrip(" \t`"), text[end:].strip(" \t\r`")
+    if not rest.strip():
+        return True
+    return (not before or before.endswith("\n")) and (rest.startswith("\n") or (not before and rest[0].isupper()))
 
 
 def _is_object(text: str) -> bool:
@@ -178,12 +195,19 @@ def _spans(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _shaped(value: Any, keys: Collection[str]) -> dict[str, Any] | None:
-    """Return the object in the requested form; accepts a bare list, a list as text, and entries keyed by id."""
+def _shaped(value: Any, keys: Collection[str], asked: str = "") -> dict[str, Any] | None:
+    """Return the object in the requested form; accepts a bare list, a list as text, entries keyed by id, and an object
+    in a wrapper such as ``{"output": {…}}``, unless it is copied from ``asked``."""
     if isinstance(value, list) and len(keys) == 1 and value and all(isinstance(each, dict) for each in value):
         value = value[0] if len(value) == 1 and not value[0].keys().isdisjoint(keys) else dict.fromkeys(keys, value)
-    if not isinstance(value, dict) or (keys and value.keys().isdisjoint(keys)):
+    if not isinstance(value, dict):
         return None
+    if keys and value.keys().isdisjoint(keys):
+        wrapped = next((value[name] for name in _WRAPPERS if isinstance(value.get(name), (dict, str))), None)
+        value = _read(wrapped) if isinstance(wrapped, str) else wrapped
+        is_reply = isinstance(value, dict) and not value.keys().isdisjoint(keys)
+        if not is_reply or _is_part(json.dumps(value, ensure_ascii=False), asked):
+            return None
     return {key: _entries(each) if key in keys else each for key, each in value.items()}
 
 
@@ -200,7 +224,7 @@ def _of_calls(arguments: Sequence[Any], keys: Collection[str], asked: str) -> di
     joined: dict[str, Any] = {}
     for each in arguments:
         source = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
-        value = None if _is_part(source, asked) else _shaped(_read(source), keys)
+        value = None if _is_part(source, asked) else _shaped(_read(source), keys, asked)
         for key, entries in (value or {}).items():
             earlier = joined.get(key)
             is_more = isinstance(earlier, list) and isinstance(entries, list) and earlier != entries
@@ -233,9 +257,14 @@ def _tokens_of(message: Any) -> dict[str, int]:
     usage = getattr(message, "usage_metadata", None)
     if not usage:
         return {}
-    cached = (usage.get("input_token_details") or {}).get("cache_read") or 0
-    sent, received = usage.get("input_tokens") or 0, usage.get("output_tokens") or 0
-    return {"input": int(sent), "output": int(received), "cached": int(cached)}
+    cached = (usage.get("input_token_details") or {}).get("cache_read")
+    return _counts(usage.get("input_tokens"), usage.get("output_tokens"), cached)
+
+
+def _counts(sent: Any, received: Any, cached: Any = 0) -> dict[str, int]:
+    """Return the tokens that a provider reports, by name, without counts that cannot be true."""
+    counts = {"input": sent, "output": received, "cached": cached}
+    return {name: count for name, count in counts.items() if isinstance(count, int) and count > 0}
 
 
 _TEXT = {"type": "string"}
@@ -254,7 +283,7 @@ def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> di
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         return Problem(f'"{key}" must be a list of objects')
     known = {name: each for each in asked for name in (each[1:], each.casefold(), each)}
-    given = [str(entry.get("id", "")).strip() for entry in entries]
+    given = [str(entry.get("id", "")).strip(" []") for entry in entries]
     ids = [known.get(each) or known.get(each.casefold()) or each for each in given]
     missing = [each for each in asked if each not in ids]
     if missing:
@@ -268,6 +297,16 @@ def text_in(entry: Mapping[str, Any], name: str) -> str:
     """Return the text under ``name`` on one line, or ``""``."""
     value = entry.get(name)
     return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+_LONGEST_REASON = 4000
+
+
+def reason_in(entry: Mapping[str, Any]) -> str:
+    """Return the reason of an entry; a very long one is cut, and says so."""
+    reason = text_in(entry, "reason")
+    left_out = len(reason) - _LONGEST_REASON
+    return reason if left_out <= 0 else f"{reason[:_LONGEST_REASON]} [… {left_out:,} characters cut]"
 
 
 _QUOTATION_MARKS = re.compile("[\"'`´‘’‚‛“”„‟«»‹›′″]")
@@ -335,7 +374,10 @@ def number_of(given: object) -> float | None:
         return None
 
 
+_LABEL = re.compile(r"\W*(?:p|passage)?\W*(\d{1,7})\W*", re.IGNORECASE)
+
+
 def number_in(label: object) -> int:
-    """Return the number in a passage's label, such as 3 for ``p3``; 0 if there is none."""
-    digits = str(label).strip().lstrip("pP")
-    return int(digits) if digits.isdecimal() and len(digits) < 8 else 0
+    """Return the number in a passage's label, such as 3 for ``p3``, ``[p3]`` or ``passage 3``; 0 if there is none."""
+    match = _LABEL.fullmatch(str(label))
+    return int(match[1]) if match else 0

@@ -26,17 +26,18 @@ def claims(*entries: Any, none: tuple[int, ...] = ()) -> str:
     "reply",
     [
         claims(RED, BUILT, none=(2,)),
-        claims(RED, BUILT),
         claims("It is red.", "The thing was built in 1889."),
-        claims({"claim": "It is red and built in 1889.", "sentences": ["1", 3]}),
-        claims({**RED, "sentences": [1, "x", 2.5, None, "123456789"]}, BUILT),
+        claims({"claim": "It is red and built in 1889.", "sentences": ["1", 3]}, none=(2,)),
+        claims({"claim": "It is red and built in 1889.", "sentences": [1, 2, 3]}),
+        claims({**RED, "sentences": [1, "x", 2.5, None, "123456789"]}, BUILT, none=(2,)),
+        claims(none=(1, 2, 3)),  # the judge's word
     ],
 )
 def test_a_list_that_covers_the_text_is_final(reply: str) -> None:
     model = scripted(reply)
     (found,) = ChatJudge(model).answer([Claims(TEXT)])
-    assert isinstance(found, tuple)
     assert len(model.sent) == 1
+    assert not isinstance(found, Extraction) or not (found.unclaimed or found.at_odds)
 
 
 @pytest.mark.parametrize(("words", "covers"), [(6, True), (7, False)])
@@ -44,28 +45,28 @@ def test_a_claim_that_names_no_sentence_covers_those_with_a_third_of_their_words
     claim, text = "Red amber.", f"{' '.join(['Red', 'amber', 'green', 'white', 'black', 'brown', 'pink'][:words])}."
     model = scripted(claims({"claim": claim, "sentences": []}), claims({"claim": claim, "sentences": []}))
     (found,) = ChatJudge(model).answer([Claims(text)])
-    assert found == ((claim,) if covers else Extraction((claim,), (text,)))
+    assert found == ((claim,) if covers else Extraction((claim,), (text,), sentences=1))
 
 
 def test_sentences_without_a_claim_are_asked_for_once_more() -> None:
-    model = scripted(claims(RED), claims(RED, BUILT))
+    model = scripted(claims(RED), claims(RED, BUILT, none=(2,)))
     judge = ChatJudge(model)
-    assert judge.answer([Claims(TEXT)]) == [("It is red.", "It was built in 1889.")]
+    assert list(judge.answer([Claims(TEXT)])[0]) == ["It is red.", "It was built in 1889."]
     assert "sentence 3 of t1" in model.sent[1][-1].content
     assert judge.usage.snapshot()["repairs"] == 0  # the form was right
 
 
-def test_what_is_left_out_twice_is_a_warning() -> None:
-    model = scripted(claims(RED), claims(RED))
-    (found,) = ChatJudge(model).answer([Claims(TEXT)])
-    assert found == Extraction(("It is red.",), ("It was built in 1889.",))
+def test_what_is_left_out_twice_is_an_unsupported_claim_with_a_warning() -> None:
+    listed = claims(RED, none=(2,))
+    (found,) = ChatJudge(scripted(listed, listed)).answer([Claims(TEXT)])
+    assert found == Extraction(("It is red.",), ("It was built in 1889.",), sentences=3, under_none=1)
 
     quotes = [{"passage": "p1", "text": "is red"}]
     verdict = {"id": "c1", "quotes": quotes, "reason": "So.", "support": 90, "verdict": "SUPPORTED"}
-    model = scripted(claims(RED), claims(RED), json.dumps({"verdicts": [verdict]}))
+    model = scripted(listed, listed, json.dumps({"verdicts": [verdict]}))
     judge = ChatJudge(model, calls="full")
     score = rm.score("faithfulness", {"answer": TEXT, "contexts": ["It is red."]}, judge=judge)
-    assert (score.value, score.details["unclaimed"]) == (1.0, 1)
+    assert (score.value, score.details["unclaimed"], score.details["under_none"]) == (0.5, 1, 1)
     ((code, text),) = score.warnings
     assert code == "claims_missing"
     assert "“It was built in 1889.”" in text
@@ -96,8 +97,8 @@ def test_a_claim_shares_the_beginning_of_a_word_with_its_sentence(sentence: str,
     assert (len(model.sent) == 1) == matches
 
 
-@pytest.mark.parametrize("reply", [claims(), claims(none=(1, 2, 3))])
-def test_a_text_that_asserts_something_and_has_no_claim_is_an_error(reply: str) -> None:
+def test_a_reply_that_accounts_for_no_sentence_is_an_error() -> None:
+    reply = claims()
     (failure,) = ChatJudge(scripted(reply, reply)).answer([Claims(TEXT)])
     assert isinstance(failure, JudgeReplyError)
     assert failure.code == "claims_missing"
@@ -105,12 +106,13 @@ def test_a_text_that_asserts_something_and_has_no_claim_is_an_error(reply: str) 
     assert rm.score("faithfulness", record, judge=scripted(reply, reply), on_missing="skip").value is None
 
 
-def test_a_text_that_asserts_nothing_needs_no_claim() -> None:
-    text = "Hello! Shall I go on?"
-    model = scripted(claims(none=(1, 2)))
-    score = rm.score("faithfulness", {"answer": text, "contexts": ["It is red."]}, judge=model)
-    assert (score.value, score.details["rule"]) == (1.0, "no_claims")
-    assert ChatJudge(scripted(claims())).answer([Claims(text)]) == [()]
+def test_what_the_judge_puts_under_none_is_counted_and_no_more() -> None:
+    rows = [{"answer": "It is red. Have a nice day. Best regards, Ann", "contexts": ["It is red."]}] * 2
+    replies = claims({**RED, **SUPPORT}, none=(2, 3)), claims(none=(1, 2, 3))
+    suite = rm.Suite(["faithfulness"], judge=ChatJudge(scripted(*replies), calls="single"), concurrency=1)
+    assert suite.evaluate(rows[:1]).metrics["faithfulness/under_none"] == pytest.approx(2 / 3)
+    score = suite.evaluate(rows[1:]).rows[0].scores["faithfulness"]
+    assert (score.value, score.details["rule"], score.warnings) == (1.0, "no_claims", ())
 
 
 def test_the_short_reply_is_read_with_its_question() -> None:
@@ -140,7 +142,7 @@ RECORD = {"answer": TEXT, "contexts": ["It is red.", "It is tall."]}
 
 def test_in_single_claims_and_verdicts_are_one_call() -> None:
     none = {"quotes": [], "reason": "Nothing.", "support": 20, "verdict": "NEUTRAL"}
-    model = scripted(claims({**RED, **SUPPORT}, {**BUILT, **none}))
+    model = scripted(claims({**RED, **SUPPORT}, {**BUILT, **none}, none=(2,)))
     suite = rm.Suite(["faithfulness", "weakest_claim", "fact_recall"], judge=rm.ChatJudge(model, calls="single"))
     scores = suite.evaluate([RECORD]).rows[0].scores
     assert {key: score.value for key, score in scores.items()} == {

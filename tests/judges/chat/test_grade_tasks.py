@@ -25,7 +25,7 @@ def answer(question: Question[Any], **reply: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [(1, 1.0), (5, 5.0), (3.5, 3.5), ("4/5", 4.0), (0, None), (0.99, None), (5.01, None), (6, None), ("1.0", None)],
+    [(1, 1.0), (5, 5.0), (3.5, 3.5), ("4/5", 4.0), (0, None), (0.99, None), (5.01, None), (6, None), ("1.0", 1.0)],
 )
 def test_a_grade_is_a_number_from_1_to_5(given: Any, expected: float | None) -> None:
     question = Grade("correctness", "Red.", "Which?", "Red.")
