@@ -17,7 +17,7 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.results.figures import repeated_questions
-from mlflow_ragmetrics.results.pairing import Pairing, check_alike, check_references, measured, metric_spans, pair
+from mlflow_ragmetrics.results.pairing import Pairing, check_alike, like_with_like, metric_spans, pair
 from mlflow_ragmetrics.results.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.suite import Suite
@@ -48,8 +48,10 @@ def compare(
     ``preference``: a judge that chooses the better answer of each row, in both orders, with two calls per row
     (``Preference``). Several judges decide by majority; a suite supplies its judges, cache and limits. ``rubric``: a
     text that defines "better" (default: correct, supported, complete, to the point).
-    Raises ``InvalidOptionError`` if judge, prompts, suite or the references of a metric differ, unless
-    ``allow_different``; ``InvalidDataError`` if the runs have no row or no metric in common.
+    Rows with another question, rows with another reference for a metric that reads it, and rows that a composite
+    measured from other members are not compared; beyond 5 % of the rows there is no verdict, unless
+    ``allow_different``. Raises ``InvalidOptionError`` if judge, prompts or suite differ, unless ``allow_different``;
+    ``InvalidDataError`` if the runs have no row or no metric in common.
     """
     _check_options(tolerance, resamples, preference, rubric)
     suite = None if preference is None else preference_suite(preference, rubric)
@@ -62,9 +64,8 @@ def compare(
     if not shared:
         message = f"{a.name} and {b.name} have no metric in common ({', '.join(a.keys)} / {', '.join(b.keys)})"
         raise InvalidDataError(message)
-    reading = shared if suite is None else [*shared, "preference"]
-    warnings += check_references(a, b, pairing, reading, allow_different)
-    scores = {key: pairing.select(measured(a, key), measured(b, key)) for key in shared}
+    pairing = like_with_like(a, b, pairing, shared, allow_different)
+    scores = {key: pairing.scores(a, b, key) for key in shared}
     named = results_groups(a, groups)
     names = None if named is None else tuple(named[row] for row in pairing.rows_a)
     questions = [question or None for question, _ in pairing.texts(a, b, "question")]
@@ -74,6 +75,7 @@ def compare(
     found = differences_of(
         scores,
         failed=pairing.failed(a, b),
+        unlike={key: pairing.is_unlike(key) for key in scores},
         **options,
         better={key: b.better(key) for key in scores},
         spans=metric_spans(scores),
@@ -128,6 +130,6 @@ def _passes(key: str, a: Results, b: Results, pairing: Pairing) -> Passes | None
     column = f"{key}_passed"
     if column not in a.table.columns or column not in b.table.columns:
         return None
-    before, after = pairing.select(*(measured(each, key, column) for each in (a, b)))
+    before, after = pairing.scores(a, b, key, column)
     known = ~(np.isnan(before) | np.isnan(after))
     return Passes.of(before[known] > 0, after[known] > 0) if known.any() else None

@@ -57,7 +57,8 @@ class Difference:
     ``paired_mean_a``, ``paired_mean_b``: means of these rows, not of the whole runs. The other rows are counted:
     ``unscored_a``, ``unscored_b`` and ``unscored_both`` are pairs not measured in A only, in B only, or in both;
     ``only_a`` and ``only_b`` are rows without a partner. ``lost_b`` of ``unscored_b`` have no answer, no context or a
-    failed judge in B; ``lost_a`` likewise.
+    failed judge in B; ``lost_a`` likewise. ``unlike`` pairs are not comparable: another question, another reference
+    for a metric that reads it, or a composite of other members.
     ``low``, ``high``: the 95 % interval of ``difference``. ``p_value``: see ``paired_tests``. ``p_holm``: adjusted for
     the number of metrics; a metric that is ``same_as`` another in every row adds no test. ``p_mlflow``: the p-value of
     MLflow's own comparison of the two runs (MLflow 3.18), not adjusted. ``unseen``: the largest shift
@@ -92,6 +93,7 @@ class Difference:
     only_b: int = 0
     lost_a: int = 0
     lost_b: int = 0
+    unlike: int = 0
     unseen: float = 0.0
     same_as: str | None = None
     passes: Union[Passes, None] = None
@@ -103,10 +105,20 @@ class Difference:
     @property
     def verdict(self) -> Verdict:
         """``paired_verdict``, or "cannot be told" if lost rows could change it: a side that lost rows is never better,
-        and with lost rows no metric is unchanged."""
+        and with lost rows no metric is unchanged. With more than 5 % ``unlike`` pairs it cannot be told either."""
+        if self._is_refused:
+            return "cannot be told"
         found = self.paired_verdict
         unsure = {"improved": self.lost_b, "regressed": self.lost_a, "unchanged": self.lost_a + self.lost_b}
         return "cannot be told" if unsure.get(found) else found
+
+    @property
+    def _common(self) -> int:
+        return self.rows + self.unscored_a + self.unscored_b + self.unscored_both + self.unlike
+
+    @property
+    def _is_refused(self) -> bool:
+        return self.unlike > _MOST_LOST * self._common
 
     @property
     def paired_verdict(self) -> Verdict:
@@ -129,9 +141,9 @@ class Difference:
         return "cannot be told"
 
     def reaches(self, verdicts: Collection[str]) -> bool:
-        """Whether the verdict is one of ``verdicts``. "regressed" also matches ``paired_verdict``, and a B that lost
-        more than 5 % of the rows that A measured."""
-        lost = self.lost_b > _MOST_LOST * (self.rows + self.unscored_b)
+        """Whether the verdict is one of ``verdicts``. "regressed" also matches ``paired_verdict``, a B that lost more
+        than 5 % of the rows that A measured, and more than 5 % ``unlike`` pairs."""
+        lost = self._is_refused or self.lost_b > _MOST_LOST * (self.rows + self.unscored_b)
         is_worse = "regressed" in verdicts and (lost or self.paired_verdict == "regressed")
         return is_worse or self.verdict in verdicts
 
@@ -143,6 +155,7 @@ class Difference:
             f"unscored in A only{f' ({self.lost_a} lost by A)' if self.lost_a else ''}": self.unscored_a,
             f"unscored in B only{f' ({self.lost_b} lost by B)' if self.lost_b else ''}": self.unscored_b,
             "unscored in both": self.unscored_both,
+            "not comparable": self.unlike,
             "in A's run only": self.only_a,
             "in B's run only": self.only_b,
         }
@@ -163,6 +176,8 @@ class Difference:
         if self.verdict != "cannot be told":
             limits = f"[{number(self.low, 2)}, {number(self.high, 2)}]"
             return f"{self.key} ({self.difference:+.2f} {limits}, {self.counted})"
+        if self._is_refused:
+            return f"no verdict on {self.key}: {self.unlike} of {counted(self._common, 'row')} are not comparable"
         if self.difference is None:
             return f"no verdict on {self.key}: no row is measured on both sides"
         if self.verdict != self.paired_verdict:
@@ -219,12 +234,14 @@ def differences_of(
     better: Mapping[str, Better] | None = None,
     spans: Mapping[str, float] | None = None,
     failed: tuple[Values, Values] | None = None,
+    unlike: Mapping[str, Values] | None = None,
 ) -> list[Difference]:
     """The difference of each key from its paired columns (A, B; NaN: not measured), with tests adjusted together.
 
     ``better``: the better direction of each key (default: higher). ``spans``: the largest possible difference (default
-    1). ``failed``: rows of A and of B without answer or context, or with a failed judge. ``groups``: the group of each
-    row. With more than one slice, call ``adjust`` on the differences of all slices.
+    1). ``failed``: rows of A and of B without answer or context, or with a failed judge. ``unlike``: by key, the
+    rows that are not comparable. ``groups``: the group of each row. With more than one slice, call ``adjust`` on the
+    differences of all slices.
     """
     if not scores:
         return []
@@ -241,6 +258,7 @@ def differences_of(
             key,
             *scores[key],
             failed or (nobody, nobody),
+            (unlike or {}).get(key, nobody),
             (better or {}).get(key, True),
             tolerance=tolerance,
             low=None if interval is None else interval[0],
@@ -276,7 +294,7 @@ def adjust(differences: Sequence[Difference]) -> list[Difference]:
 
 
 def _difference(
-    key: str, a: Values, b: Values, failed: tuple[Values, Values], better: Better, **found: Any
+    key: str, a: Values, b: Values, failed: tuple[Values, Values], unlike: Values, better: Better, **found: Any
 ) -> Difference:
     both, alone_a, alone_b = ~np.isnan(a) & ~np.isnan(b), ~np.isnan(a) & np.isnan(b), np.isnan(a) & ~np.isnan(b)
     changes = np.sort(b[both] - a[both])  # makes the result independent of the row order
@@ -293,7 +311,8 @@ def _difference(
         effect=effect_size(changes.tolist()),
         unscored_a=int(alone_b.sum()),
         unscored_b=int(alone_a.sum()),
-        unscored_both=int((np.isnan(a) & np.isnan(b)).sum()),
+        unscored_both=int((np.isnan(a) & np.isnan(b) & ~unlike).sum()),
+        unlike=int(unlike.sum()),
         lost_a=int((alone_b & failed[0]).sum()),
         lost_b=int((alone_a & failed[1]).sum()),
         higher_is_better=better,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlflow_ragmetrics.comparison.difference import Passes
+from mlflow_ragmetrics.comparison.difference import Passes, Values
 from mlflow_ragmetrics.core.score import passes
-from mlflow_ragmetrics.results.pairing import Pairing, has_contexts, is_true, measured
+from mlflow_ragmetrics.results.pairing import Pairing, has_contexts, is_true
 from mlflow_ragmetrics.results.results import Results
 from mlflow_ragmetrics.results.sessions import Session, Turn, limit_of
 from mlflow_ragmetrics.rows.row_groups import table_session_field, table_slices
@@ -41,8 +41,9 @@ def session_passes(a: Results, b: Results, pairing: Pairing) -> tuple[SessionPas
     for key in (key for key in a.keys if key in b.keys):
         limits = [(each.description.get("thresholds") or {}).get(key) for each in (a, b)]
         if key.endswith("faithfulness") or None not in limits:
-            before = _outcomes(a, key, limits[0], of_pairs, pairing.rows_a)
-            after = _outcomes(b, key, limits[1], of_pairs, pairing.rows_b)
+            values_a, values_b = pairing.scores(a, b, key)
+            before = _outcomes(a, key, limits[0], of_pairs, pairing.rows_a, values_a)
+            after = _outcomes(b, key, limits[1], of_pairs, pairing.rows_b, values_b)
             known = [name for name in before if "not measured" not in (before[name], after[name])]
             passed = (np.array([side[name] == "passed" for name in known], dtype=bool) for side in (before, after))
             counts = vars(Passes.of(*passed))
@@ -51,17 +52,15 @@ def session_passes(a: Results, b: Results, pairing: Pairing) -> tuple[SessionPas
 
 
 def _outcomes(
-    results: Results, key: str, threshold: float | None, names: list[str | None], rows: tuple[int, ...]
+    results: Results, key: str, threshold: float | None, names: list[str | None], rows: tuple[int, ...], values: Values
 ) -> dict[str, str]:
-    """The outcome of each conversation on one side, over the paired rows."""
+    """The outcome of each conversation on one side, over the paired rows with these ``values``."""
     better = results.better(key)
     limit = limit_of(threshold, better)
-    values = measured(results, key).astype("Float64").to_numpy(dtype=float, na_value=np.nan)
     claimless = _claims_nothing(results, key)
     turns: dict[str, list[Turn]] = {}
-    for name, row in zip(names, rows, strict=True):
+    for name, row, value in zip(names, rows, map(float, values), strict=True):
         if name is not None:
-            value = float(values[row])
             known = None if np.isnan(value) else passes(value, limit, better)
             turn = Turn("", None if known is None else value, True if claimless[row] else known)
             turns.setdefault(name, []).append(turn)

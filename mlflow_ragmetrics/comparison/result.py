@@ -39,7 +39,7 @@ from mlflow_ragmetrics.display.junit import Case
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.gates import Check, raise_failures
 from mlflow_ragmetrics.results.marks import count_causes
-from mlflow_ragmetrics.results.pairing import Pairing, measured, metric_spans
+from mlflow_ragmetrics.results.pairing import Pairing, metric_spans
 from mlflow_ragmetrics.results.results import Results
 from mlflow_ragmetrics.rows.row_groups import table_slices
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 _SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_effect")
 _RENAMED = {"ci_low": "low", "ci_high": "high", "effect_size": "effect", "n_pairs": "rows", "n_groups": "groups"}
 _FIGURES = {**{name: name for name in _SAME}, **_RENAMED}
-_COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b")
+_COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b", "unlike")
 _DROPPABLE = ("d_z", "needed", "p (MLflow)", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
@@ -77,7 +77,8 @@ _METHOD = (
     "separate for each metric. p: the larger of the paired sign-flip test and Student's t corrected for skew, "
     "adjusted by Holm over the metrics. Unchanged: the interval lies within ±{tolerance:g} (the grey band). A verdict "
     "is given only if rows missed by the sample and lost rows (no answer, no context, a failed judge) cannot "
-    "change it. Needed: rows that would show a difference of {tolerance:g} in four of five comparisons, if the verdict "
+    "change it, and if at most 5 % of the rows are not comparable (another question, reference or composite member). "
+    "Needed: rows that would show a difference of {tolerance:g} in four of five comparisons, if the verdict "
     "is “cannot be told”. d_z: mean over standard deviation of the differences."
 )
 _OVER_GROUPS = (
@@ -171,8 +172,8 @@ class Comparison:
         return f"{'; '.join(parts)}."
 
     def pairs(self, key: str) -> tuple[Values, Values]:
-        """A's and B's scores of ``key`` in the order of the pairs; NaN: not measured."""
-        return self.pairing.select(measured(self.a, key), measured(self.b, key))
+        """A's and B's scores of ``key`` in the order of the pairs; NaN: not measured, or not comparable."""
+        return self.pairing.scores(self.a, self.b, key)
 
     def by(self, column: str) -> pd.DataFrame:
         """The differences of each slice, such as ``comparison.by("topic")``: one row per value and metric.
@@ -208,6 +209,7 @@ class Comparison:
                 better={each.key: each.higher_is_better for each in self.differences},
                 spans=metric_spans(scores),
                 failed=(failed_a[here], failed_b[here]),
+                unlike={key: self.pairing.is_unlike(key)[here] for key in scores},
             )
             owners += [name] * len(scores)
         return list(zip(owners, adjust(found), strict=True))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.definition import Definition
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.display.document import shorten
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.registry import metric_of
+from mlflow_ragmetrics.registry import Measure, metric_of
 from mlflow_ragmetrics.results.results import Results
 from mlflow_ragmetrics.rows.values import decoded
 from mlflow_ragmetrics.text.messages import counted
@@ -30,7 +31,10 @@ Column = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Pairing:
-    """Positions of the paired rows in both tables, and the names of rows without a partner."""
+    """Positions of the paired rows in both tables, and the names of rows without a partner.
+
+    ``unlike``: by metric, the positions of the pairs that it cannot compare (see ``like_with_like``).
+    """
 
     ids: tuple[str, ...]
     rows_a: tuple[int, ...]
@@ -39,6 +43,7 @@ class Pairing:
     only_a: tuple[str, ...] = ()
     only_b: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    unlike: Mapping[str, frozenset[int]] = field(default_factory=dict, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -46,6 +51,22 @@ class Pairing:
     def select(self, a: pd.Series[Any], b: pd.Series[Any]) -> tuple[Column, Column]:
         """A column of each table in the order of the pairs; NaN: missing."""
         return numbers_of(a)[list(self.rows_a)], numbers_of(b)[list(self.rows_b)]
+
+    def scores(self, a: Results, b: Results, key: str, column: str | None = None) -> tuple[Column, Column]:
+        """The measured scores of ``key``, or another ``column`` of these rows, in the order of the pairs.
+
+        NaN: not measured, or not comparable.
+        """
+        sides = self.select(measured(a, key, column), measured(b, key, column))
+        for side in sides:
+            side[self.is_unlike(key)] = np.nan
+        return sides
+
+    def is_unlike(self, key: str) -> Column:
+        """Which pairs ``key`` cannot compare."""
+        marks = np.zeros(len(self), dtype=bool)
+        marks[list(self.unlike.get(key, ()))] = True
+        return marks
 
     def texts(self, a: Results, b: Results, name: str) -> list[tuple[str, str]]:
         """The stripped texts of the column ``name`` in A and in B, in the order of the pairs; empty if missing."""
@@ -85,12 +106,8 @@ def _by(how: Literal["id", "content"], a: Results, names_a: list[str], b: Result
     only_b = tuple(name for name in names_b if name not in common)
     rows_a, rows_b = tuple(row for _, row, _ in shared), tuple(row for _, _, row in shared)
     ids = tuple(name.splitlines()[0] if name else str(place) for name, place, _ in shared)
-    pairing = Pairing(ids, rows_a, rows_b, how, only_a, only_b)
     warnings = [_unmatched(each.name, only) for each, only in ((a, only_a), (b, only_b)) if only]
-    changed = [name for name, _, _ in _differing("question", a, b, pairing)]
-    if changed:
-        warnings.append(f"rows with the same id have different questions: {len(changed)} ({_listed(changed)})")
-    return replace(pairing, warnings=tuple(warnings))
+    return Pairing(ids, rows_a, rows_b, how, only_a, only_b, tuple(warnings))
 
 
 def _unmatched(name: str, rows: Sequence[str]) -> str:
@@ -101,13 +118,6 @@ def _unmatched(name: str, rows: Sequence[str]) -> str:
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(" ".join(name.split()) for name in names[:_NAMED])
     return f"{shown}, …" if len(names) > _NAMED else shown
-
-
-def _differing(name: str, a: Results, b: Results, pairing: Pairing) -> list[tuple[str, str, str]]:
-    """The pairs whose texts in the column ``name`` differ: id and both texts. Empty if a table lacks the column."""
-    if not all(name in each.table.columns for each in (a, b)):
-        return []
-    return [(each, x, y) for each, (x, y) in zip(pairing.ids, pairing.texts(a, b, name), strict=True) if x != y]
 
 
 def _ids(table: pd.DataFrame) -> list[str]:
@@ -201,33 +211,97 @@ def has_contexts(value: Any) -> bool:
     return _text(value).strip() != ""
 
 
-def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[str], allow_different: bool) -> list[str]:
-    """A warning that names the rows with different references; a missing reference is not a difference.
+# These read the reference only to choose the rule for a non-answer; what they measure does not depend on its words.
+_REFERENCE_FOR_RULES = ("faithfulness", "chunk_precision", "fact_recall", "answer_relevance", "weakest_claim")
+_COMPARED = {"question": "questions", "reference": "references", "gold_doc_ids": "gold documents"}
 
-    Raises ``InvalidOptionError`` if one of the metrics ``keys`` reads references, unless ``allow_different``.
+
+def like_with_like(a: Results, b: Results, pairing: Pairing, keys: Sequence[str], allow_different: bool) -> Pairing:
+    """``pairing`` with the pairs that the metrics ``keys`` cannot compare, and with a warning for each cause.
+
+    A pair is not comparable if its question differs, if a field that the metric reads differs (one side may lack it),
+    or if a composite was measured on both sides, but from different members. Texts that a run does not have at all are
+    unknown, not different. With ``allow_different`` there are only the warnings.
     """
-    pairs = _differing("reference", a, b, pairing)
-    changed = [name for name, text_a, text_b in pairs if text_a and text_b]
-    if not changed:
-        return []
-    found = f"{counted(len(changed), 'row')} of {a.name} and {b.name} have different references ({_listed(changed)})"
-    known = {key: definition_of(key) for key in keys}  # a metric that is not installed may read references
-    reading = [key for key, each in known.items() if each is None or "reference" in (*each.required, *each.optional)]
-    if reading and not allow_different:
-        message = (
-            f"reference: {found}, which {', '.join(reading)} read; score both runs with the same references, or pass "
-            "allow_different=True (--allow-different)"
+    unlike: dict[str, set[int]] = {key: set() for key in keys}
+    warnings = list(pairing.warnings)
+    fields = {key: _fields_read(_members(a, key) + _members(b, key) or [key]) for key in keys}
+    causes = [(noun, _differing(name, a, b, pairing), name) for name, noun in _COMPARED.items()]
+    causes += [(f"measured members of {key}", _other_members(key, a, b, pairing), key) for key in keys]
+    for noun, places, name in causes:
+        if places:
+            reading = [key for key in keys if name in (key, "question") or name in fields[key]]
+            found = f"{counted(len(places), 'row')} of {a.name} and {b.name} have different {noun}"
+            left_out = f": not compared on {', '.join(reading)}" if reading and not allow_different else ""
+            warnings.append(f"{found} ({_listed([pairing.ids[place] for place in places])}){left_out}")
+            for key in reading:
+                unlike[key].update(places)
+    marks = {} if allow_different else {key: frozenset(places) for key, places in unlike.items() if places}
+    return replace(pairing, warnings=tuple(warnings), unlike=marks)
+
+
+def _differing(name: str, a: Results, b: Results, pairing: Pairing) -> list[int]:
+    """The pairs whose texts in the column ``name`` differ.
+
+    A question that one side lacks is unknown, and so is any text of a row that was stored without texts.
+    """
+    asked, answered = (pairing.texts(a, b, column) for column in ("question", "answer"))
+    places = []
+    for place, (texts, questions, answers) in enumerate(zip(pairing.texts(a, b, name), asked, answered, strict=True)):
+        is_known = all(map(any, zip(questions, answers, strict=True))) and name != "question"
+        x, y = (sorted(text.splitlines()) if name == "gold_doc_ids" else text.split() for text in texts)
+        if x != y and (is_known or all(texts)):
+            places.append(place)
+    return places
+
+
+def _other_members(key: str, a: Results, b: Results, pairing: Pairing) -> list[int]:
+    """The pairs in which both sides measured the composite ``key``, but from different members."""
+    other = np.zeros(len(pairing), dtype=bool)
+    for member in {*_members(a, key), *_members(b, key)}:
+        scored = (
+            _is_scored(side.table, member)[list(rows)] for side, rows in ((a, pairing.rows_a), (b, pairing.rows_b))
         )
-        raise InvalidOptionError(message, param="allow_different")
-    return [found]
+        other |= np.not_equal(*scored)
+    both = ~np.isnan(pairing.scores(a, b, key)).any(axis=0)
+    return np.flatnonzero(other & both).tolist()
+
+
+def _is_scored(table: pd.DataFrame, key: str) -> Column:
+    status = f"{key}_status"
+    return np.array(table[status].eq("ok") if status in table.columns else [False] * len(table), dtype=bool)
+
+
+def _members(results: Results, key: str) -> list[str]:
+    """The metrics that the composite ``key`` weighs; empty for a metric and for an unknown composite."""
+    weights = results.description.get("weights") or {}
+    name = next((name for name in weights if key.endswith(name)), key)  # a suite may have a prefix
+    known = measure_of(name) if name not in weights else None
+    own = known.weights if isinstance(known, Composite) else weights.get(name, {})
+    return [key.removesuffix(name) + member for member, weight in own.items() if weight > 0]
+
+
+def _fields_read(keys: Sequence[str]) -> set[str]:
+    """The fields that the metrics ``keys`` read; a metric that is not installed may read any."""
+    fields: set[str] = set()
+    for key in keys:
+        known = definition_of(key)
+        read = {*_COMPARED} if known is None else {*known.required, *known.optional}
+        fields |= read - {"reference"} if key in _REFERENCE_FOR_RULES else read
+    return fields
+
+
+def measure_of(key: str) -> Measure | None:
+    """The metric or composite with this key; ``None`` if it is not installed."""
+    try:
+        return metric_of(key)
+    except InvalidOptionError:
+        return None
 
 
 def definition_of(key: str) -> Definition | None:
     """The definition of the metric with this key; ``None`` for composites and metrics that are not installed."""
-    try:
-        found = metric_of(key)
-    except InvalidOptionError:
-        return None
+    found = measure_of(key)
     return found.definition if isinstance(found, Metric) else None
 
 

@@ -6,7 +6,6 @@ import html
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.score import Chunk, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report import Report
 
 CAUSES = ("fine", "fine", "no answer", "blank", "refused", "failed judge", "no context", "no claims", "absent")
@@ -153,28 +151,6 @@ def test_a_refusal_where_the_reference_is_one_is_not_lost() -> None:
     assert (found["answer_relevance"].unscored_b, found["answer_relevance"].lost_b) == (1, 0)
     for answer in (" ", "Error code: 429 - Rate limit reached"):
         assert rm.compare(side("It is red.", 0.2), side(answer, None))["answer_relevance"].lost_b == 1
-
-
-def rows_of(references: list[str]) -> list[dict[str, Any]]:
-    return [
-        {"id": str(n), "question": "q", "answer": "It is green.", "reference": text}
-        for n, text in enumerate(references)
-    ]
-
-
-def test_other_references_are_refused_and_named() -> None:
-    suite = rm.Suite(["correctness", "coherence"])
-    a = suite.evaluate(rows_of(["It is red."] * 8), progress=False)
-    b = suite.evaluate(rows_of(["It is red."] * 6 + ["It is green."] * 2), progress=False)
-    said = r"2 rows of A and B have different references \(6, 7\), which correctness read"
-    with pytest.raises(InvalidOptionError, match=said) as error:
-        rm.compare(a, b)
-    assert error.value.param == "allow_different"
-    assert any("different references (6, 7)" in each for each in rm.compare(a, b, allow_different=True).warnings)
-    plain = rm.Suite(["coherence"])
-    c, d = (plain.evaluate(rows_of([text] * 8), progress=False) for text in ("It is red.", "It is green."))
-    (warning,) = rm.compare(c, d).warnings
-    assert warning.startswith("8 rows of A and B have different references (0, 1, 2, 3, 4, …)")
 
 
 def test_metrics_that_are_equal_in_every_row_count_once() -> None:

@@ -225,8 +225,8 @@ def test_a_difference_has_counts_of_zero_until_they_are_known() -> None:
     bare = Difference("m", 40)
     assert {name: value for name, value in vars(bare).items() if value is not None} == {
         "key": "m", "rows": 40, "wins": 0, "ties": 0, "losses": 0, "tolerance": 0.05, "unscored_a": 0, "unscored_b": 0,
-        "unscored_both": 0, "only_a": 0, "only_b": 0, "lost_a": 0, "lost_b": 0, "unseen": 0.0, "few_groups": False,
-        "higher_is_better": True,
+        "unscored_both": 0, "only_a": 0, "only_b": 0, "lost_a": 0, "lost_b": 0, "unlike": 0, "unseen": 0.0,
+        "few_groups": False, "higher_is_better": True,
     }  # fmt: skip
     assert bare.plain == "no verdict on m: no row is measured on both sides"
     assert bare.accounted == "40 paired"

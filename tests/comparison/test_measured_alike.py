@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import html
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.results.results import Results, results_of
 
 from .reports import noisy, report_of
@@ -46,3 +53,101 @@ def test_judges_that_nothing_identifies_are_not_taken_for_the_same() -> None:
     a = report_of(noisy(30), judge_versions={"mine": "", "lexical": "1"})
     (warning,) = rm.compare(a, a).warnings
     assert "were judged by mine without a known version or prompts" in warning
+
+
+DATA = [
+    {"id": str(n), "question": f"How tall is mast {n}?", "answer": f"Mast {n} is {40 + n % 3} m tall.",
+     "contexts": [f"Mast {n} is 40 m tall."], "reference": f"The tower number {n} was sold for nine coins."}
+    for n in range(80)
+]  # fmt: skip
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+CAUSES: dict[str, tuple[Change, str, list[str]]] = {
+    "another question": (lambda row: {"question": f"{row['question']} Why?"}, "questions", ["faithfulness"]),
+    "another reference": (lambda row: {"reference": "Else."}, "references", ["correctness", "rag_score", "own"]),
+    "no reference": (lambda row: {"reference": None}, "references", ["correctness", "rag_score", "own"]),
+    "a blank reference": (lambda row: {"reference": ""}, "references", ["correctness", "rag_score", "own"]),
+    "no contexts": (lambda row: {"contexts": None}, "measured members of own", ["own"]),
+    "a refusal": (lambda row: {"answer": "I don't know."}, "", []),
+}
+LEFT_OUT = list(CAUSES)[:4]
+FILE_DOORS = ("text", "markdown", "html", "json")
+Doors = dict[str, str]
+
+
+@cache
+def side(cause: str = "", changed: int = 0) -> Any:
+    """A report on ``DATA``, of which the first ``changed`` rows are changed."""
+    change = CAUSES[cause][0] if cause else dict
+    rows = [{**row, **change(row)} if n < changed else row for n, row in enumerate(DATA)]
+    own = rm.composite("own", {"faithfulness": 1, "rouge1_f1": 1})
+    return rm.Suite.preset("white_paper", also=["rouge", own]).evaluate(rows, progress=False)
+
+
+def doors(folder: Path, a: Any, b: Any, *options: str) -> tuple[rm.Comparison, Doors, int]:
+    """The comparison, what each door shows of it, and the exit code with a gate on regressions."""
+    found = rm.compare(a, b, allow_different="--allow-different" in options)
+    files = []
+    for name, report in (("a", a), ("b", b)):
+        files.append(str(folder / f"{name}.parquet"))
+        report.table.to_parquet(files[-1])
+    written = {name: folder / f"out.{name}" for name in ("html", "junit")}
+    outputs = [f"--{name}={path}" for name, path in written.items()]
+    runs = {
+        form: CliRunner().invoke(
+            main, ["compare", *files, "--fail-on", "regressed", "--format", form, *outputs, *options]
+        )
+        for form in ("text", "markdown", "json")
+    }
+    shown = {form: run.output for form, run in runs.items()} | {
+        name: path.read_text() for name, path in written.items()
+    }
+    shown["notebook"] = found._repr_html_()
+    shown["python"] = "; ".join([found.plain, *found.warnings, *(check.reason for check in found.checks())])
+    codes = {run.exit_code for run in runs.values()}
+    assert len(codes) == 1
+    tags = r"</?\w[^>]*>"
+    plain = {name: re.sub(tags, " ", text) if name in ("html", "notebook") else text for name, text in shown.items()}
+    plain = {name: " ".join(html.unescape(text).replace("\\", "").split()) for name, text in plain.items()}
+    return found, plain, codes.pop()
+
+
+@pytest.mark.parametrize("cause", LEFT_OUT)
+def test_pairs_that_are_not_alike_give_no_verdict_in_any_door(cause: str, tmp_path: Path) -> None:
+    _, noun, keys = CAUSES[cause]
+    found, shown, code = doors(tmp_path, side(cause, 40), side())
+    for key in keys:
+        assert (found[key].verdict, found[key].unlike, found[key].rows) == ("cannot be told", 40, 40)
+        assert found.metrics[f"{key}/n_unlike"] == 40
+        assert f"no verdict on {key}: 40 of 80 rows are not comparable" in shown["python"]
+        for door in (*FILE_DOORS, "junit", "notebook"):
+            assert f"no verdict on {key}: 40 of 80 rows are not comparable" in shown[door], door
+    for door in (*FILE_DOORS, "notebook", "python"):
+        assert f"40 rows of a and b have different {noun}".lower() in shown[door].lower(), door
+    assert code == 1
+    with pytest.raises(GateError, match="40 not comparable"):
+        found.check()
+    assert {record["metric"]: record["unlike"] for record in found.to_dict()["metrics"]}[keys[0]] == 40
+    if cause != "another question":
+        assert found.verdict["faithfulness"] == "unchanged"
+
+
+@pytest.mark.parametrize("cause", LEFT_OUT)
+def test_few_pairs_that_are_not_alike_are_named_and_left_out(cause: str, tmp_path: Path) -> None:
+    _, noun, keys = CAUSES[cause]
+    found, shown, code = doors(tmp_path, side(), side(cause, 4))
+    assert code == 0
+    for key in keys:
+        assert (found[key].unlike, found[key].rows, found[key].difference) == (4, 76, 0)
+        assert found[key].verdict == "unchanged"
+    assert all(
+        f"4 rows of a and b have different {noun} (0, 1, 2, 3)" in shown[door].lower() for door in ("text", "html")
+    )
+    allowed = rm.compare(side(), side(cause, 40), allow_different=True)
+    assert all(each.unlike == 0 for each in allowed.differences)
+    assert any(f"40 rows of A and B have different {noun}" in warning for warning in allowed.warnings)
+
+
+@pytest.mark.parametrize(("cause", "unlike"), [("no contexts", {"own": 40}), ("a refusal", {"own": 0, "rag_score": 0})])
+def test_a_composite_compares_rows_with_the_same_members(cause: str, unlike: dict[str, int]) -> None:
+    for found in (rm.compare(side(), side(cause, 40)), rm.compare(side(cause, 40), side())):
+        assert {key: found[key].unlike for key in unlike} == unlike

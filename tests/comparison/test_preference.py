@@ -177,10 +177,7 @@ def test_the_judge_sees_what_both_runs_have() -> None:
     a = side(["a", "b", "c"], "A", contexts=passages[0], reference=[None, "r", "s"])
     b = side(["d", "e", "f"], "B", contexts=passages[1], reference=["q", None, "t"])
     judge = Chooses(first)
-    with pytest.raises(InvalidOptionError, match="different references"):
-        rm.compare(a, b, preference=judge)
-    assert judge.asked == []
-    rm.compare(a, b, preference=judge, allow_different=True)
+    rm.compare(a, b, preference=judge)
     seen = {each.question[-1]: (each.contexts, each.references) for each in judge.asked}
     assert seen == {"0": (("one",), ("q",)), "1": ((), ("r",)), "2": ((), ())}
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.results.pairing import (
     check_alike,
-    check_references,
     failed_rows,
     has_contexts,
     is_refused_rightly,
+    like_with_like,
     measured,
     metric_spans,
     numbers_of,
@@ -80,11 +80,6 @@ def test_repeated_content_is_paired_in_order() -> None:
     found = pair(results(question=["q", "q", "p", "q"]), results(question=["p", "q", "q"]))
     assert (found.rows_a, found.rows_b) == ((0, 1, 2), (1, 2, 0))
     assert len(found.only_a) == 1
-
-
-def test_the_same_id_with_another_question_is_a_warning() -> None:
-    found = pair(results(id=["1", "2"], question=["p", "q"]), results(id=["1", "2"], question=["p", "else"]))
-    assert found.warnings == ("rows with the same id have different questions: 1 (2)",)
 
 
 def test_nothing_in_common_is_refused() -> None:
@@ -173,19 +168,31 @@ def test_scores_that_a_rule_gave_are_not_measured() -> None:
     assert measured(Results("a", table[["m"]], pd.DataFrame()), "m").tolist() == [0.1, 0.2, 0.3]
 
 
-@pytest.mark.parametrize(("key", "refused"), [("rouge1_f1", True), ("own", True), ("coherence", False)])
-def test_other_references_are_refused_for_metrics_that_read_them(key: str, refused: bool) -> None:
-    a = results(id=["1", "2", "3"], question=["p", "q", "r"], reference=["x", "y", None])
-    b = results(id=["1", "2", "3"], question=["p", "q", "r"], reference=["x", "z", "w"])
-    pairing = pair(a, b)
-    assert check_references(a, a, pair(a, a), [key], False) == []
-    (warning,) = check_references(a, b, pairing, [key], True)
-    assert "1 row of run and run have different references (2)" in warning
-    if refused:
-        with pytest.raises(InvalidOptionError, match=f"which {key} read"):
-            check_references(a, b, pairing, [key], False)
-    else:
-        assert check_references(a, b, pairing, [key], False) == [warning]
+@pytest.mark.parametrize(
+    ("name", "texts", "reading"),
+    [
+        ("reference", (["x", "y", None], ["x", "z", "w"]), ["rouge1_f1", "own"]),
+        ("question", (["x", "y", None], ["x ", "z", "w"]), ["coherence", "rouge1_f1", "own", "recall_10"]),
+        ("gold_doc_ids", ([["x"], ["y", "z"], ["v", "w"]], [["x"], ["y"], ["w", "v"]]), ["own", "recall_10"]),
+    ],
+)
+def test_pairs_with_other_texts_are_left_out_for_metrics_that_read_them(
+    name: str, texts: tuple[list[object], list[object]], reading: list[str]
+) -> None:
+    keys = ["coherence", "rouge1_f1", "own", "recall_10"]
+    scores = {column: [0.5] * 3 for key in keys for column in (key, f"{key}_better")}
+    a, b = (results(id=["1", "2", "3"], answer=["a"] * 3, **scores, **{name: side}) for side in texts)
+    places = frozenset({1, 2} if name == "reference" else {1})
+    assert like_with_like(a, a, pair(a, a), keys, False).warnings == ()
+    found = like_with_like(a, b, pair(a, b), keys, False)
+    assert found.unlike == dict.fromkeys(reading, places)
+    assert found.warnings[0].endswith(", ".join(reading))
+    assert np.isnan(found.scores(a, b, "own")[0]).tolist() == [place in places for place in range(3)]
+    allowed = like_with_like(a, b, pair(a, b), keys, True)
+    assert allowed.unlike == {}
+    assert found.warnings[0].startswith(allowed.warnings[0])
+    bare = replace(b, table=b.table.assign(answer=None, **{name: None}))  # stored without texts
+    assert like_with_like(a, bare, pair(a, bare), keys, False).unlike == {}
 
 
 def test_a_score_that_failed_in_one_metric_is_a_failed_row() -> None:
