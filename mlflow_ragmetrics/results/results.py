@@ -15,6 +15,7 @@ from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.results.codec import KEY, score_in
 from mlflow_ragmetrics.results.tables import (
     BETTER,
     DIAGNOSIS,
@@ -238,15 +239,11 @@ def _assessed(trace: Trace, run_id: str) -> list[Assessment]:
 
 
 def _scores(trace: Trace, run_id: str) -> dict[str, Score]:
-    found = [(each, each.metadata or {}) for each in _assessed(trace, run_id)]
-    found.sort(key=lambda each: "ragmetrics.key" in each[1])  # of two scores with one name, this package's is kept
-    scores = {
-        data.get("ragmetrics.key", each.name): _own_score(each, data)
-        if "ragmetrics.key" in data
-        else _score_of_others(each)
-        for each, data in found
-    }
-    return {key: score for key, score in scores.items() if score is not None and "label" not in score.details}
+    """The scores by key; of two with one name, this package's is kept."""
+    assessments = [(each, each.metadata or {}) for each in _assessed(trace, run_id)]
+    others = {each.name: _score_of_others(each) for each, data in assessments if KEY not in data}
+    ours = {data[KEY]: score_in(data) for _, data in assessments if KEY in data}
+    return {key: score for key, score in (others | ours).items() if score is not None and "label" not in score.details}
 
 
 def _score_of_others(given: Assessment) -> Score | None:
@@ -262,34 +259,6 @@ def _score_of_others(given: Assessment) -> Score | None:
     except InvalidDataError:
         return None
     return Score(value=value, status="skipped" if value is None else "ok", reason=reason, judge=judge)
-
-
-def _own_score(given: Assessment, metadata: Mapping[str, Any]) -> Score:
-    def stored(name: str) -> Any:
-        text = metadata.get(f"ragmetrics.{name}")
-        return None if text is None else json.loads(text)
-
-    source = given.source.source_id
-    failure = given.error if metadata["ragmetrics.status"] == "error" else None
-    better = metadata.get("ragmetrics.better")
-    return Score(
-        value=stored("value"),
-        status=metadata["ragmetrics.status"],
-        scaled=stored("scaled"),
-        passed=stored("passed"),
-        threshold=stored("threshold"),
-        reason=metadata.get("ragmetrics.reason", ""),
-        items=tuple(
-            Item(**{**own, "evidence": tuple(Evidence(**each) for each in own["evidence"])})
-            for own in stored("items") or ()
-        ),
-        details=stored("details") or {},
-        model_scores=stored("model_scores") or {},
-        warnings=tuple(("", text) for text in stored("warnings") or ()),
-        judge=None if source == metadata["ragmetrics.key"] else source,
-        error=None if failure is None else f"{failure.error_code}: {failure.error_message}",
-        higher_is_better=next((side for side, name in BETTER.items() if name == better), True),
-    )
 
 
 def _table(run_id: str, name: str, head: str, parts: int) -> pd.DataFrame:

@@ -6,15 +6,15 @@ import hashlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mlflow_ragmetrics.core.safe_text import as_json, plain_text
+from mlflow_ragmetrics.core.safe_text import plain_text
 from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.display.document import escaped
 from mlflow_ragmetrics.display.marked import rationale
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
+from mlflow_ragmetrics.results.codec import metadata_of
 from mlflow_ragmetrics.results.marks import DIAGNOSIS
-from mlflow_ragmetrics.results.tables import BETTER
 from mlflow_ragmetrics.tracking.writer import explained, few_attempts, mlflow_name
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, required: 
             source_type="CODE" if score.judge in (None, LexicalJudge.name) else "LLM_JUDGE",
             source_id=score.judge or key,
         ),
-        metadata=_metadata(key, score) | ({} if run_id is None else {SOURCE_RUN: run_id}),
+        metadata=metadata_of(key, score) | ({} if run_id is None else {SOURCE_RUN: run_id}),
     )
 
 
@@ -170,23 +170,3 @@ def assessments_of(
         assessment.assessment_id = _assessment_id(trace_id, f"{number} {run_id}")
         assessment.trace_id, assessment.span_id = trace_id, span_id
     return found
-
-
-def _metadata(key: str, score: Score) -> dict[str, str]:
-    items = [{**vars(item), "evidence": list(map(vars, item.evidence))} for item in score.items]
-    entries = {
-        "ragmetrics.key": key,
-        "ragmetrics.status": score.status,
-        "ragmetrics.value": score.value,
-        "ragmetrics.better": BETTER.get(score.higher_is_better),
-        "ragmetrics.reason": plain_text(score.reason) or None,
-        "ragmetrics.scaled": score.scaled,
-        "ragmetrics.passed": score.passed,
-        "ragmetrics.threshold": score.threshold,
-        "ragmetrics.items": items or None,
-        "ragmetrics.details": dict(score.details) or None,
-        "ragmetrics.model_scores": dict(score.model_scores) or None,
-        "ragmetrics.warnings": [text for _, text in score.warnings] or None,
-    }
-    texts = {name: value if isinstance(value, str) else as_json(value) for name, value in entries.items()}
-    return {name: text for name, text in texts.items() if entries[name] is not None}

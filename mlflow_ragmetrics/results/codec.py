@@ -1,0 +1,66 @@
+"""The one serialisable form of a scored row: JSON for the outbox, and, score by score, metadata of traces.
+
+``record_of`` converts a ``Row`` or a ``Score`` to JSON values; ``row_of`` and ``score_of`` convert them back. A record
+has only the fields that differ from their defaults.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any, Union
+
+from pydantic import TypeAdapter
+
+from mlflow_ragmetrics.core.safe_text import as_json, plain
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Row
+
+
+@cache
+def _adapters() -> dict[type, TypeAdapter[Any]]:
+    return {Row: TypeAdapter(Row), Score: TypeAdapter(Score)}
+
+
+def record_of(value: Union[Row, Score]) -> dict[str, Any]:
+    """The fields as JSON values, without defaults; metadata that JSON lacks, such as dates, becomes text."""
+    record: dict[str, Any] = plain(_adapters()[type(value)].dump_python(value, exclude_defaults=True, warnings=False))
+    return record
+
+
+def row_of(record: Mapping[str, Any]) -> Row:
+    """The row of a record; raises a ``ValueError`` for any other mapping."""
+    row: Row = _adapters()[Row].validate_python(record)
+    return row
+
+
+def score_of(record: Mapping[str, Any]) -> Score:
+    """The score of a record; raises a ``ValueError`` for any other mapping."""
+    score: Score = _adapters()[Score].validate_python(record)
+    return score
+
+
+_PREFIX = "ragmetrics."
+KEY = f"{_PREFIX}key"
+"""The metadata entry with the key of a score's metric."""
+_TEXTS = ("status", "reason", "judge", "error")
+
+
+def metadata_of(key: str, score: Score) -> dict[str, str]:
+    """The score of the metric ``key`` as metadata of an assessment: ``ragmetrics.<field>`` -> text or JSON."""
+    entries = {"key": key, **record_of(score)}
+    return {_PREFIX + name: each if isinstance(each, str) else as_json(each) for name, each in entries.items()}
+
+
+def score_in(metadata: Mapping[str, str]) -> Score:
+    """The score in the metadata of an assessment, which have a ``KEY``."""
+    entries = {name.removeprefix(_PREFIX): text for name, text in metadata.items() if name.startswith(_PREFIX)}
+    return score_of({name: each if name in _TEXTS else _value(each) for name, each in entries.items()})
+
+
+def _value(text: str) -> Any:
+    with suppress(json.JSONDecodeError):
+        return json.loads(text)
+    return text
