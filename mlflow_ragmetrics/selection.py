@@ -16,8 +16,9 @@ from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.metrics.documents import match_documents
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
+from mlflow_ragmetrics.rows.passages import are_texts
 from mlflow_ragmetrics.rows.record import MLFLOW_COLUMNS
-from mlflow_ragmetrics.rows.values import are_texts, is_missing
+from mlflow_ragmetrics.rows.values import is_missing
 from mlflow_ragmetrics.text.messages import Text, say
 
 LOOKED_AT = 100

@@ -202,7 +202,7 @@ class Metric:
         return details if cause is None else {**details, "unmeasured": render(cause, language)}
 
     def _field(self, sample: Sample, name: str) -> Any:
-        if name in sample.invalid:
+        if name in sample.invalid and name in self.required:
             raise InvalidFieldError(f"{self.name}: {sample.invalid[name]}", field=name, metric=self.name)
         value = sample.texts if name == "contexts" else getattr(sample, name)
         if value is None and name in self.required:

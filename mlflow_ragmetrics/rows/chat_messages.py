@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 from mlflow_ragmetrics.core.score import Chunk, Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES
-from mlflow_ragmetrics.rows.values import chunks_of, decoded, distinct, document_ids_of, elements_of, is_missing
+from mlflow_ragmetrics.rows.passages import chunks_of, distinct, document_ids_of
+from mlflow_ragmetrics.rows.values import decoded, elements_of, is_list, is_missing
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy
 from mlflow_ragmetrics.text.sentences import sentences
 
-QUESTION_KEYS = ("question", "query", "input", *ALIASES["question"])
+QUESTION_KEYS = ("question", "query", "input", *ALIASES["question"], "content")
 _OF_CHAINS = ("generation", "output_text", "final_answer", "structured_response", "parsed")
 _ANSWER_KEYS = ("answer", "output", "response", "content", *ALIASES["answer"], *_OF_CHAINS)
 _REFERENCE_KEYS = ("reference", *ALIASES["reference"], *_ANSWER_KEYS)
 USER_ROLES = frozenset({"user", "human"})
 MODEL_ROLES = frozenset({"assistant", "ai", "AIMessageChunk"})
+_THOUGHTS = frozenset({"thinking", "reasoning", "redacted_thinking"})
 _DEEPEST = 6
 
 
@@ -135,8 +137,8 @@ def turns_before(messages: Sequence[Message], question: str | None, answer: str 
 
 def mapping_of(value: object) -> Mapping[Any, Any]:
     """``value`` if it is a mapping or the JSON of one, else an empty mapping."""
-    found = decoded(value)
-    return found if isinstance(found, Mapping) else {}
+    parsed = decoded(value)
+    return parsed if isinstance(parsed, Mapping) else {}
 
 
 def _levels(value: object, keys: Sequence[str], roles: frozenset[str]) -> list[object]:
@@ -153,8 +155,9 @@ def _levels(value: object, keys: Sequence[str], roles: frozenset[str]) -> list[o
 def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object:
     """The next inner level of ``value``, or ``None``."""
     value = fields_of(value)
-    if _is_list(value) and not is_turn(value):
-        return _last_message(value, roles)
+    if is_list(value) and not is_turn(value):
+        is_content = bool(value) and all(isinstance(part, Mapping) and "role" not in part for part in value)
+        return joined_parts(value) if is_content and any(map(_is_text_part, value)) else _last_message(value, roles)
     role, content = role_and_content(value)
     has_content = not is_missing(content) and bool(content)
     if not isinstance(value, Mapping) or (has_content and isinstance(role, str) and role in roles):
@@ -216,15 +219,20 @@ def _message(role: str, content: object) -> Message:
 
 
 def joined_parts(content: object) -> object:
-    """The text of a message's content, which may be a list of parts (``{"type": "text", "text": …}``)."""
+    """The text of a message's content, which may be a list of parts (``{"type": "text", "text": …}``).
+
+    Parts are joined without a separator, because providers cut them in mid-sentence.
+    """
     if not isinstance(content, (list, tuple)):
         return content
     texts = [joined_parts(_part_text(part)) if isinstance(part, Mapping) else part for part in content]
-    return "\n".join(text for text in texts if isinstance(text, str)) or None
+    return "".join(text for text in texts if isinstance(text, str)) or None
 
 
 def _part_text(part: Mapping[str, Any]) -> object:
-    """A text block's text, or the blocks of an Anthropic search result."""
+    """A text block's text, or the blocks of an Anthropic search result; ``None`` for a model's thoughts."""
+    if part.get("type") in _THOUGHTS:
+        return None
     return part.get("text", part.get("content") if part.get("type") in ("text", "search_result") else None)
 
 
@@ -288,7 +296,7 @@ def directs_agents(tool: object) -> bool:
 
 def contexts_in(messages: object, answer: object) -> tuple[Chunk, ...] | None:
     """The tools' passages for the last question, and earlier ones that ``answer`` uses; ``None`` without tools."""
-    listed = messages if _is_list(messages) else ()
+    listed = messages if is_list(messages) else ()
     if not any(
         role_and_content(each)[0] in _TOOL_ROLES and not directs_agents(attribute_of(each, "name")) for each in listed
     ):
@@ -338,13 +346,13 @@ def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chun
     ``result`` is a tool's message or return value. Other messages, errors and tools that are not in ``tools`` give
     ``()``; if ``tools`` is ``None``, so do tools that only direct agents.
     """
-    role, content = (None, None) if _is_list(result) else role_and_content(result)
+    role, content = (None, None) if is_list(result) else role_and_content(result)
     if role is None or content is None:
         return _passages(result)
     name, status, artifact = (attribute_of(result, each) for each in ("name", "status", "artifact"))
     if role not in _TOOL_ROLES or status == "error" or (directs_agents(name) if tools is None else name not in tools):
         return ()
-    if _is_list(artifact) and all(hasattr(each, "page_content") for each in artifact):
+    if is_list(artifact) and all(hasattr(each, "page_content") for each in artifact):
         return chunks_of(artifact) or _passages(content)
     return _passages(content)
 
@@ -356,14 +364,14 @@ def _passages(value: Any) -> tuple[Chunk, ...]:
         found = _passages(parsed) if isinstance(parsed, (list, dict)) else ()
         return found or ((Chunk(value),) if value.strip() else ())
     if isinstance(value, Mapping):
-        lists = [each for each in value.values() if _is_list(each) and each and isinstance(each[0], Mapping)]
+        lists = [each for each in value.values() if is_list(each) and each and isinstance(each[0], Mapping)]
         within = next((found for each in lists if (found := _passages(each))), ())
         if within or not value:
             return within
         if any(isinstance(value.get(key), str) for key in ("text", "page_content", "content")):
             return _chunks_or_none([value])
         return (Chunk(json.dumps(value, ensure_ascii=False, default=str)),)
-    if _is_list(value) and value:
+    if is_list(value) and value:
         parts = [joined_parts(_part_text(part)) if _is_text_part(part) else part for part in value]
         if all(isinstance(part, str) for part in parts):
             return tuple(chunk for part in parts for chunk in _passages(part))
@@ -381,10 +389,6 @@ def _chunks_or_none(value: Sequence[Any]) -> tuple[Chunk, ...]:
 def _is_text_part(part: object) -> bool:
     """Whether it is a content part with text, such as those from tools of an MCP server."""
     return isinstance(part, Mapping) and "type" in part and isinstance(joined_parts(_part_text(part)), str)
-
-
-def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
-    return isinstance(value, (list, tuple))
 
 
 def attribute_of(message: object, name: str) -> Any:

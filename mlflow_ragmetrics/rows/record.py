@@ -29,13 +29,15 @@ from mlflow_ragmetrics.rows.chat_messages import (
     sample_from_messages,
     turns_before,
 )
+from mlflow_ragmetrics.rows.passages import are_texts, chunks_of, document_ids_of
+from mlflow_ragmetrics.rows.printed import is_printed
 from mlflow_ragmetrics.rows.values import (
-    are_texts,
-    chunks_of,
+    cell,
     decoded,
-    document_ids_of,
     elements_of,
+    is_list,
     is_missing,
+    is_not_available,
     text_of,
     texts_of,
 )
@@ -166,9 +168,6 @@ def entries_by_field(
     return found, rest
 
 
-_NOTHING_KNOWN = frozenset({"None", "null", "N/A"})
-"""Texts for a missing reference or missing contexts. As an answer, they are kept."""
-
 _UNWRAPPED: Mapping[str, Callable[[object], object]] = {
     "question": question_in,
     "answer": answer_in,
@@ -179,22 +178,31 @@ _UNWRAPPED: Mapping[str, Callable[[object], object]] = {
 
 def _read(field: str, name: str, value: object) -> Reading:
     try:
-        if field in _UNWRAPPED and (name != field or (field == "question" and isinstance(value, list))):
-            given = decoded(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
-            inner = _UNWRAPPED[field](given)
-            if isinstance(inner, Mapping) and not inner.keys().isdisjoint((field, *ALIASES[field])):
-                inner = None  # the field is present, but has no value
-            is_plain = isinstance(value, str) and isinstance(inner, (Mapping, list))
-            value = value if is_plain and not (name in MLFLOW_COLUMNS and isinstance(given, Mapping)) else inner
-        return Reading(_value(field, value), name=name)
+        return Reading(_value(field, _unwrapped(field, name, value)), name=name)
     except InvalidFieldError as error:
         where = "" if name == field else f" It was read from `{name}`."
         return Reading(problem=f"{error}{where}")
 
 
+def _unwrapped(field: str, name: str, value: object) -> object:
+    """The text in a chain's mapping or messages, in a printed object or in their JSON; other JSON stays text."""
+    if field not in _UNWRAPPED:
+        return value
+    structure = cell(value, field) if isinstance(value, str) and name not in MLFLOW_COLUMNS else decoded(value)
+    if not isinstance(structure, (Mapping, list, tuple)) and isinstance(value, str):
+        return value
+    inner = _UNWRAPPED[field](structure)
+    if isinstance(inner, Mapping) and not inner.keys().isdisjoint((field, *ALIASES[field])):
+        return None  # the field is present, but has no value
+    is_column = name in MLFLOW_COLUMNS and isinstance(structure, Mapping)
+    if isinstance(value, str) and isinstance(inner, (Mapping, list)) and not (is_column or is_printed(value)):
+        return inner if field == "reference" and _accepted(inner) else value
+    return inner
+
+
 def _value(field: str, value: object) -> Any:
     """``value`` converted to the type of the sample's field."""
-    if field in ("reference", "contexts") and isinstance(value, str) and value.strip() in _NOTHING_KNOWN:
+    if field not in ("question", "answer", "history") and is_not_available(value):
         return None
     if field in ("question", "answer"):
         return None if isinstance(value, (dict, list)) and not value else text_of(value, field)
@@ -214,14 +222,28 @@ def _value(field: str, value: object) -> Any:
 
 
 def _references(value: object) -> tuple[str, ...] | None:
-    """Accepted answers: a text, or a list of texts (also as a string) without blank elements."""
+    """Accepted answers without blank and repeated ones: a text, a list of texts, or mappings of SQuAD and TriviaQA."""
     if isinstance(value, str) and value.lstrip()[:1] == "[":
         listed = decoded(value)
-        value = listed if isinstance(listed, list) and all(isinstance(each, str) for each in listed) else value
-    if isinstance(value, (list, tuple)) or (hasattr(value, "tolist") and getattr(value, "shape", ()) != ()):
-        return texts_of(value, "reference") or None
-    text = text_of(value, "reference")
-    return None if text is None else (text,)
+        are_answers = is_list(listed) and all(isinstance(each, str) or _accepted(each) for each in listed)
+        value = listed if are_answers or is_printed(value) else value
+    if isinstance(value, Mapping):
+        value = [value]
+    if not is_list(value) and not getattr(value, "shape", ()):  # an array
+        text = text_of(value, "reference")
+        return None if text is None else (text,)
+    texts: list[Any] = []
+    for element in elements_of(value, "reference") or ():
+        texts += _accepted(element) or [element]
+    return tuple(dict.fromkeys(texts_of(texts, "reference") or ())) or None
+
+
+def _accepted(answers: object) -> list[Any]:
+    """The answers in a mapping of SQuAD (``text``) or TriviaQA (``value``, ``aliases``); ``[]`` for anything else."""
+    if not isinstance(answers, Mapping):
+        return []
+    entries = [answers[name] for name in ("value", "text", "answers", "aliases") if not is_missing(answers.get(name))]
+    return [text for entry in entries for text in (entry if is_list(entry) else [entry])]
 
 
 def _expected_facts(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:

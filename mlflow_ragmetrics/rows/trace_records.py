@@ -18,8 +18,9 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.chat_messages import mapping_of
+from mlflow_ragmetrics.rows.passages import are_texts
 from mlflow_ragmetrics.rows.row_groups import SESSION
-from mlflow_ragmetrics.rows.values import are_texts, decoded, is_missing
+from mlflow_ragmetrics.rows.values import decoded, is_missing
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo

@@ -44,6 +44,15 @@ MAPPINGS = {
     "expectations": st.fixed_dictionaries({"expected_response": WORDS}),
     "metadata": st.fixed_dictionaries({"topic": WORDS}),
 }
+STRUCTURES = {
+    "answer": st.fixed_dictionaries({"answer": WORDS, "confidence": st.just(0.5)}),
+    "reference": st.fixed_dictionaries({"text": st.lists(WORDS, min_size=1, max_size=2), "answer_start": st.just([3])})
+    | st.fixed_dictionaries({"value": WORDS, "aliases": st.lists(WORDS, min_size=1, max_size=2)}),
+    "contexts": st.fixed_dictionaries({"page_content": WORDS, "metadata": st.fixed_dictionaries({"page": st.just(1)})})
+    | WORDS.map(lambda text: {"title": ["a"], "sentences": [[text]]})
+    | st.lists(st.fixed_dictionaries({"payload": st.fixed_dictionaries({"text": WORDS})}), min_size=1, max_size=2),
+    "gold_doc_ids": st.lists(st.lists(WORDS, min_size=1, max_size=2), min_size=1, max_size=2),
+}
 COLUMNS = (
     st.sampled_from(["question", "input", "user_input"]).map(lambda name: {name: KNOWN}),
     st.sampled_from(["answer", "output", "response"]).map(lambda name: {name: KNOWN}),
@@ -53,6 +62,7 @@ COLUMNS = (
     ),
     st.sampled_from([LISTS, NUMBERS]).map(lambda values: {"retrieved_doc_ids": values, "gold_doc_ids": values}),
     st.just(MAPPINGS),
+    st.sampled_from(sorted(STRUCTURES)).map(lambda name: {name: STRUCTURES[name]}),
 )
 
 
@@ -66,7 +76,7 @@ def _merged(parts: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     return {name: values for part in parts for name, values in part.items()}
 
 
-ROWS = st.one_of(st.tuples(*COLUMNS[:5]).map(_merged), COLUMNS[5]).flatmap(_tables)
+ROWS = st.one_of(st.tuples(*COLUMNS[:5]).map(_merged), *COLUMNS[5:]).flatmap(_tables)
 
 
 def _json_cell(value: Any) -> Any:

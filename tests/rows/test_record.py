@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,16 +89,22 @@ def test_missing_is_not_blank(value: object) -> None:
         ({"answer": ["a", "b"]}, "answer", ["`answer`", "list", "text"]),
         ({"output": b"x"}, "answer", ["`answer`", "bytes", "`output`"]),
         ({"outputs": {"foo": 1}}, "answer", ["`answer`", "dict", "`outputs`"]),
-        ({"answer": {"answer": "a"}}, "answer", ["dict"]),
+        ({"answer": {"foo": "a"}}, "answer", ["dict"]),
+        ({"answer": "{'foo': 'a'}"}, "answer", ["dict"]),
+        ({"answer": "['a', 'b']"}, "answer", ["list"]),
+        ({"answer": "content='It is"}, "answer", ["`answer` is a printed Python object"]),
+        ({"reference": "['a', 'b' c]"}, "reference", ["`reference` is a printed Python object"]),
         ({"question": True}, "question", ["bool"]),
         ({"reference": {"a": 1}}, "reference", ["dict"]),
-        ({"reference": [["a"]]}, "reference", ["list"]),
+        ({"reference": [[["a"]]]}, "reference", ["list"]),
         ({"contexts": 5}, "contexts", ["int", "list"]),
-        ({"contexts": [{"id": "x"}]}, "contexts", ["page_content", "`id`"]),
+        ({"contexts": [{"id": "x"}]}, "contexts", ["passage 1", "page_content", "`id`"]),
+        ({"contexts": ["a", ["b"]]}, "contexts", ["passage 2 of `contexts` is a list"]),
+        ({"contexts": "[Document(page_content='a'), <b"}, "contexts", ["`contexts` is a printed Python object"]),
         ({"gold_doc_ids": True}, "gold_doc_ids", ["bool"]),
         ({"retrieved_doc_ids": b"x"}, "retrieved_doc_ids", ["bytes"]),
         ({"expectations": {"expected_retrieved_context": [{"x": 1}]}}, "gold_doc_ids", ["doc_uri", "expectations"]),
-        ({"metadata": {"doc_uri": [["x"]]}}, "retrieved_doc_ids", ["list"]),
+        ({"metadata": {"doc_uri": [[["x"]]]}}, "retrieved_doc_ids", ["list"]),
     ],
 )
 def test_unreadable_fields_are_recorded(record: dict[str, Any], field: str, words: list[str]) -> None:
@@ -112,6 +119,10 @@ def test_accepted_answers() -> None:
     assert to_sample({"reference": pd.Series(["a"])}).references == ("a",)
     assert to_sample({"reference": []}).references is None
     assert to_sample({"reference": '["a", "b"]'}).references == ("a", "b")
+    squad, trivia = {"text": ["a", "b"], "answer_start": [3, 5]}, {"value": "a", "aliases": ["a", "b"], "type": "Wiki"}
+    for answers in (squad, trivia, [{"text": "a"}, {"text": "b"}], {"answers": ["a", "b"]}):
+        forms = (answers, json.dumps(answers), str(answers))
+        assert [to_sample({"target": form}).references for form in forms] == [("a", "b")] * 3
     assert to_sample({"reference": '["a", 1]'}).references == ('["a", 1]',)
     assert to_sample({"reference": np.float64(2.5)}).references == ("2.5",)
 

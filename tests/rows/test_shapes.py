@@ -14,8 +14,8 @@ from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.rows import join, read_samples
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.chat_messages import messages_of, turns_before
+from mlflow_ragmetrics.rows.passages import are_texts
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.values import are_texts
 
 TEXTS = ["It rained all day.", "The sun set at nine."]
 HELLO = (Message("user", "Hi"), Message("assistant", "Hello"))

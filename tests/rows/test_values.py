@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
-from mlflow_ragmetrics.rows.values import chunks_of, document_ids_of, elements_of, is_missing, text_of, texts_of
+from mlflow_ragmetrics.rows.passages import chunks_of, document_ids_of
+from mlflow_ragmetrics.rows.values import elements_of, is_missing, text_of, texts_of
 
 MISSING = [None, float("nan"), np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("NaN")]
 MISSING += ["nan", "NaN", "<NA>", "NaT"]
@@ -80,14 +81,21 @@ def test_text_of_an_invalid_type_names_field_and_type(value: object) -> None:
         ("[1] Paris is", ("[1] Paris is",)),
         ("[see below]", ("[see below]",)),
         ("[" * 10_000 + "]" * 10_000, ("[" * 10_000 + "]" * 10_000,)),
-        ("{'a'}", ("{'a'}",)),
+        ("{'a'}", ("a",)),
+        ("('a', 'b')", ("a", "b")),
+        ("(see 'a')", ("(see 'a')",)),
+        ("array(['a', 'b'], dtype=object)", ("a", "b")),
+        ("[1 2\n 3]", ("1", "2", "3")),
+        ("[print('a')]", ("[print('a')]",)),
+        ({"a"}, ("a",)),
+        ([["a"], ["b"]], ("a", "b")),
     ],
 )
 def test_lists(value: object, expected: tuple[str, ...]) -> None:
     assert texts_of(value, "gold_doc_ids") == expected
 
 
-@pytest.mark.parametrize("value", [5, 2.5, True, b"a", {"a": 1}, {"a"}, object(), np.int64(3), np.array(3)])
+@pytest.mark.parametrize("value", [5, 2.5, True, b"a", {"a": 1}, object(), np.int64(3), np.array(3)])
 def test_what_is_no_list(value: object) -> None:
     with pytest.raises(InvalidFieldError, match=r"`gold_doc_ids` is an? "):
         elements_of(value, "gold_doc_ids")
@@ -140,15 +148,38 @@ def test_a_langchain_document_is_a_chunk() -> None:
         ('["a", {"text": "b"}]', ["a", "b"]),
         ("one passage", ["one passage"]),
         ("", []),
+        ("[Document(metadata={'k': 1}, page_content='a'), Document(id='7', page_content=\"b's\")]", ["a", "b's"]),
+        ("page_content='a' metadata={'k': <Kind.X: 'x'>, 'at': datetime.datetime(2024, 1, 2)}", ["a"]),
+        ("[NodeWithScore(node=TextNode(id_='1', text='a', next={<R.NEXT: '3'>: None}), score=0.9)]", ["a"]),
+        ("{'page_content': 'a', 'metadata': {'page': nan}}", ["a"]),
+        ("[{'text': 'a'}\n {'text': 'b'}]", ["a", "b"]),
+        ("Document('a') is LangChain's class.", ["Document('a') is LangChain's class."]),
+        ("{'a': 1} is a mapping", ["{'a': 1} is a mapping"]),
+        ("f(text='a')", ["f(text='a')"]),
+        ({"title": ["x", "y"], "sentences": [["a."], ["b.", " c."]]}, ["a.", "b. c."]),
+        ({"is_selected": [0, 1], "passage_text": ["a", "b"]}, ["a", "b"]),
+        (
+            {"ids": [["1", "2"]], "documents": [["a", "b"]], "metadatas": [[{}, {}]], "included": ["documents"]},
+            ["a", "b"],
+        ),
+        ([{"id": 1, "score": 0.5, "payload": {"body": "a"}}], ["a"]),
+        ([{"_id": "1", "_score": 2.0, "_source": {"text": "a", "title": "b"}}], ["a"]),
+        ([{"id": "1", "metadata": {"text": "a"}}], ["a"]),
+        ([{"article": "The lamp is tall.", "number": 3}], ["The lamp is tall."]),
+        ([({"page_content": "a"}, 0.5), [{"page_content": "b"}, None]], ["a", "b"]),
+        ([["Title", ["a.", "b."]]], ["a. b."]),
+        ([{"content": [{"type": "text", "text": "a "}, {"type": "text", "text": "b"}]}], ["a b"]),
+        (SimpleNamespace(page_content="a"), ["a"]),
+        ([SimpleNamespace(score=1.0, node=SimpleNamespace(get_content=lambda: "a", node_id="1", metadata={}))], ["a"]),
     ],
 )
-def test_contexts_in_one_string(text: str, texts: list[str]) -> None:
+def test_contexts_in_one_value(text: Any, texts: list[str]) -> None:
     chunks = chunks_of(text)
     assert chunks is not None
     assert [chunk.text for chunk in chunks] == texts
 
 
-@pytest.mark.parametrize("element", [{"id": "x"}, b"x", ["nested"], {"text": {"a": 1}}, {"text": ["a"]}, True])
+@pytest.mark.parametrize("element", [{"id": "x"}, b"x", ["nested"], {"text": {"a": 1}}, {"text": [1]}, True])
 def test_what_is_no_chunk(element: object) -> None:
     with pytest.raises(InvalidFieldError, match="`contexts`"):
         chunks_of([element])

@@ -22,8 +22,8 @@ from mlflow_ragmetrics.rows.chat_messages import (
     messages_of,
     question_in,
 )
+from mlflow_ragmetrics.rows.passages import document_ids_of
 from mlflow_ragmetrics.rows.record import FIELD_OF, to_sample
-from mlflow_ragmetrics.rows.values import document_ids_of
 
 Known = Union[Mapping[str, Any], Callable[..., Any]]
 """References or gold ids: a mapping by question or id, or a function of the question (and the id)."""

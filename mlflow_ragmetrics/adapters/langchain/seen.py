@@ -23,7 +23,7 @@ from mlflow_ragmetrics.rows.chat_messages import (
     tool_chunks,
     tool_chunks_by_turn,
 )
-from mlflow_ragmetrics.rows.values import are_texts, chunks_of, distinct
+from mlflow_ragmetrics.rows.passages import are_texts, chunks_of, distinct
 
 _CONTEXT_NAMES = frozenset({"contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE["contexts"]})
 _SHORT = 20  # characters; shorter texts match only as whole words or lines

@@ -16,7 +16,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.adapters.langchain.seen import document_lists, found_in, leading_calls, readings, seen_in
 from mlflow_ragmetrics.core.score import Chunk
-from mlflow_ragmetrics.rows.values import distinct
+from mlflow_ragmetrics.rows.passages import distinct
 
 ONE, TWO = Document(page_content="one", id="1"), Document(page_content="two", id="2")
 LONG = "The lighthouse was built in 1869. Its keeper walks down to the harbour. Ferries leave at nine."

@@ -1,0 +1,217 @@
+"""Converts values to retrieved passages: texts, documents of LangChain and LlamaIndex, and hits of vector stores."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+from uuid import UUID
+
+from mlflow_ragmetrics.core.options import kind_of
+from mlflow_ragmetrics.core.score import Chunk
+from mlflow_ragmetrics.errors import InvalidFieldError
+from mlflow_ragmetrics.rows.values import cell, elements_of, is_list, is_missing, text_of
+from mlflow_ragmetrics.text.sentences import words
+
+_TEXT_KEYS = ("text", "page_content", "content", "document.content")
+_OTHER_TEXT_KEYS = ("passage_text", "passage", "chunk_text", "chunk", "snippet", "body", "paragraph_text", "sentences")
+_TEXT_LISTS = {"documents": "text", "texts": "text"}
+_ID_LISTS = {"ids": "id", "metadatas": "metadata"}
+_HOLDERS = ("node", "document", "payload", "_source", "entity", "properties", "kwargs", "metadata")
+"""Entries in which LlamaIndex and the clients of vector stores keep a passage."""
+_ID_KEYS = ("doc_id", "doc_uri", "document.id", "id_", "_id", "source")  # searched after "id"
+_LABEL = re.compile(r"\bchunk[ \t]*\d+[ \t]*:", re.IGNORECASE)
+_LINE_LABEL = re.compile(r"^[ \t>]*chunk[ \t]*\d+[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|www\.)\S+", re.IGNORECASE)
+_FILE = re.compile(r"[^\n]{1,250}\.(?:pdf|docx?|html?|txt|md|csv|json|xlsx?|pptx?)", re.IGNORECASE)
+
+
+def chunks_of(value: object) -> tuple[Chunk, ...] | None:
+    """``value`` as chunks in rank order without blank ones; ``None`` if it is missing.
+
+    A chunk is a string, a mapping with ``text``, ``page_content`` or ``content``, or an object with ``page_content``
+    (LangChain ``Document``). A string with ``chunk N:`` labels is split at the labels.
+
+    Raises:
+        InvalidFieldError: if the value is not a list or an element is not a chunk.
+    """
+    elements = _elements(value)
+    if elements is None:
+        return None
+    if isinstance(value, str) and len(elements) == 1 and elements[0] is value:
+        elements = _labelled(value)
+    chunks = (_chunk_of(element, place) for place, element in enumerate(elements, start=1))
+    return tuple(chunk for chunk in chunks if chunk is not None)
+
+
+def _elements(value: Any) -> Sequence[Any] | None:
+    """``elements_of``; a mapping or document is one element, a mapping of equally long lists one per position."""
+    value = cell(value, "contexts") if isinstance(value, str) else value
+    if isinstance(value, Mapping):
+        rows: list[Any] = _rows_of_columns(value)
+        return rows or [value]
+    if isinstance(value, Chunk) or hasattr(value, "page_content"):
+        return [value]
+    return elements_of(value, "contexts")
+
+
+def _rows_of_columns(columns: Mapping[Any, Any]) -> list[dict[Any, Any]]:
+    """The passages of a mapping of equally long lists, as Hugging Face, Chroma and TriviaQA store them; else ``[]``."""
+    texts = next((name for name in (*_TEXT_LISTS, *_TEXT_KEYS, *_OTHER_TEXT_KEYS) if is_list(columns.get(name))), None)
+    if texts is None or any(isinstance(value, str) for value in columns.values()):
+        return []
+    lists = {name: values for name, values in columns.items() if is_list(values)}
+    if texts in _TEXT_LISTS and len(lists[texts]) == 1 and is_list(lists[texts][0]):  # Chroma: one list per query
+        lists = {name: values[0] for name, values in lists.items() if len(values) == 1 and is_list(values[0])}
+    lists = {name: values for name, values in lists.items() if len(values) == len(lists[texts])}
+    names = [_TEXT_LISTS.get(name, _ID_LISTS.get(name, name)) for name in lists]
+    return [dict(zip(names, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+
+
+def distinct(chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
+    """The chunks without duplicates, each at its first rank. Chunks with different ids are not duplicates."""
+    first: dict[tuple[str | None, str], Chunk] = {}
+    for chunk in chunks:
+        first.setdefault((chunk.id, chunk.text), chunk)
+    return tuple(first.values())
+
+
+def are_texts(value: object) -> bool:
+    """Whether ``value`` is a text or a list of texts or documents, not of URLs, file names, ids or numbers.
+
+    >>> are_texts(["It rained all day."]), are_texts(["https://example.org/a", "doc-7"])
+    (True, False)
+    """
+    try:
+        elements = elements_of(value, "contexts")
+    except InvalidFieldError:
+        return False
+    if elements is None:
+        return False
+    strings = []
+    for element in elements:
+        if isinstance(element, Mapping):
+            if text_entry(element)[0] is None:
+                return False
+        elif isinstance(element, str):
+            strings.append(element.strip())
+        elif not (isinstance(element, Chunk) or hasattr(element, "page_content") or is_missing(element)):
+            return False
+    if any(_URL.fullmatch(string) or _FILE.fullmatch(string) for string in strings):
+        return False
+    return not any(strings) or any(map(_is_prose, strings))
+
+
+def _is_prose(text: str) -> bool:
+    """Whether it has two words with letters, unlike an id. A Han or Kana character is a word."""
+    return sum(any(map(str.isalpha, word)) for word in words(text[:1000])) > 1
+
+
+def document_ids_of(chunks: Iterable[Chunk], *, prefer_uri: bool = False) -> tuple[str, ...]:
+    """The ids of ``chunks`` in rank order; chunks without an id are left out.
+
+    ``prefer_uri`` prefers ``metadata["doc_uri"]`` to the id, for gold ids that are URIs.
+    """
+    uris = ((chunk.metadata.get("doc_uri") if prefer_uri else None, chunk.id) for chunk in chunks)
+    ids = (uri if isinstance(uri, str) and uri else chunk_id for uri, chunk_id in uris)
+    return tuple(each for each in ids if each)
+
+
+def _labelled(text: str) -> list[str]:
+    """``text`` split at its labels; text before the first label is a passage too. Without labels: ``[text]``."""
+    labels = list(_LINE_LABEL.finditer(text))
+    if len(labels) < 2 and _LABEL.match(text.lstrip()):
+        labels = list(_LABEL.finditer(text))
+    if not labels:
+        return [text]
+    ends = [*(label.start() for label in labels[1:]), len(text)]
+    passages = [text[label.end() : end].strip() for label, end in zip(labels, ends, strict=True)]
+    return [text[: labels[0].start()].strip(), *passages]
+
+
+def _chunk_of(element: Any, place: int) -> Chunk | None:
+    if isinstance(element, Chunk):
+        return element if element.text.strip() else None
+    element = as_mapping(element)
+    if isinstance(element, Mapping):
+        return _chunk_of_mapping(element, place)
+    if is_list(element):
+        message = f"passage {place} of `contexts` is {kind_of(element)}, but must be a text or a mapping with its text."
+        raise InvalidFieldError(message, field="contexts")
+    text = text_of(element, "contexts")
+    return Chunk(text) if text and not text.isspace() else None
+
+
+def as_mapping(element: Any) -> Any:
+    """A document object, a document with its score, or a title with its sentences as a mapping; others unchanged."""
+    if hasattr(element, "page_content"):
+        names = ("page_content", "id", "metadata")
+        return {name: value for name in names if (value := getattr(element, name, None)) is not None}
+    node = getattr(element, "node", element)
+    if callable(getattr(node, "get_content", None)):  # LlamaIndex
+        return {"text": node.get_content(), "id": node.node_id, "metadata": node.metadata}
+    if not is_list(element) or len(element) != 2:
+        return element
+    first, second = as_mapping(element[0]), element[1]
+    if isinstance(first, Mapping) and isinstance(second, (Real, type(None))):
+        return {**first, "score": second}
+    if isinstance(first, str) and is_list(second) and second and all(isinstance(text, str) for text in second):
+        return {"title": first, "sentences": second}  # HotpotQA
+    return element
+
+
+def text_entry(element: Mapping[Any, Any]) -> tuple[str | None, Mapping[Any, Any]]:
+    """The name of a passage's text, and the mapping that holds it, with the entries around it.
+
+    The name is a usual one, also inside the entries in which vector stores keep a passage, else that of the only entry
+    that is prose, else ``None``.
+    """
+    known = next((key for key in (*_TEXT_KEYS, *_OTHER_TEXT_KEYS) if not is_missing(element.get(key))), None)
+    holder = next((name for name in _HOLDERS if isinstance(element.get(name), Mapping)), None)
+    if known is None and holder is not None:
+        key, inner = text_entry(element[holder])
+        if key is not None:
+            return key, {**inner, **{name: value for name, value in element.items() if name != holder}}
+    prose = [key for key, value in element.items() if isinstance(value, str) and are_texts(value)]
+    return known or (
+        prose[0] if len(prose) == 1 else next((key for key in _TEXT_KEYS if key in element), None)
+    ), element
+
+
+def _chunk_of_mapping(element: Mapping[Any, Any], place: int) -> Chunk | None:
+    key, element = text_entry(element)
+    if key is None:
+        names = ", ".join(f"`{name}`" for name in list(element)[:5]) or "none"
+        message = (
+            f"passage {place} of `contexts` has no text under `text`, `page_content` or `content` (its keys: {names})."
+        )
+        raise InvalidFieldError(message, field="contexts")
+    text = text_of(_joined_text(element[key]), "contexts")
+    if not text or text.isspace():
+        return None
+    nested = element.get("metadata")
+    metadata = dict(nested) if isinstance(nested, Mapping) else {}
+    extra = {str(name): value for name, value in element.items() if name not in (key, "metadata", "id")}
+    return Chunk(text, _id_in(element, metadata), {**metadata, **extra})
+
+
+def _joined_text(value: Any) -> Any:
+    """The sentences, text blocks or text mapping of a passage as one text; anything else unchanged."""
+    if isinstance(value, Mapping) and isinstance(value.get("text"), str):
+        return value["text"]
+    if not is_list(value) or not value:
+        return value
+    texts = list(map(_joined_text, value))
+    if not all(isinstance(text, str) for text in texts):
+        return value
+    return " ".join(map(str.strip, texts)) if isinstance(value[0], str) else "".join(texts)
+
+
+def _id_in(element: Mapping[Any, Any], metadata: Mapping[Any, Any]) -> str | None:
+    for mapping, keys in ((element, ("id",)), (metadata, ("id",)), (element, _ID_KEYS), (metadata, _ID_KEYS)):
+        for key in keys:
+            value = mapping.get(key)
+            if type(value) is not bool and isinstance(value, (str, Real, UUID)) and (text := text_of(value, "id")):
+                return text
+    return None
