@@ -44,15 +44,16 @@ MAPPINGS = {
     "expectations": st.fixed_dictionaries({"expected_response": WORDS}),
     "metadata": st.fixed_dictionaries({"topic": WORDS}),
 }
-STRUCTURES = {
-    "answer": st.fixed_dictionaries({"answer": WORDS, "confidence": st.just(0.5)}),
-    "reference": st.fixed_dictionaries({"text": st.lists(WORDS, min_size=1, max_size=2), "answer_start": st.just([3])})
-    | st.fixed_dictionaries({"value": WORDS, "aliases": st.lists(WORDS, min_size=1, max_size=2)}),
-    "contexts": st.fixed_dictionaries({"page_content": WORDS, "metadata": st.fixed_dictionaries({"page": st.just(1)})})
-    | WORDS.map(lambda text: {"title": ["a"], "sentences": [[text]]})
-    | st.lists(st.fixed_dictionaries({"payload": st.fixed_dictionaries({"text": WORDS})}), min_size=1, max_size=2),
-    "gold_doc_ids": st.lists(st.lists(WORDS, min_size=1, max_size=2), min_size=1, max_size=2),
-}
+ONE_OR_TWO = st.lists(WORDS, min_size=1, max_size=2)
+STRUCTURES = (
+    ("answer", st.fixed_dictionaries({"answer": WORDS, "confidence": st.just(0.5)})),
+    ("reference", st.fixed_dictionaries({"text": ONE_OR_TWO, "answer_start": st.just([3])})),
+    ("reference", st.fixed_dictionaries({"value": WORDS, "aliases": ONE_OR_TWO})),
+    ("contexts", st.fixed_dictionaries({"page_content": WORDS, "metadata": st.fixed_dictionaries({"page": NUMBERS})})),
+    ("contexts", WORDS.map(lambda text: {"title": ["a"], "sentences": [[text]]})),
+    ("contexts", st.lists(st.fixed_dictionaries({"payload": st.fixed_dictionaries({"text": WORDS})}), max_size=2)),
+    ("gold_doc_ids", st.lists(ONE_OR_TWO, max_size=2)),
+)
 COLUMNS = (
     st.sampled_from(["question", "input", "user_input"]).map(lambda name: {name: KNOWN}),
     st.sampled_from(["answer", "output", "response"]).map(lambda name: {name: KNOWN}),
@@ -62,7 +63,7 @@ COLUMNS = (
     ),
     st.sampled_from([LISTS, NUMBERS]).map(lambda values: {"retrieved_doc_ids": values, "gold_doc_ids": values}),
     st.just(MAPPINGS),
-    st.sampled_from(sorted(STRUCTURES)).map(lambda name: {name: STRUCTURES[name]}),
+    st.sampled_from(STRUCTURES).map(lambda structure: dict([structure])),
 )
 
 
