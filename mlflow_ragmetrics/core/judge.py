@@ -30,6 +30,7 @@ class Judge(Protocol):
     questions about many samples; other judges are called from several threads at once. ``fingerprint``: the judge's
     identity in caches on disk (name, parameters, prompt version); ``None`` disables caching. ``usage``: its cost.
     ``form``: a chat model's call form (``full``, ``compact``, ``single``); ``None`` for other judges.
+    ``knows_declines``: the judge's replies say whether an answer declines, so it answers ``Declined``.
 
     >>> class Yes(Judge):
     ...     name = "yes"
@@ -44,6 +45,7 @@ class Judge(Protocol):
     fingerprint: str | None = None
     usage: UsageMeter | None = None
     form: str | None = None
+    knows_declines: bool = False
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """Return one outcome per question, in order: an answer, or the ``JudgeError`` for a question that failed."""
@@ -113,7 +115,7 @@ class AdaptedJudge(Judge):
     def __init__(self, given: AnswersQuestions) -> None:
         self.name = given.name
         self._given = given
-        take_over(self, given, ("local", "usage", "form", "calls"))
+        take_over(self, given, ("local", "usage", "form", "knows_declines", "calls"))
 
     @property
     def fingerprint(self) -> str | None:  # type: ignore[override]

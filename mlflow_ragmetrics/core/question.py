@@ -100,12 +100,20 @@ class Related:
     reason: str = ""
 
 
+Declines = Literal["yes", "partly", "no"]
+"""Whether a text only declines to answer its question, answers a part and declines the rest, or declines nothing."""
+
+
 @dataclass(frozen=True)
 class Rating:
-    """The judge's grade, unparsed (``value``: a number, or text such as ``"4/5"``), and its ``reason``."""
+    """The judge's grade, unparsed (``value``: a number, or text such as ``"4/5"``), and its ``reason``.
+
+    ``declines``: whether the graded answer declines to answer, if the judge says so.
+    """
 
     value: float | str | None
     reason: str = ""
+    declines: Declines | None = None
 
     def checked_grade(self, metric: str) -> float:
         """The grade as a number from 1 to 5; ``JudgeReplyError`` for anything else, never clamped."""
@@ -150,7 +158,8 @@ class Extraction:
     ``unclaimed`` are sentences that the judge left out, even after asking again. ``findings`` are optional verdicts on
     the claims, based on the passages with the digest ``judged_by``. ``at_odds`` are claims that their sentences do not
     make. Both count as unsupported claims. ``sentences`` is the number of the text's sentences, and ``under_none`` the
-    number of those that make no claim, if the judge reports them.
+    number of those that make no claim, if the judge reports them. ``declines``: whether the text declines to answer,
+    if the judge says so.
     """
 
     claims: tuple[str, ...]
@@ -160,6 +169,7 @@ class Extraction:
     at_odds: tuple[str, ...] = ()
     sentences: int = 0
     under_none: int = 0
+    declines: Declines | None = None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.claims)
@@ -258,6 +268,18 @@ class Sufficiency(Question[Finding]):
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
         """Question, history and passages."""
         return {"question": (self.question,), "history": self.history, "contexts": self.passages}
+
+
+@dataclass(frozen=True)
+class Declined(Question[Declines]):
+    """Does ``answer`` decline to answer ``question``? Judges take this from their other replies about the answer.
+
+    A judge that has none does not answer. Metrics then use rules.
+    """
+
+    answer: str
+    question: str | None = None
+    kind: ClassVar[str] = "declined"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.metric import Metric
-from mlflow_ragmetrics.core.question import Embed, Outcome, Question
+from mlflow_ragmetrics.core.question import Declined, Embed, Outcome, Question
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import (
@@ -32,6 +32,7 @@ from mlflow_ragmetrics.engine.threads import Slots, Workers, check_awaited
 from mlflow_ragmetrics.errors import JudgeError
 
 _REMEMBERED = 20_000
+_UNHEARD = JudgeError("the judge does not say whether an answer declines")
 
 
 A = TypeVar("A")
@@ -74,6 +75,8 @@ class JudgeSession:
 
     def known(self, question: Question[Any]) -> tuple[Outcome] | None:
         """A 1-tuple with the outcome if it is already available, else ``None``."""
+        if isinstance(question, Declined) and not self.judge.knows_declines:
+            return (_UNHEARD,)
         if question in self._answers:
             self._answers.move_to_end(question)
             return (self._answers[question],)

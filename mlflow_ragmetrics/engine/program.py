@@ -16,7 +16,7 @@ from typing import Any
 from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
-from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
+from mlflow_ragmetrics.core.question import Declined, Outcome, Question, Steps, together
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import BY_RULE, Sample, Score
 from mlflow_ragmetrics.display.document import cell
@@ -165,7 +165,10 @@ def judge_failure(row: Row) -> str | None:
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """Runs one program: collects answers until all its questions have one."""
+    """Runs one program: collects answers until all its questions have one.
+
+    ``has_asked``: whether the program has asked any question so far that costs something.
+    """
 
     program: Steps[Score]
     judge: str | None
@@ -173,6 +176,7 @@ class Run:
     duration_ms: float = 0.0
     failure: Exception | None = None
     asked: tuple[Question[Any], ...] = ()
+    has_asked: bool = False
     _began: float = field(default_factory=time.perf_counter)
     _outcomes: list[Outcome] | None = None
     _open: int = 0
@@ -183,6 +187,7 @@ class Run:
             given = self._outcomes
             self.asked = next(self.program) if given is None else self.program.send(tuple(given))
             self._open = len(self.asked)
+            self.has_asked = self.has_asked or not all(isinstance(question, Declined) for question in self.asked)
             self._outcomes = [None] * self._open
             return
         except StopIteration as end:
@@ -197,11 +202,6 @@ class Run:
         self._outcomes[place] = outcome
         self._open -= 1
         return not self._open
-
-    @property
-    def has_asked(self) -> bool:
-        """Whether the program has asked any question so far."""
-        return self._outcomes is not None
 
     @property
     def done(self) -> bool:

@@ -78,6 +78,7 @@ class DecisionJudge(ChatJudge):
             model = _imported(model, base_url=options.pop("base_url", None), api_key=options.pop("api_key", None))
         options |= {"calls": "compact", "structured": False}
         super().__init__(_sender_of(model), language=language, **options)
+        self.knows_declines = False  # its model writes no text
         self.claims = _claims_judge(claims, language)
         questions = crc32(repr(_texts()).encode())
         self._identity = f"{self.fingerprint};questions={questions:08x};claims={self.claims.fingerprint}"

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Steps, ask
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.metrics.claims import as_judged
 from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
-def graded(question: Grade, states: States) -> Steps[Score]:
-    """The score for a judge's grade from 1 to 5; the reason is the message ``<aspect>.judged``."""
+def graded(
+    question: Grade, states: States, indistinct: Indistinct, of_non_answer: Callable[[States], Score]
+) -> Steps[Score]:
+    """The score for a judge's grade from 1 to 5; the reason is the message ``<aspect>.judged``.
+
+    If the judge says that the answer declines, the score is that of ``of_non_answer``.
+    """
     rating = yield from ask(question)
     grade = rating.checked_grade(question.aspect)
+    states = yield from as_judged(states, question.answer, question.question, rating.declines, indistinct)
+    if states.answer == "indistinct":
+        return of_non_answer(states)
     reason = joined(say(f"{question.aspect}.judged", grade=grade), rating.reason)
     return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))
 
@@ -43,6 +54,10 @@ def answer_relevance(
     """
     states = states_of(answer, reference, indistinct)
     if states.answer == "indistinct":
-        details = states.details("indistinct_answer")
-        return Score(value=0.0, reason=say("answer_relevance.indistinct"), details=details)
-    return (yield from graded(Grade("answer_relevance", answer, question), states))
+        return _of_non_answer(states)
+    return (yield from graded(Grade("answer_relevance", answer, question), states, indistinct, _of_non_answer))
+
+
+def _of_non_answer(states: States) -> Score:
+    details = states.details("indistinct_answer")
+    return Score(value=0.0, reason=say("answer_relevance.indistinct"), details=details)

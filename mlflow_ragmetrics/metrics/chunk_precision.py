@@ -8,7 +8,7 @@ from functools import partial
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Related, RelatedChunks, Role, Steps, ask
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.metrics.claims import NoContext, has_context, need_reference, without_context
+from mlflow_ragmetrics.metrics.claims import NoContext, as_judged, has_context, need_reference, without_context
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
@@ -57,7 +57,10 @@ def chunk_precision(
     if not has_context(chunks):
         return without_context(no_context, None, states.details("no_context", _counts({}, ())))
     if states.answer == "clear":
-        return (yield from _compared(answer, chunks, "answer", states, question))
+        score = yield from _compared(answer, chunks, "answer", states, question)
+        states = yield from as_judged(states, answer, question, "no", indistinct)  # unless another reply says yes
+        if states.answer == "clear":
+            return score
     if reference is None:
         raise need_reference("chunk_precision", "the answer is a non-answer and the reference is compared instead")
     if states.reference == "clear":

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import repeat
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
-from mlflow_ragmetrics.core.question import Against, Claims, Extraction, Finding, Role, Steps, Verify, ask, together
+from mlflow_ragmetrics.core.question import (
+    Against,
+    Claims,
+    Declined,
+    Declines,
+    Extraction,
+    Finding,
+    Role,
+    Steps,
+    Verify,
+    ask,
+    together,
+)
 from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict
-from mlflow_ragmetrics.errors import JudgeReplyError, MissingFieldError
+from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.text.messages import Text, joined, say
+from mlflow_ragmetrics.text.non_answers import Indistinct, States
 
 NoContext = Literal["vacuous", "floor", "skip"]
 """The score of a row without context: the metric's own value for it, 0.0, or no score."""
@@ -49,8 +62,9 @@ _CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[
 class Verified:
     """The claims of one text with a finding for each, and warnings about omissions by the judge.
 
-    ``passages`` is the number of chunks that evidence may refer to; ``against`` names the text checked against. If the
-    judge reports which sentences make no claim: ``under_none``, their number, and ``sentences``, the number of all.
+    ``passages`` is the number of chunks that evidence may refer to; ``against`` names the text checked against.
+    If the judge reports them: ``under_none``, the number of sentences without claims, ``sentences``, the number of all,
+    and ``declines``.
     """
 
     claims: tuple[str, ...] = ()
@@ -61,6 +75,7 @@ class Verified:
     unclaimed: tuple[str, ...] = ()
     sentences: int = 0
     under_none: int = 0
+    declines: Declines | None = None
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -165,7 +180,7 @@ def verified_claims(
         quoted = " ".join(f"“{sentence}”" for sentence in found.unclaimed)
         warnings = (("claims_missing", say("reading.claims_missing", n=len(found.unclaimed), sentences=quoted)),)
     if not found.claims:
-        return Verified(warnings=warnings, sentences=found.sentences, under_none=found.under_none)
+        return Verified((), (), len(sources), against, warnings, (), found.sentences, found.under_none, found.declines)
     findings = found.findings_on(sources)
     if findings is None:
         findings = yield from ask(Verify(found.claims, sources, against, role, question))
@@ -173,8 +188,27 @@ def verified_claims(
     more = [_AT_ODDS] * len(found.at_odds) + [_LEFT_OUT] * len(found.unclaimed)
     padded, doubts = _padded(claims, (*findings[: len(found.claims)], *more))
     warnings = (*warnings, *doubts)
-    counts = found.sentences, found.under_none
+    counts = found.sentences, found.under_none, found.declines
     return Verified(claims, padded, len(sources), against, warnings, found.unclaimed, *counts)
+
+
+def declined(answer: str, question: str | None) -> Steps[Declines | None]:
+    """Whether the judge's replies about ``answer`` say that it declines; ``None`` if none says so. Costs no call."""
+    (outcome,) = yield (Declined(answer, question),)
+    return None if isinstance(outcome, JudgeError) else cast(Declines, outcome)
+
+
+def as_judged(
+    states: States, answer: str, question: str | None, word: Declines | None, indistinct: Indistinct
+) -> Steps[States]:
+    """The states by the judge's word, if a reply about the answer has one; its list of claims decides over a grade.
+
+    ``word``: that of the metric's own reply. ``indistinct``: the option; a function and ``"off"`` keep the states.
+    """
+    if word is None or callable(indistinct) or indistinct == "off":
+        return states
+    shared = yield from declined(answer, question)
+    return replace(states, answer="indistinct" if (shared or word) == "yes" else "clear")
 
 
 def read_findings(

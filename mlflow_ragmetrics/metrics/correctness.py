@@ -7,7 +7,7 @@ from mlflow_ragmetrics.core.question import Grade, Steps
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.metrics.answer_relevance import graded
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.non_answers import Indistinct, states_of
+from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
 @metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_correctness", "g_eval"))
@@ -38,8 +38,12 @@ def correctness(
     """
     states = states_of(answer, reference, indistinct)
     if states.answer == "indistinct":
-        both = states.reference == "indistinct"
-        rule = "both_decline" if both else "indistinct_answer"
-        reason = say("correctness.both_indistinct" if both else "correctness.indistinct")
-        return Score(value=float(both), reason=reason, details=states.details(rule))
-    return (yield from graded(Grade("correctness", answer, question, reference), states))
+        return _of_non_answer(states)
+    return (yield from graded(Grade("correctness", answer, question, reference), states, indistinct, _of_non_answer))
+
+
+def _of_non_answer(states: States) -> Score:
+    both = states.reference == "indistinct"
+    reason = say("correctness.both_indistinct" if both else "correctness.indistinct")
+    details = states.details("both_decline" if both else "indistinct_answer")
+    return Score(value=float(both), reason=reason, details=details)

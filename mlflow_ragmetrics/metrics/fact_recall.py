@@ -13,6 +13,7 @@ from mlflow_ragmetrics.core.score import Message, Score
 from mlflow_ragmetrics.metrics.claims import (
     NoContext,
     Verified,
+    as_judged,
     has_context,
     need_reference,
     to_do,
@@ -72,12 +73,17 @@ def fact_recall(
     if contexts is None or not has_context(contexts):
         return without_context(no_context, 1.0, states.details("no_context", Verified().details, target=target))
     role = _role(states, target)
+    if role == "answer":
+        verified = yield from verified_claims(answer, contexts, question=question, history=history)
+        states = yield from as_judged(states, answer, question, verified.declines, indistinct)
+        if states.answer == "clear":
+            return _covered(verified, role, states, target)
+        role = _role(states, target)
     if role is None:
         details = states.details("both_indistinct", Verified().details, target=target, no_context=False)
         return Score(value=1.0, reason=say("fact_recall.both_indistinct"), details=details)
-    text = answer if role == "answer" else str(reference)
-    verified = yield from verified_claims(text, contexts, role=role, question=question, history=history)
-    return _covered(verified, role, states, target)
+    facts = yield from verified_claims(str(reference), contexts, role=role, question=question, history=history)
+    return _covered(facts, role, states, target)
 
 
 def _covered(verified: Verified, role: Role, states: States, target: Role) -> Score:

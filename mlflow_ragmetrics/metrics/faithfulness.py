@@ -8,7 +8,15 @@ from mlflow_ragmetrics.core.metric import metric, named_as
 from mlflow_ragmetrics.core.question import Steps, Tone, ask
 from mlflow_ragmetrics.core.score import Item, Message, Score
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.metrics.claims import NoContext, Verified, has_context, to_do, verified_claims, without_context
+from mlflow_ragmetrics.metrics.claims import (
+    NoContext,
+    Verified,
+    as_judged,
+    has_context,
+    to_do,
+    verified_claims,
+    without_context,
+)
 from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
@@ -35,7 +43,11 @@ def _of_claims(rate: Callable[[Verified, States], Score]) -> Callable[..., Steps
             return without_context(no_context, 1.0, states.details("no_context", Verified().details))
         if states.answer == "indistinct":
             return (yield from _of_non_answer(answer, reference, question, states))
-        return rate((yield from verified_claims(answer, contexts, question=question, history=history)), states)
+        verified = yield from verified_claims(answer, contexts, question=question, history=history)
+        states = yield from as_judged(states, answer, question, verified.declines, indistinct)
+        if states.answer == "indistinct":
+            return (yield from _of_non_answer(answer, reference, question, states))
+        return rate(verified, states)
 
     return named_as(rate, score)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score
 from mlflow_ragmetrics.metrics.claims import (
     Verified,
     Warnings,
+    as_judged,
     has_context,
     held_by,
     is_held,
@@ -107,6 +108,10 @@ def rate_of_answer(
     if by_relevance:
         programs.append(texts.verified("reference", "contexts"))
     verified = yield from together(*programs)
+    word = verified[0].declines
+    states = yield from as_judged(texts.states, texts.answer or "", texts.question, word, texts.indistinct)
+    if states.answer == "indistinct":
+        return replace(texts, indistinct=lambda text: text == texts.answer).unscored("indistinct_answer")
     items, warnings = checked_claims("answer", verified[1], verified[0])
     if not items:
         return texts.unscored("no_claims", warnings=warnings)

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.core.question import Steps, Sufficiency, ask
+from mlflow_ragmetrics.core.question import Declines, Steps, Sufficiency, ask
 from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, MissingFieldError
-from mlflow_ragmetrics.metrics.claims import has_context
+from mlflow_ragmetrics.metrics.claims import declined, has_context
 from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, asserts, is_error_text, is_indistinct, is_non_answer
 from mlflow_ragmetrics.text.sentences import has_content, normalize, statements
@@ -176,8 +176,8 @@ def refusal(
     ``faithfulness`` measure that.
 
     Answerability comes from the record's ``answerable`` (true, false, "partial", "underspecified"). Without it, a judge
-    rates the contexts, as in ``context_sufficiency``; a support of 0.5 or higher means answerable. Rules classify the
-    reply, in English and Russian, without a call.
+    rates the contexts, as in ``context_sufficiency``; a support of 0.5 or higher means answerable. If another
+    metric's judge says whether the answer declines, its word classifies the reply; otherwise rules do, without a call.
     Not measured: a blank answer, which counts as declining, and, without ``answerable``, a row for which nothing was
     retrieved (``[]``), which counts as unanswerable.
     Unscored: no question or answer; neither ``answerable`` nor contexts.
@@ -216,6 +216,9 @@ def refusal(
         answerable = "answerable" if support >= SUFFICIENT else "unanswerable"
         details |= {"sufficiency": support, "no_context": item is None}
         items = () if item is None else (item,)
+    if "rule" not in details and reply != "clarification" and indistinct != "off" and not callable(indistinct):
+        word = yield from declined(answer, question)
+        details["reply"] = reply = reply if word is None else _REPLIES[word]
     verdict, value = _VERDICTS[answerable][reply]
     reason = say(
         "refusal.judged",
@@ -230,6 +233,7 @@ def refusal(
 
 Reply = Literal["answer", "refusal", "partly", "clarification"]
 
+_REPLIES: Mapping[Declines, Reply] = {"yes": "refusal", "partly": "partly", "no": "answer"}
 _LONGEST = 20_000
 _FEWEST_WORDS = 3
 _SHORT = 3

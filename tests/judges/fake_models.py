@@ -93,7 +93,7 @@ def dutiful_reply(system: str, data: str) -> dict[str, Any]:
         passages = [label for label, _ in blocks if re.fullmatch(r"p\d+", label)]
         reply["related"] = [{"passage": label, "quote": "", "reason": "", "related": True} for label in passages]
     if '"grades"' in system:
-        aspects = re.findall(r'{"id":"(\w+)","reason":"…","grade":…}', system)
+        aspects = re.findall(r'{"id":"(\w+)","reason":"…","grade":…', system)
         reply["grades"] = [{"id": each, "reason": "Fair.", "grade": 0.5 if each == "tone" else 4} for each in aspects]
     return reply
 

@@ -6,6 +6,8 @@ import hashlib
 import logging
 import os
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -15,7 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.judge import Call, Judge
-from mlflow_ragmetrics.core.question import Extraction, Finding, Outcome, Question
+from mlflow_ragmetrics.core.question import (
+    Claims,
+    Declined,
+    Declines,
+    Extraction,
+    Finding,
+    Grade,
+    Outcome,
+    Question,
+    Rating,
+)
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat import claim_tasks, grade_tasks
@@ -58,6 +70,7 @@ _REFUSED = ("http_400", "http_413", "http_422")
 _LONGEST_ECHO = 8000
 _SHOWN = 160
 _MOST_DOUBTS = 12
+_REMEMBERED = 20_000
 for _kind, _task in {**grade_tasks.TASKS, **claim_tasks.TASKS}.items():
     register_task(_kind, _task)
 
@@ -77,6 +90,7 @@ class ChatJudge(Judge):
     """
 
     usage: Usage
+    knows_declines = True
 
     def __init__(self, model: Any, *, language: str = "en", **options: Unpack[JudgeKeywords]) -> None:
         self.options = judge_options(options)
@@ -90,6 +104,7 @@ class ChatJudge(Judge):
         limit = self._client.model.longest_reply or _USUAL_TOKENS
         self._most_tokens = max(limit, min(_MORE_TOKENS * limit, _ENOUGH_TOKENS))
         self._room = self.new_room()
+        self._declines = _Declines()
         self.fingerprint = self._identified(call_options)
 
     def _identified(self, call_options: Mapping[str, Any]) -> str | None:
@@ -116,11 +131,19 @@ class ChatJudge(Judge):
 
         ``in_flight``: the sample's questions that are already being asked.
         """
-        return group_calls(self.form, pending, in_flight)
+        others = [question for question in pending if not isinstance(question, Declined)]
+        if others or any(not isinstance(question, Declined) for question in in_flight):
+            return group_calls(self.form, others, in_flight)
+        return [tuple(pending)] if pending else []
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Return one outcome per question; a call's questions go into one message, and again if the reply is bad."""
-        return answers_of(self.name, questions, self._room, self.prompt_length, self._outcomes)
+        asked = [question for question in questions if not isinstance(question, Declined)]
+        outcomes = answers_of(self.name, asked, self._room, self.prompt_length, self._outcomes)
+        found = dict(zip(asked, outcomes, strict=True))
+        for question, outcome in found.items():
+            self._declines.hear(question, outcome)
+        return [found[question] if question in found else self._declines.said_of(question) for question in questions]
 
     def new_room(self) -> Room:
         """Return the limits of replies and prompts; a known window keeps room for a usual reply."""
@@ -219,6 +242,32 @@ class ChatJudge(Judge):
         return JudgeReplyError(message, code="unusable")
 
 
+class _Declines:
+    """Which answers decline, by the replies so far; a list of claims decides over a grade."""
+
+    def __init__(self) -> None:
+        self._words: OrderedDict[tuple[str, str | None], Declines] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def hear(self, question: Question[Any], outcome: Outcome) -> None:
+        """Keep what a reply says of an answer."""
+        word = outcome.declines if isinstance(outcome, (Extraction, Rating)) else None
+        if word is None or not isinstance(question, (Claims, Grade)):
+            return
+        key = (question.text if isinstance(question, Claims) else question.answer), question.question
+        with self._lock:
+            if isinstance(question, Claims) or key not in self._words:
+                self._words[key] = word
+            if len(self._words) > _REMEMBERED:
+                self._words.popitem(last=False)
+
+    def said_of(self, question: Question[Any]) -> Outcome:
+        """The kept word; a ``JudgeError`` if no reply has said it."""
+        with self._lock:
+            word = self._words.get((question.answer, question.question)) if isinstance(question, Declined) else None
+        return word or JudgeError("no reply has said whether the answer declines")
+
+
 def _read(request: Part, reply: Reply) -> dict[Question[Any], Result]:
     if reply.refused or reply.data is None:
         return dict.fromkeys(request.questions, Problem("it holds no JSON object of the form asked for"))
@@ -241,7 +290,7 @@ def _better(first: Result, second: Result) -> Result:
     return first if doubts > len(first.doubts) else second
 
 
-VERSION = "5"
+VERSION = "6"
 """The version of the built-in prompts; it is logged and part of every cache key."""
 
 _MARK_DIGITS = 16
@@ -251,7 +300,7 @@ _MARK_DIGITS = 16
 class Prompts:
     """Prompt texts by name; ``replaced`` names those from a folder.
 
-    ``version`` is ``"5"`` for the built-in prompts and ``"5+<8 hex digits>"`` if any were replaced.
+    ``version`` is ``"6"`` for the built-in prompts and ``"6+<8 hex digits>"`` if any were replaced.
     """
 
     texts: Mapping[str, str]

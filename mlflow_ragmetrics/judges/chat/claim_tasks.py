@@ -7,7 +7,16 @@ from dataclasses import replace
 from itertools import pairwise, zip_longest
 from typing import Any, TypeVar
 
-from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Question, Related, RelatedChunks, Verify
+from mlflow_ragmetrics.core.question import (
+    Claims,
+    Declines,
+    Extraction,
+    Finding,
+    Question,
+    Related,
+    RelatedChunks,
+    Verify,
+)
 from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, single_part
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
@@ -62,7 +71,13 @@ def joined_claims(
         tuple(claim for part in parts for claim in part.at_odds),
         sum(part.sentences for part in parts),
         sum(part.under_none for part in parts),
+        _declines_of({part.declines for part in parts}),
     )
+
+
+def _declines_of(parts: set[Declines | None]) -> Declines | None:
+    """Return whether a text declines, from its parts: ``partly`` if they differ."""
+    return parts.pop() if len(parts) == 1 else "partly" if parts & {"yes", "partly"} else None
 
 
 def _divider(field: str) -> Callable[..., list[Any]]:

@@ -9,8 +9,10 @@ from typing import Any, Union
 from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Related, RelatedChunks, Verify, passages_digest
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.judges.chat.reply import (
+    DECLINES,
     Problem,
     array_of,
+    declines_in,
     entries_by_id,
     number_in,
     number_of,
@@ -31,12 +33,18 @@ from mlflow_ragmetrics.judges.chat.tasks import (
 from mlflow_ragmetrics.text.sentences import STOP_WORDS, terms
 
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
-_CLAIMS_SCHEMA = {"texts": array_of(id=str, claims=array_of(claim=str, sentences=_NUMBERS), none=_NUMBERS)}
+_CLAIMS_SCHEMA = {
+    "texts": array_of(id=str, claims=array_of(claim=str, sentences=_NUMBERS), none=_NUMBERS, declines=DECLINES)
+}
 _QUOTES = array_of(passage=str, text=str)
 _VERDICT = {"type": "string", "enum": ["SUPPORTED", "CONTRADICTED", "NEUTRAL"]}
 _JUDGED = {"quotes": _QUOTES, "reason": str, "support": {"type": "number"}, "verdict": _VERDICT}
 _VERDICTS = array_of(id=str, **_JUDGED)
-_SINGLE_SCHEMA = {"texts": array_of(id=str, claims=array_of(claim=str, sentences=_NUMBERS, **_JUDGED), none=_NUMBERS)}
+_SINGLE_SCHEMA = {
+    "texts": array_of(
+        id=str, claims=array_of(claim=str, sentences=_NUMBERS, **_JUDGED), none=_NUMBERS, declines=DECLINES
+    )
+}
 _RELATED = array_of(passage=str, quote=str, reason=str, related={"type": "boolean"})
 _Evidence = Union[Verify, RelatedChunks]
 _Extracted = Union[Extraction, Incomplete, Problem]
@@ -141,6 +149,7 @@ def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _L
         tuple(invented),
         len(lines),
         len(none - covered),
+        declines_in(entry),
     )
     return Incomplete(answer, tuple(doubts)) if doubts else answer
 

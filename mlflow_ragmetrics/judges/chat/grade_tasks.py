@@ -9,8 +9,10 @@ from typing import Any, Union
 from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Prefer, Question, Rating, Sufficiency, Tone
 from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.judges.chat.reply import (
+    DECLINES,
     Problem,
     array_of,
+    declines_in,
     entries_by_id,
     number_of,
     passage_quotes,
@@ -20,7 +22,7 @@ from mlflow_ragmetrics.judges.chat.reply import (
 from mlflow_ragmetrics.judges.chat.tasks import Block, Instruction, Part, Prompt, Task, history_block
 from mlflow_ragmetrics.text.sentences import statements
 
-_GRADES_SCHEMA = {"grades": array_of(id=str, reason=str, grade={"type": "number"})}
+_GRADES_SCHEMA = {"grades": array_of(id=str, reason=str, grade={"type": "number"}, declines=DECLINES)}
 _QUESTION_ID = "question"
 _SUFFICIENCY_SCHEMA = {
     "sufficiency": array_of(id=str, quotes=array_of(passage=str, text=str), reason=str, sufficient={"type": "number"})
@@ -47,7 +49,8 @@ def grades_part(questions: Sequence[_Graded]) -> Part:
         prompts.append(name if own is None else Instruction(f"{name}: {own.strip()}"))
     if several:
         prompts.append("references")
-    forms = ",".join(f'{{"id":"{name}","reason":"…","grade":…}}' for name in ids)
+    prompts.append("declines")
+    forms = ",".join(f'{{"id":"{name}","reason":"…","grade":…,"declines":"…"}}' for name in ids)
     prompts.append(Instruction(f'{{"grades":[{forms}]}}'))
     blocks = []
     for name in ("question", "reference", "contexts", "answer"):
@@ -74,7 +77,7 @@ def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | 
     except JudgeReplyError:
         allowed = "0, 0.5 or 1" if is_tone else "a number from 1 to 5"
         return Problem(f'the grade with the id "{name}" must be {allowed}')
-    return Rating(grade, given.reason)
+    return Rating(grade, given.reason, declines_in(entry))
 
 
 def sufficiency_part(questions: Sequence[Sufficiency]) -> Part:

@@ -11,6 +11,7 @@ from typing import Any
 
 import json_repair
 
+from mlflow_ragmetrics.core.question import Declines
 from mlflow_ragmetrics.text.sentences import STOP_WORDS, has_content, normalize, terms
 
 
@@ -268,6 +269,7 @@ def _counts(sent: Any, received: Any, cached: Any = 0) -> dict[str, int]:
 
 
 _TEXT = {"type": "string"}
+DECLINES = {"type": "string", "enum": ["yes", "partly", "no"]}
 
 
 def array_of(**properties: Any) -> dict[str, Any]:
@@ -299,6 +301,13 @@ def text_in(entry: Mapping[str, Any], name: str) -> str:
     return " ".join(value.split()) if isinstance(value, str) else ""
 
 
+def declines_in(entry: Mapping[str, Any]) -> Declines | None:
+    """Return what an entry says under ``declines``; ``None`` for anything but yes, partly and no."""
+    word = str(entry.get("declines")).strip(" .").casefold()
+    return _DECLINES.get(word)
+
+
+_DECLINES: Mapping[str, Declines] = {"yes": "yes", "true": "yes", "partly": "partly", "no": "no", "false": "no"}
 _LONGEST_REASON = 4000
 
 

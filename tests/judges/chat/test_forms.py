@@ -67,13 +67,13 @@ def test_the_form_is_one_for_short_and_long_answers_and_planning_asks_nobody_els
     suite.evaluate([*rows(1), *[{**each, "id": f"long {each['id']}"} for each in rows(40)]])
     assert len(asked) == 12
     systems = {message[0].content for message in model.sent}
-    assert len({"First list all claims" in each for each in systems if '"texts"' in each}) == 1
+    assert len({"For each text list all claims" in each for each in systems if '"texts"' in each}) == 1
 
 
 def test_a_row_by_itself_is_asked_in_the_form_that_agrees_best_with_people() -> None:
     model = dutiful()
     rm.score("faithfulness", rows(40)[0], judge=model)
-    assert all("First list all claims" in sent[0].content for sent in model.sent)
+    assert all("For each text list all claims" in sent[0].content for sent in model.sent)
 
 
 def test_stored_answers_are_those_of_their_form() -> None:

@@ -130,7 +130,7 @@ def test_a_reply_cut_short_is_asked_once_more_with_more_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "most_calls", "most_tokens"), [("full", 9, 6500), ("compact", 5, 3800), ("single", 4, 3300)]
+    ("calls", "most_calls", "most_tokens"), [("full", 9, 7000), ("compact", 5, 3900), ("single", 4, 3600)]
 )
 def test_the_full_set_costs_no_more_than_promised(calls: str, most_calls: int, most_tokens: int) -> None:
     model = dutiful()
