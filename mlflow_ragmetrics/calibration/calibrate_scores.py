@@ -15,7 +15,7 @@ from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.labels import Labels, labels_of
-from mlflow_ragmetrics.results.pairing import numbers_of
+from mlflow_ragmetrics.results.pairing import measured, numbers_of
 from mlflow_ragmetrics.results.results import Results, Source, results_of
 from mlflow_ragmetrics.results.true_score import labelled_scores, named_key
 from mlflow_ragmetrics.rows.row_groups import Groups
@@ -58,13 +58,14 @@ def _labelled_rows(
     column: str,
     groups: Groups | None,
     words: Mapping[str, float | None] | None,
+    in_range: bool,
 ) -> _LabelledRows:
-    """Collect scores and labels; raise ``InvalidDataError`` if no row has both."""
-    scores, grades, names = labelled_scores(results, key, labels, column, groups, words)
+    """Collect measured scores and labels; raise ``InvalidDataError`` if no row has both."""
+    scores, grades, names = labelled_scores(results, key, labels, column, groups, words, in_range=in_range)
     no_label, no_score = np.isnan(grades), np.isnan(scores)
     known = ~(no_score | no_label)
     if not known.any():
-        raise InvalidDataError(f"no row with a label has a score of {key}")
+        raise InvalidDataError(f"no row with a label has a measured score of {key}")
     lower = results.better(key) is False
     own = None if names is None else np.array(names, dtype=object)[known]
     values = 1.0 - scores[known] if lower else scores[known]
@@ -101,7 +102,8 @@ def calibrate(
     threshold in use (the suite's, else 0.5). It is kept unless cross-validation finds a significantly better one.
     ``groups``: a column, or one name per row, shared by rows that belong together, such as answers to one question
     (default: the groups of the report, else the conversations of traces). If lower is better, rows above the threshold
-    are bad. ``InvalidDataError`` if no scored row is labelled, ``InvalidOptionError`` for an unknown key or column.
+    are bad. Only measured rows count. ``InvalidDataError`` if no measured row is labelled, an id has two different
+    labels or, without ``good_from``, a label is outside the metric's range; ``InvalidOptionError`` for an unknown key.
     """
     for name, value in (("default", default), ("good_from", good_from)):
         if value is not None and not (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max):
@@ -115,7 +117,7 @@ def calibrate(
     if key is not None and results.better(chosen) is None:
         message = f"key: neither a high nor a low value of {key} is better, so labels cannot agree with it"
         raise InvalidOptionError(message, param="key")
-    rows = _labelled_rows(results, chosen, labels, column, groups, words)
+    rows = _labelled_rows(results, chosen, labels, column, groups, words, in_range=good_from is None)
     usual = _default(results, rows.key, default)
     cut = rows.turned(usual)
     scores = rows.turned(rows.values)
@@ -168,7 +170,7 @@ def _other_judge(other: Source, results: Results, default: float, rows: _Labelle
     found = results_of(other)
     if rows.key not in found.keys:
         raise InvalidDataError(f"{found.name} has no metric {rows.key}; use one of {', '.join(found.keys) or 'none'}")
-    scores = dict(zip(map(str, found.table["id"]), found.table[rows.key], strict=True))
+    scores = dict(zip(map(str, found.table["id"]), measured(found, rows.key), strict=True))
     given = [as_number(scores.get(str(name))) for name in results.table["id"]]
     if all(value is None for value in given):
         raise InvalidDataError(f"{found.name} and {results.name} have no scored row in common, by id")
@@ -247,13 +249,13 @@ def rows_to_label(
     table = results.table
     if "id" not in table.columns:
         raise InvalidDataError(f"{results.name} has no ids, which are needed to read labels back")
-    scores = numbers_of(table[key])
+    scores = numbers_of(measured(results, key))
     is_open = ~np.isnan(scores)
     if labels is not None:
         is_open &= np.array([label is None for label in labels_of(labels, results, key)])
     left = np.flatnonzero(is_open)
     if not left.size:
-        raise InvalidDataError(f"no row with a score of {key} is without a label")
+        raise InvalidDataError(f"no row with a measured score of {key} is without a label")
     ordered = left[np.lexsort((table["id"].astype(str).to_numpy()[left], scores[left]))]
     number = min(budget, left.size)
     drawn = (np.arange(number) + np.random.default_rng(seed).random()) * left.size / number

@@ -43,9 +43,9 @@ class OtherVerdicts:
 class Calibration:
     """The metric ``key`` compared with labels. Precision, recall and F1 are for finding bad ("unsupported") rows.
 
-    ``rows`` counts rows with score and label; ``unlabelled`` and ``unscored`` ones are left out. ``default``: the
-    threshold in use. ``pearson``, ``spearman`` and ``auroc`` compare scores and labels directly. ``bins``: for the
-    reliability plot. ``beside``: other judges' verdicts on the same rows.
+    ``rows`` counts rows with a measured score and a label; ``unlabelled`` and ``unscored`` (not measured) ones are left
+    out. ``default``: the threshold in use. ``pearson``, ``spearman`` and ``auroc`` compare scores and labels directly.
+    ``bins``: for the reliability plot. ``beside``: other judges' verdicts on the same rows.
 
     ``at_default``: the agreement at the threshold in use. ``at_chosen``: at the best threshold for these rows, which is
     optimistic; ``gain`` estimates the improvement on other rows. Figures that need good and bad labels are ``None`` for
@@ -129,7 +129,7 @@ class Calibration:
         """Counts, the table of the agreement, correlations, the confusion, and the decision on the threshold."""
         counts = [counted(self.rows, "row")]
         counts += [f"{self.unlabelled} not labelled"] if self.unlabelled else []
-        counts += [f"{self.unscored} not scored"] if self.unscored else []
+        counts += [f"{self.unscored} not measured"] if self.unscored else []
         heading = f"{self.key} compared with people's labels: {', '.join(counts)}"
         blocks: list[Block] = [Heading(heading)]
         if self.at_default is not None:

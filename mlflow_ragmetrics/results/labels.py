@@ -42,7 +42,10 @@ def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
     if not own and len(names) > 1:
         message = f"human feedback on the traces is named {', '.join(names)}; rename one to {key}, as the metric"
         raise InvalidDataError(message)
-    return {identity: value for ids, name, value in given if name == wanted for identity in ids}
+    found = [(identity, value) for ids, name, value in given if name == wanted for identity in ids]
+    if twice := _with_two(found):
+        warnings.warn(f"the last label is used for ids with two different labels: {twice}", stacklevel=4)
+    return dict(found)
 
 
 def _traces(traces: Any) -> Iterator[tuple[list[str], Iterable[Any]]]:
@@ -89,7 +92,7 @@ def labels_of(
     elif hasattr(given, "columns"):
         given = _by_id(given, column)
     elif hasattr(given, "index") and hasattr(given, "to_dict"):
-        given = given.to_dict()
+        given = _one_each([*zip(map(str, given.index), given, strict=True)])
     table = results.table
     columns = [table[name].tolist() for name in ("id", "trace_id") if name in table.columns]
     rows = [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(table)
@@ -132,14 +135,40 @@ def _by_id(frame: Any, column: str) -> dict[str, Any]:
     if "id" not in frame.columns or column not in frame.columns:
         has = ", ".join(map(str, frame.columns))
         raise InvalidDataError(f"labels need the columns id and {column}, but have {has} (name another with column=)")
-    return dict(zip(map(str, frame["id"]), frame[column], strict=True))
+    return _one_each([*zip(map(str, frame["id"]), frame[column], strict=True)])
+
+
+def _one_each(labels: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The label of each id; ``InvalidDataError`` if an id has two different ones."""
+    if twice := _with_two(labels):
+        raise InvalidDataError(f"ids with two different labels: {twice}; keep one label per id")
+    return dict(
+        sorted(labels, key=lambda label: _meaning(label[1]) is not None)
+    )  # a known label replaces a missing one
+
+
+def _with_two(labels: Iterable[tuple[str, Any]]) -> str:
+    """The ids with two different labels, in words; empty if there are none."""
+    meanings: dict[str, set[Any]] = {}
+    for name, label in labels:
+        meanings.setdefault(name, set()).add(_meaning(label))
+    twice = [name for name, found in meanings.items() if len(found - {None}) > 1]
+    return ", ".join(twice[:_MOST_SHOWN]) + (", …" if len(twice) > _MOST_SHOWN else "")
+
+
+def _meaning(label: Any) -> Any:
+    try:
+        return as_number(label)
+    except InvalidDataError:
+        return word_of(str(label))
 
 
 def _matched(
     labels: Mapping[Any, Any], rows: Iterable[Iterable[str]], words: Mapping[str, float | None] | None
 ) -> list[Label]:
+    exact = _one_each([(str(name), label) for name, label in labels.items()])
     # in a CSV file, an id that looks like a formula may start with a quote
-    given = {name: value for key, value in labels.items() for name in (str(key).removeprefix("'"), str(key))}
+    given = {name.removeprefix("'"): label for name, label in exact.items()} | exact
     chosen = [next((name for name in names if name in given), None) for names in rows]
     if not any(chosen):
         some = ", ".join(list(given)[:3]) or "none"

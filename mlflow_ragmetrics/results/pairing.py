@@ -169,11 +169,16 @@ def metric_spans(scores: Mapping[str, tuple[Column, Column]]) -> dict[str, float
     """The largest possible difference of each metric: its range (1 if unknown), or the observed range if larger."""
     found = {}
     for key, sides in scores.items():
-        values, known = np.concatenate(sides), definition_of(key)
+        values, (low, high) = np.concatenate(sides), metric_range(key)
         seen = values[~np.isnan(values)]
-        span = 1.0 if known is None else known.range[1] - known.range[0]
-        found[key] = max(span, float(np.ptp(seen))) if seen.size else span
+        found[key] = max(high - low, float(np.ptp(seen))) if seen.size else high - low
     return found
+
+
+def metric_range(key: str) -> tuple[float, float]:
+    """The lowest and the highest value of a metric; 0 and 1 if it is not known."""
+    known = definition_of(key)
+    return (0.0, 1.0) if known is None else known.range
 
 
 def column_texts(table: pd.DataFrame, name: str) -> list[str]:

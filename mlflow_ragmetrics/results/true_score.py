@@ -11,17 +11,19 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.display.document import number
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.results.labels import Labels, labels_of
-from mlflow_ragmetrics.results.pairing import numbers_of
+from mlflow_ragmetrics.results.pairing import measured, metric_range, numbers_of
 from mlflow_ragmetrics.results.results import Evaluation, Results, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics import prediction_powered
 from mlflow_ragmetrics.statistics.intervals import clusters_of
 from mlflow_ragmetrics.statistics.resampling import Vector
 
+_MOST_NAMED = 5
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrueScore(prediction_powered.TrueScore):
-    """The estimated mean of human labels over all rows, with its 95 % interval.
+    """The estimated mean of human labels over all measured rows, with its 95 % interval.
 
     ``judge``: the judge's own mean. ``labels`` of ``rows`` are labelled; with too few, ``low``, ``high`` and ``error``
     (the standard error) are ``None``. ``variance_left``: the variance as a share of that of the labels alone; without
@@ -67,16 +69,32 @@ def labelled_scores(
     column: str,
     groups: Groups | None,
     words: Mapping[str, float | None] | None = None,
+    *,
+    in_range: bool = True,
 ) -> tuple[Vector, Vector, list[str] | None]:
-    """The score, label (NaN: none) and group of each row of an evaluation.
+    """The measured score (NaN: none), label (NaN: none) and group of each row of an evaluation.
 
-    Raises ``InvalidOptionError`` for an unknown key, ``InvalidDataError`` if no row is labelled.
+    Raises ``InvalidOptionError`` for an unknown key, ``InvalidDataError`` if no row is labelled or, with ``in_range``,
+    if a label is outside the metric's range.
     """
     given = labels_of(labels, results, named_key(results, key), column, words)
     grades = np.array([np.nan if label is None else label for label in given], dtype=float)
     if np.isnan(grades).all():
         raise InvalidDataError(f"no row has a label for {key}")
-    return numbers_of(results.table[key]), grades, results_groups(results, groups)
+    scores = numbers_of(measured(results, key))
+    low, high = _range(key, scores)
+    outside = np.flatnonzero((grades < low - 1e-9) | (grades > high + 1e-9))
+    if in_range and outside.size:
+        some = ", ".join(f"{grades[row]:g} (row {row + 1})" for row in outside[:_MOST_NAMED])
+        message = f"labels outside the range of {key}, {low:g} to {high:g} ({outside.size}): {some}; rescale them"
+        raise InvalidDataError(f"{message}, such as grades of 1 to 5 by (grade - 1) / 4, or calibrate with good_from")
+    return scores, grades, results_groups(results, groups)
+
+
+def _range(key: str, scores: Vector) -> tuple[float, float]:
+    """The metric's range; an own metric may have scores beyond 0 to 1."""
+    low, high = metric_range(key)
+    return float(np.nanmin([low, *scores])), float(np.nanmax([high, *scores]))
 
 
 def true_score(
@@ -86,18 +104,26 @@ def true_score(
 
     ``labels``: a mapping from id to label, one label per row (``None``: no label), the name of a column, a file or
     frame with ``id`` and ``column``, or traces with human feedback. Choose the labelled rows at random, as
-    ``ragmetrics label`` does. ``groups`` as in ``compare``. The method is prediction-powered inference
-    (Angelopoulos, Duchi and Zrnic 2023, PPI++). Raises ``InvalidDataError`` if no row is labelled,
-    ``InvalidOptionError`` for an unknown key.
+    ``ragmetrics label`` does. A label says how good a row is; if lower is better for the metric, labels are turned to
+    its scale (1 becomes 0). Only measured rows count. ``groups`` as in ``compare``. The method is prediction-powered
+    inference (Angelopoulos, Duchi and Zrnic 2023, PPI++). Raises ``InvalidDataError`` if no measured row is labelled,
+    an id has two labels, or a label is outside the metric's range; ``InvalidOptionError`` for an unknown key.
     """
-    scores, grades, names = labelled_scores(results_of(self), key, labels, column, groups)
+    results = results_of(self)
+    scores, grades, names = labelled_scores(results, key, labels, column, groups)
+    if results.better(key) is False:
+        grades = sum(_range(key, scores)) - grades
+    kept = ~np.isnan(scores)
+    scores, grades = scores[kept], grades[kept]
+    names = None if names is None else [name for name, keep in zip(names, kept, strict=True) if keep]
+    if np.isnan(grades).all():
+        raise InvalidDataError(f"no measured row has a label for {key}")
     estimated = prediction_powered.true_mean(grades, scores, groups=names)
     sample = None if names is None else clusters_of(grades, names)
-    scored = np.sort(scores[~np.isnan(scores)])
     return TrueScore(
         **vars(estimated),
         key=key,
-        judge=float(scored.mean()) if scored.size else None,
+        judge=float(np.sort(scores).mean()),
         groups=None if sample is None else sample.groups,
         few_groups=sample is not None and sample.few_groups,
     )

@@ -53,6 +53,19 @@ def test_labels_come_from_files(tmp_path: Path, ending: str) -> None:
         labels_of(path, RESULTS, "faithfulness")
 
 
+@pytest.mark.parametrize("twice", [[0, 1], ["yes", "no"], [0.5, "unsupported"], ["odd", "even"]])
+@pytest.mark.parametrize("form", [pd.DataFrame, pd.Series])
+def test_two_labels_for_one_id_are_refused_and_the_same_twice_is_not(form: Any, twice: list[Any]) -> None:
+    def given(labels: list[Any]) -> Any:
+        ids = ["row 1", "row 1", "row 2"]
+        return form({"id": ids, "label": labels}) if form is pd.DataFrame else form(labels, index=ids)
+
+    with pytest.raises(InvalidDataError, match="two different labels: row 1; keep one"):
+        labels_of(given([*twice, 1]), RESULTS, "faithfulness")
+    for same in ([1, "yes"], [1, None], [None, 1.0]):
+        assert labels_of(given([*same, 0]), RESULTS, "faithfulness")[1:3] == [1.0, 0.0]
+
+
 def test_rows_without_a_label_have_none() -> None:
     assert labels_of({"row 2": 0, "unknown": 1}, RESULTS, "faithfulness") == [None, None, 0.0, None, None, None]
 

@@ -70,6 +70,23 @@ def test_what_cannot_be_used_is_refused() -> None:
         report.true_score("k", labels)
     with pytest.raises(InvalidDataError, match="no label matches"):
         report.true_score("m", {"elsewhere": 1})
+    for label in (4, 55, -1):
+        with pytest.raises(InvalidDataError, match=rf"range of m, 0 to 1 \(1\): {label} \(row 2\); rescale them"):
+            report.true_score("m", {**labels, "r1": label})
+
+
+def test_labels_are_turned_where_lower_is_better_and_rows_that_a_rule_scored_left_out() -> None:
+    """Of 30 measured rows, 27 are bad; ten rows of a rule have labels too."""
+    scores = [Score(0.9 if n < 27 else 0.1, higher_is_better=False) for n in range(30)]
+    scores += [Score(0.0, higher_is_better=False, details={"unmeasured": "x"})] * 10
+    report = Report([Row(Sample(id=str(n)), {"m": score}) for n, score in enumerate(scores)])
+    found = report.true_score("m", {str(n): "no" if n < 27 else "yes" for n in range(40)})
+    assert found.value == pytest.approx(0.9)
+    assert (found.labels, found.rows, found.judge) == (30, 30, pytest.approx(report.metrics["m/mean"]))
+    with pytest.raises(GateError, match=r"true_mean = 0\.9"):
+        replace(report, figures=found.metrics).check(fail_over={"m/true_mean": 0.3})
+    with pytest.raises(InvalidDataError, match="no measured row has a label"):
+        report.true_score("m", {"35": "yes"})
 
 
 def test_one_label_has_no_interval() -> None:
