@@ -80,7 +80,7 @@ def command(
     dry_run: bool,
     **options: Any,
 ) -> None:
-    """Compare RUN_B (and each further run) with RUN_A, row by row.
+    """Compare RUN_B (and each further run) with RUN_A, row by row. P-values are adjusted over all runs.
 
     A run is an id or a name in MLflow, or a file written by `ragmetrics evaluate --output`. Use
     `latest two of experiment NAME` for the last two evaluated runs of an experiment, older first.
@@ -113,7 +113,7 @@ def command(
             plans = plan_preference(baseline, other, options["preference"], rubric)
             print_blocks(plans.blocks("short to long reasons"))
         return
-    comparisons = [compare_runs(baseline, other, **options) for other in others]
+    comparisons = compare_runs(baseline, others, **options)
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
     cases = {comparison.name: comparison.row_cases(fail_on) for comparison in comparisons}
     if form == "text":

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import count, islice
+from typing import Any, TypedDict, overload
 
 import numpy as np
+from typing_extensions import Unpack
 
 from mlflow_ragmetrics.comparison.changes import changed_rows
-from mlflow_ragmetrics.comparison.difference import TOLERANCE, Passes, differences_of
+from mlflow_ragmetrics.comparison.difference import TOLERANCE, Passes, adjust, differences_of
 from mlflow_ragmetrics.comparison.preference import preference_of, preference_suite
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
@@ -24,9 +26,32 @@ from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.writer import mlflow_name
 
 
+class CompareOptions(TypedDict, total=False):
+    """The options of ``compare``, for type checkers."""
+
+    tolerance: float
+    allow_different: bool
+    resamples: int
+    seed: int
+    rows: int
+    groups: Groups | None
+    preference: JudgeLike | Sequence[JudgeLike] | Suite | None
+    rubric: str | None
+
+
+@overload
+def compare(run_a: Source, run_b: Source, **options: Unpack[CompareOptions]) -> Comparison: ...
+
+
+@overload
+def compare(
+    run_a: Source, run_b: list[Any] | tuple[Any, ...], **options: Unpack[CompareOptions]
+) -> list[Comparison]: ...
+
+
 def compare(
     run_a: Source,
-    run_b: Source,
+    run_b: Source | list[Any] | tuple[Any, ...],
     *,
     tolerance: float = TOLERANCE,
     allow_different: bool = False,
@@ -36,10 +61,12 @@ def compare(
     groups: Groups | None = None,
     preference: JudgeLike | Sequence[JudgeLike] | Suite | None = None,
     rubric: str | None = None,
-) -> Comparison:
+) -> Comparison | list[Comparison]:
     """Compare B with A: a paired difference (B minus A) with interval, test and verdict for each metric.
 
     ``run_a`` and ``run_b``: reports, MLflow runs by id or name, or files written by ``ragmetrics evaluate --output``.
+    ``run_b`` may be a list of candidates: each is compared with A, and p-values are adjusted over candidates and
+    metrics, since otherwise one of several equal candidates easily looks better.
     ``tolerance``: the largest difference of means that does not matter (0.05 is a fifth of a grade on a 1–5 scale).
     ``resamples`` and ``seed`` control the bootstrap and the permutation test. ``rows``: number of most changed rows to
     keep. ``groups``: a column of A's data, or one name per row; related rows share a name. Default: the groups that A
@@ -55,7 +82,39 @@ def compare(
     """
     _check_options(tolerance, resamples, preference, rubric)
     suite = None if preference is None else preference_suite(preference, rubric)
-    a, b = results_of(run_a, "A"), results_of(run_b, "B")
+    candidates = list(run_b) if isinstance(run_b, (list, tuple)) else [run_b]
+    if not candidates:
+        raise InvalidOptionError("run_b is an empty list; give at least one candidate", param="run_b")
+    a = results_of(run_a, "A")
+    options: dict[str, Any] = {"tolerance": tolerance, "resamples": resamples, "seed": seed}
+    found = [
+        _compared(a, results_of(run, letter), allow_different, rows, groups, suite, len(candidates), options)
+        for run, letter in zip(candidates, map(chr, count(ord("B"))), strict=False)
+    ]
+    adjusted = iter(adjust([each for comparison in found for each in comparison.differences]))
+    preferred = iter(adjust([each.preference.difference for each in found if each.preference is not None]))
+    found = [
+        replace(
+            each,
+            differences=tuple(islice(adjusted, len(each.differences))),
+            preference=None if each.preference is None else replace(each.preference, difference=next(preferred)),
+        )
+        for each in found
+    ]
+    return found if isinstance(run_b, (list, tuple)) else found[0]
+
+
+def _compared(
+    a: Results,
+    b: Results,
+    allow_different: bool,
+    rows: int,
+    groups: Groups | None,
+    suite: Suite | None,
+    candidates: int,
+    options: dict[str, Any],
+) -> Comparison:
+    """The comparison of one of the ``candidates`` with A, with p-values that are not adjusted yet."""
     if a.name == b.name:
         a, b = replace(a, name=f"{a.name} (A)"), replace(b, name=f"{b.name} (B)")
     warnings = check_alike(a, b, allow_different)
@@ -71,12 +130,13 @@ def compare(
     questions = [question or None for question, _ in pairing.texts(a, b, "question")]
     differences = np.column_stack([after - before for before, after in scores.values()])
     warning = repeated_questions(questions, list(scores), differences) if names is None else None
-    options: dict[str, Any] = {"tolerance": tolerance, "resamples": resamples, "seed": seed, "groups": names}
+    options = {**options, "groups": names}
     found = differences_of(
         scores,
         failed=pairing.failed(a, b),
         unlike={key: pairing.is_unlike(key) for key in scores},
         **options,
+        slices=candidates,
         better={key: b.better(key) for key in scores},
         spans=metric_spans(scores),
     )
@@ -84,7 +144,7 @@ def compare(
     only_one = [f"only one side has {', '.join(alone)}"] if alone else []
     only: dict[str, Any] = {"only_a": len(pairing.only_a), "only_b": len(pairing.only_b)}
     theirs = _tested_by_mlflow(a, b)
-    preferred = None if suite is None else preference_of(a, b, pairing, suite, rows, **options)
+    preferred = None if suite is None else preference_of(a, b, pairing, suite, rows, slices=candidates, **options)
     doubts = () if preferred is None else preferred.warnings
     return Comparison(
         a=a,
@@ -97,6 +157,7 @@ def compare(
         pairing=pairing,
         warnings=(*warnings, *pairing.warnings, *only_one, *([warning] if warning else []), *doubts),
         preference=preferred,
+        candidates=candidates,
         **options,
     )
 

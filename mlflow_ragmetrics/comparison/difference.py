@@ -240,8 +240,8 @@ def differences_of(
 
     ``better``: the better direction of each key (default: higher). ``spans``: the largest possible difference (default
     1). ``failed``: rows of A and of B without answer or context, or with a failed judge. ``unlike``: by key, the
-    rows that are not comparable. ``groups``: the group of each row. With more than one slice, call ``adjust`` on the
-    differences of all slices.
+    rows that are not comparable. ``groups``: the group of each row. With more than one of ``slices`` (or candidates),
+    call ``adjust`` on the differences of all of them.
     """
     if not scores:
         return []

@@ -135,6 +135,7 @@ def power(
     spans = list(metric_spans(scores).values())
     sides = [np.column_stack(side) for side in zip(*scores.values(), strict=True)]
     tests = len(set(equal_columns(*(side.T for side in sides))))
+    tests *= data.candidates if isinstance(data, Comparison) else 1
     found: dict[str, MetricPower] = {}
     powers = power_of(scale * (sides[1] - sides[0]), groups=names, spans=spans, tests=tests)
     for key, own in zip(scores, powers, strict=True):

@@ -75,7 +75,8 @@ _METHOD = (
     "B minus A over the rows that both sides measured (paired). Intervals: 95 %, BCa bootstrap with {resamples:,} "
     "resamples (a closed form for scores of only 0 and 1, for few changed rows, and for very many rows), "
     "separate for each metric. p: the larger of the paired sign-flip test and Student's t corrected for skew, "
-    "adjusted by Holm over the metrics. Unchanged: the interval lies within ±{tolerance:g} (the grey band). A verdict "
+    "adjusted by Holm over the metrics of all candidates. "
+    "Unchanged: the interval lies within ±{tolerance:g} (the grey band). A verdict "
     "is given only if rows missed by the sample and lost rows (no answer, no context, a failed judge) cannot "
     "change it, and if at most 5 % of the rows are not comparable (another question, reference or composite member). "
     "Needed: rows that would show a difference of {tolerance:g} in four of five comparisons, if the verdict "
@@ -98,7 +99,8 @@ class Comparison:
     the closed forms used instead). Tests: ``statistics.significance.paired_tests``, adjusted by Holm over the metrics.
     Both use ``resamples`` and ``seed``. With ``groups``, one name per pair, both are over groups.
 
-    ``preference``: the judge's preference, if one was asked for.
+    ``preference``: the judge's preference, if one was asked for. ``candidates``: number of runs compared with A, over
+    which p-values are adjusted too.
     """
 
     a: Results = field(repr=False, compare=False)
@@ -112,6 +114,7 @@ class Comparison:
     seed: int = 0
     groups: tuple[str, ...] | None = field(default=None, repr=False)
     preference: Preference | None = None
+    candidates: int = 1
 
     def __getitem__(self, key: str) -> Difference:
         """The difference of the metric ``key``."""
@@ -261,6 +264,10 @@ class Comparison:
             if side is not True and (keys := [each.key for each in self.differences if each.higher_is_better is side])
         ]
         causes = [f"Diagnosis: {', '.join(counts)}"] if counts else []
+        if self.candidates > 1:
+            passes.append(
+                f"p (Holm): adjusted over the metrics of all {self.candidates} candidates compared with {self.a.name}"
+            )
         if any(each.p_mlflow is not None for each in self.differences):
             passes.append("p (MLflow): mlflow.genai.compare_evaluations, over the rows that MLflow pairs, not adjusted")
         return [*rows, *answers, *equal, *causes, *sides, *passes, *map(str, self.sessions)]
@@ -325,6 +332,7 @@ class Comparison:
             "only_b": list(self.pairing.only_b),
             "tolerance": self.tolerance,
             "resamples": self.resamples,
+            "candidates": self.candidates,
             "warnings": list(self.warnings),
             "metrics": [each.record() for each in self.differences],
             "plain": self.plain,

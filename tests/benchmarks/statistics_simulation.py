@@ -1,9 +1,9 @@
 """Coverage of a mean's interval, false verdicts of comparisons, and the promised power, by simulation.
 
-``python tests/benchmarks/statistics_simulation.py [coverage | verdicts | power] [--repetitions 10000]``. The bootstrap
-and the permutation test are computed for all runs at once; ``tests/statistics/test_simulation.py`` shows that they
-equal the package's. Its closed forms are called by their private names, to skip the bootstrap. With 10,000 repetitions
-the Monte-Carlo interval of a true 5 % is 4.6 to 5.4 %.
+``python tests/benchmarks/statistics_simulation.py [coverage | verdicts | power | candidates] [--repetitions 10000]``.
+The bootstrap and the permutation test are computed for all runs at once; ``tests/statistics/test_simulation.py`` shows
+that they equal the package's. Its closed forms are called by their private names, to skip the bootstrap. With 10,000
+repetitions the Monte-Carlo interval of a true 5 % is 4.6 to 5.4 %.
 """
 
 from __future__ import annotations
@@ -154,21 +154,42 @@ def false_verdicts(repetitions: int) -> None:
         for rows in sizes:
             values = np.asarray(draw(np.random.default_rng(rows), (rows, repetitions)), dtype=float)
             groups = np.arange(rows) // 5 if name.startswith("groups") else None
-            wrong = np.mean(changed(values, groups))
+            units = rows if groups is None else len(np.unique(groups))
+            wrong = np.mean(changed(units, values.mean(axis=0), p_values(values, groups)))
             same = "–" if groups is not None else f"{100 * np.mean(unchanged(values + 0.0501)):.1f}"
             cells.append(f"{100 * wrong:.1f} / {same}")
         print(f"{name:<32}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
 
 
-def changed(values: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
-    """The columns with the verdict improved or regressed."""
-    units = len(values) if groups is None else len(np.unique(groups))
+def candidates(repetitions: int) -> None:
+    """The share of sets of equal candidates of which one or more is called better or worse than the baseline."""
+    numbers, rows = (1, 2, 3, 5, 10), 60
+    print(f"\n% of sets of equal candidates with a wrong verdict, {rows} rows: adjusted over the candidates / not")
+    print(f"{'scores':<32}" + "".join(f"{f'{number} candidates':>16}" for number in numbers))
+    for name, (draw, _) in MEANS.items():
+        generator = np.random.default_rng(rows)
+        base, *others = (np.asarray(draw(generator, (rows, repetitions)), dtype=float) for _ in range(1 + max(numbers)))
+        means = np.array([(other - base).mean(axis=0) for other in others])
+        alone = np.array([p_values(other - base) for other in others])
+        cells = []
+        for number in numbers:
+            adjusted = np.array([holm(column) for column in alone[:number].T.tolist()]).T
+            wrong = [
+                100 * np.mean(np.any([changed(rows, mean, p) for mean, p in zip(means, own, strict=False)], axis=0))
+                for own in (adjusted, alone[:number])
+            ]
+            cells.append(" / ".join(f"{share:.1f}" for share in wrong))
+        print(f"{name:<32}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+
+
+def changed(units: int, means: np.ndarray, adjusted: np.ndarray) -> np.ndarray:
+    """The comparisons over so many rows or groups with the verdict improved or regressed."""
     unseen = unseen_share(units)
     return np.array(
         [
             Difference("m", units, difference=mean, low=-1, high=1, p_holm=p, unseen=unseen).paired_verdict
             != "cannot be told"
-            for mean, p in zip(values.mean(axis=0), p_values(values, groups), strict=True)
+            for mean, p in zip(means, adjusted, strict=True)
         ]
     )
 
@@ -202,7 +223,7 @@ def powers(repetitions: int) -> None:
         print(f"{f'{deviation}, {difference}':<32}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
 
 
-PARTS = {"coverage": coverage, "verdicts": false_verdicts, "power": powers}
+PARTS = {"coverage": coverage, "verdicts": false_verdicts, "power": powers, "candidates": candidates}
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.statistics.significance import holm
 
 from .reports import noisy, report_of
 
@@ -104,6 +105,32 @@ def test_p_values_are_adjusted_for_the_number_of_metrics() -> None:
         assert each.p_value is not None
         assert each.p_holm is not None
         assert each.p_value <= each.p_holm <= min(1.0, 5 * each.p_value)
+
+
+def test_p_values_are_adjusted_for_the_number_of_candidates() -> None:
+    base = report_of(noisy(80))
+    runs = [report_of(noisy(80, shift, seed=seed)) for seed, shift in ((1, 0.02), (2, 0.0), (3, 0.1))]
+    found = rm.compare(base, runs)
+    alone = [rm.compare(base, run) for run in runs]
+    p_values = [each["faithfulness"].p_value or 0.0 for each in alone]
+    assert [each["faithfulness"].p_holm for each in found] == pytest.approx(holm(p_values))
+    assert found[2].verdict == {"faithfulness": "improved"}
+    assert [each.b.name for each in found] == ["B", "C", "D"]
+    assert rm.power(found[0]).tests == 3 == found[0].to_dict()["candidates"]
+    line = "adjusted over the metrics of all 3 candidates compared with A"
+    for text in (str(found[0]), found[1].to_markdown(), found[2].to_html(), found[0]._repr_html_()):
+        assert line in text
+    assert line not in str(rm.compare(base, runs[:1])[0])
+    with pytest.raises(InvalidOptionError, match="at least one candidate"):
+        rm.compare(base, [])
+
+
+def test_more_candidates_need_more_rows() -> None:
+    base, near = report_of(noisy(20)), report_of(noisy(20, 0.03, 0.5, seed=1))
+    alone, several = rm.compare(base, near)["faithfulness"], rm.compare(base, [near] * 5)[0]["faithfulness"]
+    assert alone.needed is not None
+    assert several.needed is not None
+    assert several.needed > 1.2 * alone.needed
 
 
 def test_the_rows_that_changed_most_come_first_with_their_changed_claims() -> None:
