@@ -292,7 +292,7 @@ def test_a_chat_model_is_asked_twice_a_row_and_found_again_in_the_cache(tmp_path
     assert found is not None
     assert (found["wins"], found["flip_rate"], len(model.sent)) == (3, 0.0, 6)
     system, human = (message.content for message in model.sent[0])
-    assert "rubric: the better answer is correct" in system
+    assert "rubric: a better answer is correct" in system
     assert re.findall(r"\[\w{16} (.*)\]", human) == ["history", "question", "reference", "answer A", "answer B", "end"]
     rm.compare(a, b, preference=suite)
     assert len(model.sent) == 6
