@@ -264,6 +264,24 @@ class _ContextRecall(Metric):
 
 context_recall: _ContextRecall
 
+class _ContextRelevance(Metric):
+    """How far the retrieved passages answer the question, whatever the answer says. Needs no labels."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _ContextRelevance:
+        """The same metric with these options replaced."""
+
+context_relevance: _ContextRelevance
+
 class _ContextSufficiency(Metric):
     """Probability that the retrieved passages suffice to answer the question."""
 
@@ -419,6 +437,80 @@ class _HitRateK(Metric):
         """The same metric with these options replaced."""
 
 hit_rate_k: _HitRateK
+
+class _JudgedMap(Metric):
+    """Average precision of the passages' order, by the judge's grades: ``map(gold="judge")``."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _JudgedMap:
+        """The same metric with these options replaced."""
+
+judged_map: _JudgedMap
+
+class _JudgedMrr(Metric):
+    """Reciprocal rank of the first relevant passage, by the judge's grades: ``mrr(gold="judge")``."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _JudgedMrr:
+        """The same metric with these options replaced."""
+
+judged_mrr: _JudgedMrr
+
+class _JudgedNdcg(Metric):
+    """Order of the retrieved passages by the judge's grades: ``ndcg(gold="judge")``. Missed passages do not count."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        k: int = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _JudgedNdcg:
+        """The same metric with these options replaced."""
+
+judged_ndcg: _JudgedNdcg
+
+class _JudgedPrecisionK(Metric):
+    """Share of the first k ranks with a relevant passage, by the judge's grades: ``precision_k(gold="judge")``."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        k: int = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _JudgedPrecisionK:
+        """The same metric with these options replaced."""
+
+judged_precision_k: _JudgedPrecisionK
 
 class _LexicalFactuality(Metric):
     """Share of the answer's sentences with at least half of their terms in the reference."""

@@ -62,8 +62,7 @@ MetricLike = Union[str, Measure, Mapping[str, Any], Callable[..., Any]]
 _AMBIGUOUS = {
     "hallucination": "faithfulness, hallucination_rate, lexical_groundedness",
     "groundedness": "faithfulness, lexical_groundedness",
-    "contextualrelevancy": "chunk_precision, context_sufficiency",
-    "relevance": "answer_relevance, lexical_relevance",
+    "relevance": "answer_relevance, context_relevance, lexical_relevance",
     "precision": "chunk_precision, context_precision, precision_10, factual_correctness_precision, rouge1_precision",
     "recall": "fact_recall, context_recall, recall_10, factual_correctness_recall, rouge1_recall",
     "f1": "context_f1, factual_correctness, rouge1_f1",

@@ -75,15 +75,18 @@ def _unused_columns(samples: Iterable[Sample]) -> dict[str, list[Any]]:
 _WHITE_PAPER = ("correctness", "faithfulness", "chunk_precision", "fact_recall", "answer_relevance")
 _LEXICAL = ("rouge", "lexical_groundedness", "lexical_factuality", "lexical_relevance", "coherence", "content_safety")
 _RESPONSE = ("semantic_similarity", "factual_correctness", "answer_correctness")
+_RAG = ("faithfulness", "answer_relevance", "context_relevance")  # needs no reference
 _RETRIEVAL = ("context_recall", "context_precision", "context_f1", "ndcg_10")
 
 PRESETS: dict[str, tuple[str, ...]] = {
     "white_paper": (*_WHITE_PAPER, "rag_score"),
+    "rag": _RAG,
     "lexical": _LEXICAL,
     "response": _RESPONSE,
     "retrieval": _RETRIEVAL,
     "diagnose": (
         "faithfulness",
+        "context_relevance",
         "fact_recall(target='reference')",
         "factual_correctness",
         "relevant_chunk_precision",

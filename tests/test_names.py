@@ -43,6 +43,9 @@ def test_words_that_mean_several_metrics_are_refused_with_the_candidates(name: s
         ("FactualCorrectness", "factual_correctness"),
         ("IDBasedContextRecall", "context_recall"),
         ("RetrievalGroundedness", "faithfulness"),
+        ("ContextualRelevancyMetric", "context_relevance"),
+        ("ContextRelevance", "context_relevance"),
+        ("RetrievalRelevance", "context_relevance"),
         ("RetrievalSufficiency", "fact_recall(target='reference')"),
     ],
 )

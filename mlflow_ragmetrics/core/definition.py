@@ -32,7 +32,8 @@ class Definition:
     embeddings or both. ``range`` bounds the raw value. ``levels`` maps conservative, balanced and lenient to
     thresholds. ``scaled`` adds a value on the 1–5 scale. ``higher_is_better`` is ``False`` if lower is better and
     ``None`` if neither is. ``key`` is a template over the options, or a function of them; ``key_pattern`` parses such a
-    key back into options. ``source`` cites the metric's origin.
+    key back into options. ``source`` cites the metric's origin. ``judged`` is the metric that replaces this one with
+    ``gold="judge"``.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Definition:
     aliases: tuple[str, ...] = ()
     key: Key | None = None
     key_pattern: str | None = None
+    judged: Callable[..., Any] | None = None
 
     @property
     def summary(self) -> str:

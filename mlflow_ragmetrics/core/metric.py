@@ -16,7 +16,7 @@ from typing import Any, overload
 from pydantic import BaseModel
 
 from mlflow_ragmetrics.core.definition import Asks, Definition, Key, described
-from mlflow_ragmetrics.core.options import Settings, check_options, options_model
+from mlflow_ragmetrics.core.options import Settings, check_options, options_model, shown
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import BY_RULE, FIELDS, Better, Sample, Score, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
@@ -49,6 +49,12 @@ class Metric:
     @classmethod
     def of(cls, definition: Definition, given: Mapping[str, Any]) -> Metric:
         """``definition`` with the options ``given``; ``InvalidOptionError`` names an invalid option."""
+        if definition.judged is not None and "gold" in given:
+            if given["gold"] != "judge":
+                message = f"{definition.name}: gold={shown(given['gold'])} must be 'judge', or left out"
+                raise InvalidOptionError(message, param="gold", metric=definition.name)
+            twin: Metric = definition.judged(**{name: value for name, value in given.items() if name != "gold"})
+            return twin
         bound = cls(definition, dict(given))
         _ = bound.options, bound.settings
         if not bound.key.isidentifier():
@@ -261,6 +267,7 @@ def metric(
     higher_is_better: Better = True,
     source: str = "",
     aliases: tuple[str, ...] = (),
+    judged: Metric | None = None,
 ) -> Callable[[Callable[..., Any]], Metric]: ...
 def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     """Make a metric from a function of a sample's fields.
@@ -269,7 +276,7 @@ def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     ask a judge. ``thresholds`` maps conservative, balanced and lenient to the lowest passing value, or to the highest
     if ``higher_is_better=False``; ``higher_is_better=None`` means that neither direction is better. If ``key`` contains
     options, ``key_pattern`` parses a key back into them. ``source`` is the paper or project that `ragmetrics list`
-    cites.
+    cites. ``judged`` is the metric for the option ``gold="judge"``.
 
     >>> @metric
     ... def brevity(answer: str, *, limit: int = 20) -> float:

@@ -283,6 +283,47 @@ class Declined(Question[Declines]):
 
 
 @dataclass(frozen=True)
+class PassageGrade:
+    """How far one passage answers the question, with the deciding words (``quote``) and the ``reason``.
+
+    ``grade``: 0 unrelated, 1 on the subject, 2 part of an answer, 3 a full answer. A judge that can only tell yes from
+    no gives 3 or 0 with ``is_yes_or_no``. ``unquoted``: no words of the passage are quoted for a grade of 2 or 3.
+    """
+
+    grade: float
+    quote: str = ""
+    reason: str = ""
+    is_yes_or_no: bool = False
+    unquoted: bool = False
+
+    @property
+    def at_odds(self) -> bool:
+        """Whether to ask again: the words that decide are missing."""
+        return self.unquoted
+
+
+@dataclass(frozen=True)
+class Relevance(Question[tuple[PassageGrade, ...]]):
+    """How far does each passage, for itself, answer ``question``? ``history``: the turns before it.
+
+    Answer: one ``PassageGrade`` per passage, in order.
+    """
+
+    question: str
+    passages: tuple[str, ...]
+    history: tuple[str, ...] = ()
+    kind: ClassVar[str] = "relevance"
+
+    def named_texts(self) -> Mapping[str, tuple[str, ...]]:
+        """Question, history and passages."""
+        return {"question": (self.question,), "history": self.history, "contexts": self.passages}
+
+    def fits(self, answer: tuple[PassageGrade, ...]) -> bool:
+        """Whether ``answer`` has one grade from 0 to 3 per passage."""
+        return len(answer) == len(self.passages) and all(0 <= passage.grade <= 3 for passage in answer)
+
+
+@dataclass(frozen=True)
 class Nugget:
     """One atomic fact of a good answer: ``vital``, or merely good to have."""
 

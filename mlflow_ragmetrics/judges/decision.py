@@ -26,10 +26,12 @@ from mlflow_ragmetrics.core.question import (
     Grade,
     Nuggets,
     Outcome,
+    PassageGrade,
     Question,
     Rating,
     Related,
     RelatedChunks,
+    Relevance,
     Sufficiency,
     Tone,
     Verify,
@@ -46,12 +48,13 @@ from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.text.messages import said
 
 _NEEDS: Final = "decision models need langchain-core 1.8 or later: pip install -U langchain-core"
-_KINDS: Final = ("verify", "related_chunks", "sufficiency", "grade", "tone")
+_KINDS: Final = ("verify", "related_chunks", "relevance", "sufficiency", "grade", "tone")
 _ABOUT_TEXT: Final = {"calls", "max_tokens", "seed", "structured", "temperature"}
 _LIKELY: Final = 0.5
 _SUMS_WITHIN: Final = 0.01
 _TONES: Final = {"cautious": 1.0, "neutral": 0.5, "misleading": 0.0}
 _GRADES: Final = ("1", "2", "3", "4", "5")
+_RELEVANCE: Final = ("0", "1", "2", "3")
 _NUMBERED: Final = ("claims", "contexts", "history")
 
 
@@ -147,6 +150,16 @@ class DecisionJudge(ChatJudge):
         shares = form.related[texts] = [form.probability("related", n=n, texts=texts, text=text) for n in numbers]
         found = [(n, share) for n, share in enumerate(shares, 1) if passes(share, _LIKELY)]
         return tuple([Related(n, reason=self._say("related", form, probability=share)) for n, share in found])
+
+    def _relevance(self, form: _Form, question: Relevance) -> tuple[PassageGrade, ...]:
+        at = form.place_all(question)
+        passages = []
+        for n in range(1, len(question.passages) + 1):
+            shares = form.shares("relevance", "Score", _RELEVANCE, n=n, question=at["question"], texts=at["contexts"])
+            grade = sum(level * share for level, share in enumerate(shares)) / sum(shares)
+            reason = self._say("relevance", form, grade=grade, probability=max(shares))
+            passages.append(PassageGrade(grade, reason=reason))
+        return tuple(passages)
 
     def _sufficiency(self, form: _Form, question: Sufficiency) -> Finding:
         support = form.probability("sufficient", **form.place_all(question))

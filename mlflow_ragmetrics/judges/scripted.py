@@ -14,11 +14,13 @@ from mlflow_ragmetrics.core.question import (
     Nugget,
     Nuggets,
     Outcome,
+    PassageGrade,
     Prefer,
     Question,
     Rating,
     Related,
     RelatedChunks,
+    Relevance,
     Sufficiency,
     Tone,
     Verify,
@@ -34,11 +36,12 @@ class ScriptedJudge(Judge):
 
     ``facts`` (each ``{"text", "ok"}``): the claims of either text, and whether the contexts support them.
     ``used_chunks``: the related chunks. ``rating``: every grade (``None`` acts as an unreadable reply); ``ratings``:
-    grades of single aspects, such as ``{"politeness": 4}``. ``tone``: the tone. ``sufficiency``: how far the passages
-    suffice, 0 to 1. ``nuggets``: the facts of a good answer, ``True`` if vital. ``preference``: the better answer,
-    ``"first"``, ``"second"`` or ``"tie"``, or a function of both answers. ``response_claims`` and ``reference_claims``:
-    the claims of answer and reference; ``response_verdicts`` and ``reference_verdicts``: their verdicts against the
-    other text. ``error``: every question fails with this text. ``asked`` lists the questions received.
+    grades of single aspects, such as ``{"politeness": 4}``. ``tone``: the tone. ``relevance``: the grades of
+    the passages, 0 to 3. ``sufficiency``: how far the passages suffice, 0 to 1. ``nuggets``: the facts of a good
+    answer, ``True`` if vital. ``preference``: the better answer, ``"first"``, ``"second"`` or ``"tie"``, or a function
+    of both answers. ``response_claims`` and ``reference_claims``: the claims of answer and reference;
+    ``response_verdicts`` and ``reference_verdicts``: their verdicts against the other text.
+    ``error``: every question fails with this text. ``asked`` lists the questions received.
     """
 
     local = True
@@ -46,6 +49,7 @@ class ScriptedJudge(Judge):
     used_chunks: Sequence[int] | None = None
     rating: Any = _ABSENT
     tone: Any = _ABSENT
+    relevance: Sequence[float] | None = None
     sufficiency: float | None = None
     nuggets: Mapping[str, bool] | None = None
     ratings: Mapping[str, Any] | None = None
@@ -76,6 +80,8 @@ class ScriptedJudge(Judge):
             return self._findings(question)
         if isinstance(question, RelatedChunks):
             return _ABSENT if self.used_chunks is None else tuple(map(Related, self.used_chunks))
+        if isinstance(question, Relevance):
+            return _ABSENT if self.relevance is None else tuple(map(PassageGrade, self.relevance))
         if isinstance(question, Nuggets):
             return _ABSENT if self.nuggets is None else tuple(Nugget(*each) for each in self.nuggets.items())
         if isinstance(question, Sufficiency):

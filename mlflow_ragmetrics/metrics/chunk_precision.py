@@ -21,7 +21,6 @@ from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
         "contextual_precision",
         "llm_context_precision_with_reference",
         "llm_context_precision_without_reference",
-        "retrieval_relevance",
     ),
 )
 def chunk_precision(

@@ -118,17 +118,18 @@ def gain(match: Match, k: int) -> float:
     """
     if not match.correct:
         return 0.0
-    found = math.fsum(_discount(rank) for rank in match.ranks if rank <= k)
+    found = math.fsum(discount(rank) for rank in match.ranks if rank <= k)
     return found / _ideal(min(k, len(match.gold)))
 
 
-def _discount(rank: int) -> float:
+def discount(rank: int) -> float:
+    """The weight of a rank from 1 in discounted cumulative gain."""
     return 1.0 / math.log2(rank + 1)
 
 
 @lru_cache(maxsize=1024)
 def _ideal(relevant: int) -> float:
-    return math.fsum(_discount(rank) for rank in range(1, relevant + 1))
+    return math.fsum(discount(rank) for rank in range(1, relevant + 1))
 
 
 def score_of_documents(match: Match, zero_division: float | str, value: float | None, reason: Text) -> Score:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from mlflow_ragmetrics.core.metric import metric, named_as
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.metrics.context_relevance import judged_map, judged_mrr, judged_ndcg, judged_precision_k
 from mlflow_ragmetrics.metrics.documents import (
     Cutoff,
     IdPattern,
@@ -119,7 +120,12 @@ def context_f1(match: Match) -> Measured:
     return value, _reason("f1", match)
 
 
-@metric(source="Järvelin and Kekäläinen (2002)", key="ndcg_{k}", key_pattern=r"(?i)ndcg[_@]?(?P<k>\d+)")
+@metric(
+    source="Järvelin and Kekäläinen (2002)",
+    key="ndcg_{k}",
+    key_pattern=r"(?i)ndcg[_@]?(?P<k>\d+)",
+    judged=judged_ndcg,
+)
 @_of_first_ranks
 def ndcg(match: Match, k: int) -> Measured:
     """Normalised discounted cumulative gain: how high the relevant documents rank among the first k.
@@ -127,7 +133,7 @@ def ndcg(match: Match, k: int) -> Measured:
     Formula: DCG / ideal DCG with binary gain and discount 1 / log2(rank + 1), on distinct documents (repeats keep
     their first rank). The ideal covers min(k, |G|) documents, as in trec_eval's ``ndcg_cut``. 0 to 1; nothing
     retrieved: 0.0. Unscored: either list missing. Options: ``k`` (1 or more); ``zero_division``, the score without
-    relevant documents; ``id_pattern``.
+    relevant documents; ``id_pattern``; ``gold="judge"``, which grades the passages instead (``judged_ndcg``).
     Source: Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002.
 
     Example:
@@ -147,6 +153,7 @@ def ndcg(match: Match, k: int) -> Measured:
     key="precision_{k}",
     key_pattern=r"(?i)(?:precision|p)(?:_at_|[_@])?(?P<k>\d+)",
     aliases=("precision_at_k",),
+    judged=judged_precision_k,
 )
 @_of_first_ranks
 def precision_k(match: Match, k: int) -> Measured:
@@ -156,7 +163,7 @@ def precision_k(match: Match, k: int) -> Measured:
     ``context_recall``; repeats keep their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
 
     Options: ``k`` (1 or more); ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip");
-    ``id_pattern``.
+    ``id_pattern``; ``gold="judge"``, which grades the passages instead (``judged_precision_k``).
     Source: trec_eval, ``P``.
 
     Example:
@@ -226,7 +233,7 @@ def hit_rate_k(match: Match, k: int) -> Measured:
     return float(hit), reason
 
 
-@metric(source="trec_eval", aliases=("reciprocal_rank", "mean_reciprocal_rank", "recip_rank"))
+@metric(source="trec_eval", aliases=("reciprocal_rank", "mean_reciprocal_rank", "recip_rank"), judged=judged_mrr)
 @_of_documents
 def mrr(match: Match) -> Measured:
     """Reciprocal rank of the first relevant document; the mean over rows is the MRR.
@@ -234,7 +241,8 @@ def mrr(match: Match) -> Measured:
     Formula: 1 / rank of the first relevant document. Documents as in ``context_recall``; repeats keep their first rank.
     0 to 1; no relevant document retrieved: 0.0. Unscored: either list missing.
 
-    Options: ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip"); ``id_pattern``.
+    Options: ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip"); ``id_pattern``;
+    ``gold="judge"``, which grades the passages instead (``judged_mrr``).
     Source: trec_eval, ``recip_rank``; Voorhees, "The TREC-8 question answering track report", 1999.
 
     Example:
@@ -250,7 +258,7 @@ def mrr(match: Match) -> Measured:
     return 1.0 / match.ranks[0], say("retrieval.first", rank=match.ranks[0])
 
 
-@metric(source="trec_eval", name="map", aliases=("average_precision", "mean_average_precision"))
+@metric(source="trec_eval", name="map", aliases=("average_precision", "mean_average_precision"), judged=judged_map)
 @_of_documents
 def average_precision(match: Match) -> Measured:
     """Average precision of the ranking; the mean over rows is the MAP.
@@ -259,7 +267,8 @@ def average_precision(match: Match) -> Measured:
     in ``context_recall``; repeats keep their first rank. 0 to 1; no relevant document retrieved: 0.0. Unscored: either
     list missing.
 
-    Options: ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip"); ``id_pattern``.
+    Options: ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip"); ``id_pattern``;
+    ``gold="judge"``, which grades the passages instead (``judged_map``).
     Source: trec_eval, ``map``; Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:

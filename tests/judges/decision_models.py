@@ -18,7 +18,9 @@ Decide = Callable[[Mapping[str, Any], str, str], Any]
 
 
 def agreeing(state: Mapping[str, Any], name: str, kind: str) -> Any:
-    """Yes to everything except contradictions, the first of all labels, grade 4."""
+    """Yes to everything except contradictions, the first of all labels, grade 4 of 5 and 2 of 3."""
+    if name.startswith("relevance"):
+        return [0, 0, 1.0, 0]
     return {"yes": 0.1 if "contradicted" in name else 0.9, "choice": [1.0, 0, 0], "score": [0, 0, 0, 1.0, 0]}[kind]
 
 

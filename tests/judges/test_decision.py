@@ -84,7 +84,8 @@ class KnownVerdicts(rm.Judge):
         if isinstance(question, Verify):
             verdicts = {"It is green.": "CONTRADICTED", **dict.fromkeys(SUPPORTED, "SUPPORTED")}
             return tuple(rm.Finding(verdicts.get(each, "NEUTRAL")) for each in question.claims)
-        script = rm.ScriptedJudge(rating=4, used_chunks=[1], sufficiency=0.9, tone=1.0, nuggets={})
+        grades = [2] * len(getattr(question, "passages", ()))
+        script = rm.ScriptedJudge(rating=4, used_chunks=[1], relevance=grades, sufficiency=0.9, tone=1.0, nuggets={})
         return script.answer([question])[0]
 
 

@@ -47,6 +47,11 @@ TABLE = {
     "citation_recall": ("ALCE", {"answer", "contexts"}, ("judge",), None),
     "nugget_recall": ("AutoNuggetizer", {"question", "answer"}, ("judge",), None),
     "context_sufficiency": ("Sufficient Context", {"question", "contexts"}, ("judge",), None),
+    "context_relevance": ("TREC Deep Learning; UMBRELA", {"question", "contexts"}, ("judge",), None),
+    "judged_ndcg_10": ("Järvelin and Kekäläinen", {"question", "contexts"}, ("judge",), None),
+    "judged_precision_10": ("trec_eval; UMBRELA", {"question", "contexts"}, ("judge",), None),
+    "judged_mrr": ("trec_eval; UMBRELA", {"question", "contexts"}, ("judge",), None),
+    "judged_map": ("trec_eval; UMBRELA", {"question", "contexts"}, ("judge",), None),
 }
 ALIASES = {
     "RougeScoreEvaluator": "rouge",

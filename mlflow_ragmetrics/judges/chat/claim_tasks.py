@@ -12,12 +12,14 @@ from mlflow_ragmetrics.core.question import (
     Declines,
     Extraction,
     Finding,
+    PassageGrade,
     Question,
     Related,
     RelatedChunks,
+    Relevance,
     Verify,
 )
-from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, single_part
+from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, relevance_part, single_part
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import Task, distinct_statements
@@ -189,5 +191,13 @@ TASKS: dict[type[Question[Any]], Task[Any]] = {
         divide=_divider("chunks"),
         spread=_divider("chunks"),
         join=joined_related,
+    ),
+    Relevance: Task(
+        relevance_part,
+        placeholder=lambda question: tuple(PassageGrade(2.0, text[:_QUOTE], _REASON) for text in question.passages),
+        reply=lambda question, calls: _RELATED_TOKENS * len(question.passages),
+        divide=_divider("passages"),
+        spread=_divider("passages"),
+        join=lambda question, pieces, answers: tuple(passage for grades in answers for passage in grades),
     ),
 }

@@ -6,7 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Related, RelatedChunks, Verify, passages_digest
+from mlflow_ragmetrics.core.question import (
+    Claims,
+    Extraction,
+    Finding,
+    PassageGrade,
+    Related,
+    RelatedChunks,
+    Relevance,
+    Verify,
+    passages_digest,
+)
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.judges.chat.reply import (
     DECLINES,
@@ -45,6 +55,7 @@ _SINGLE_SCHEMA = {
         id=str, claims=array_of(claim=str, sentences=_NUMBERS, **_JUDGED), none=_NUMBERS, declines=DECLINES
     )
 }
+_RELEVANCE = {"relevance": array_of(id=str, quote=str, reason=str, grade={"type": "number"})}
 _RELATED = array_of(passage=str, quote=str, reason=str, related={"type": "boolean"})
 _Evidence = Union[Verify, RelatedChunks]
 _Extracted = Union[Extraction, Incomplete, Problem]
@@ -355,3 +366,34 @@ def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) 
     if (lists_all or not entries) and len(judged) < len(question.chunks):
         return Problem('"related" must have an entry for each passage')
     return tuple(each for each in judged.values() if each is not None)
+
+
+def relevance_part(questions: Sequence[Relevance]) -> Part:
+    """Ask how far each passage answers one question."""
+    (question,) = questions
+    passages = {f"p{number}": text for number, text in enumerate(question.passages, 1)}
+    blocks = [*history_block(question.history), Block("question", question.question)]
+    blocks += [Block(label, text) for label, text in passages.items()]
+
+    def read(data: Mapping[str, Any]) -> dict[Relevance, Any]:
+        entries = entries_by_id(data, "relevance", list(passages))
+        if isinstance(entries, Problem):
+            return {question: entries}
+        grades = {label: _passage_grade(entries[label], text) for label, text in passages.items()}
+        for label, passage in grades.items():
+            if passage.grade not in (0, 1, 2, 3):
+                return {question: Problem(f"the grade of {label} must be 0, 1, 2 or 3")}
+        doubts = tuple(f"{label} {_NOT_SHOWN}" for label, passage in grades.items() if passage.unquoted)
+        answer = tuple(grades.values())
+        return {question: Incomplete(answer, doubts) if doubts else answer}
+
+    return Part(tuple(questions), ("relevance",), tuple(blocks), _RELEVANCE, read)
+
+
+_NOT_SHOWN = "has a grade of 2 or 3: copy the words of this passage that decide exactly"
+
+
+def _passage_grade(entry: Mapping[str, Any], text: str) -> PassageGrade:
+    grade, quote = number_of(entry.get("grade")), quote_in(entry, "quote", text)
+    unquoted = grade in (2, 3) and not quote
+    return PassageGrade(-1.0 if grade is None else grade, quote, text_in(entry, "reason"), unquoted=unquoted)

@@ -17,11 +17,13 @@ from mlflow_ragmetrics.core.question import (
     Nugget,
     Nuggets,
     Outcome,
+    PassageGrade,
     Prefer,
     Question,
     Rating,
     Related,
     RelatedChunks,
+    Relevance,
     Sufficiency,
     Tone,
     Verify,
@@ -86,9 +88,9 @@ class LexicalJudge(Judge):
         if isinstance(question, RelatedChunks):
             return self._relate(question)
         if isinstance(question, Grade):
-            if question.rubric is not None:
-                return JudgeError(f"the lexical judge cannot grade {question.aspect} by a rubric; {_WAY_OUT}")
             return self._grade(question)
+        if isinstance(question, Relevance):
+            return tuple(self._is_relevant(text, question) for text in question.passages)
         if isinstance(question, Sufficiency):
             return self._suffices(question)
         if isinstance(question, Prefer):
@@ -153,7 +155,15 @@ class LexicalJudge(Judge):
         verdict = "SUPPORTED" if covered.value >= 0.5 else "NEUTRAL"
         return Finding(verdict, reason, round(covered.value, 4), quotes)
 
-    def _grade(self, question: Grade) -> Rating:
+    def _is_relevant(self, passage: str, question: Relevance) -> PassageGrade:
+        """Return yes (3) or no (0): would the passage alone be sufficient?"""
+        finding = self._suffices(Sufficiency(question.question, (passage,), question.history))
+        quote = finding.quotes[0][1] if finding.quotes else ""
+        return PassageGrade(3.0 * (finding.verdict == "SUPPORTED"), quote, finding.reason, is_yes_or_no=True)
+
+    def _grade(self, question: Grade) -> Rating | JudgeError:
+        if question.rubric is not None:
+            return JudgeError(f"the lexical judge cannot grade {question.aspect} by a rubric; {_WAY_OUT}")
         if question.aspect == "correctness":
             return self._correctness(question.answer, question.reference or "", question.question or "")
         overlap = answers_question(question.answer, question.question or "")
