@@ -108,8 +108,8 @@ def write_assessment(trace_id: str, assessment: Assessment, identity: str) -> No
         raise
 
 
-def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = None, time_ms: int = 0) -> None:
-    """Write ``score`` to the trace as the feedback ``key``; a second call with the same ``time_ms`` has no effect.
+def add_feedback(trace_id: str, feedback: Feedback, run_id: str, time_ms: int = 0) -> None:
+    """Write ``feedback`` of the run to the trace; a second call with the same name and ``time_ms`` has no effect.
 
     Raises:
         TraceAbsentError: if the store has no such trace, even after MLflow has exported pending traces.
@@ -117,11 +117,10 @@ def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = Non
     """
     import mlflow
 
-    assessment = feedback_of(key, score, run_id)
-    with explained(run_id or "(none)"):
+    with explained(run_id):
         for is_exported in (False, True):
             try:
-                write_assessment(trace_id, assessment, f"{run_id} {key} {time_ms}")
+                write_assessment(trace_id, feedback, f"{run_id} {feedback.name} {time_ms}")
                 return
             except mlflow.exceptions.MlflowException as error:
                 if error.error_code != _ABSENT:

@@ -10,6 +10,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -20,8 +21,8 @@ from mlflow_ragmetrics.core.safe_text import for_log
 from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.tracking.live_writer import LiveWriter, Service, Tables, packed
-from mlflow_ragmetrics.tracking.outbox import open_outbox
+from mlflow_ragmetrics.tracking.live_writer import UNREADABLE, WITHHELD, LiveWriter, Service, packed
+from mlflow_ragmetrics.tracking.outbox import Outbox, open_outbox, outbox_in_memory
 from mlflow_ragmetrics.tracking.run import Home, home_of
 
 T = TypeVar("T")
@@ -76,31 +77,30 @@ class MLflowSink:
     store them, and ``withheld`` because their trace is unknown.
     """
 
-    def __init__(self, description: Mapping[str, Any], run_id: str | None, counts: Counts, tables: Tables) -> None:
+    def __init__(self, description: Mapping[str, Any], run_id: str | None, counts: Counts) -> None:
         self._counts = counts
         self._home = home_of(description)
-        self._service = Service(open_outbox(), self._home, description, tables)
+        self._service = Service(open_outbox(), self._home, description)
         self._named_run = run_id
         self._last_active_run = self._active_run()
         self._name = _NAMES.setdefault(self._home, uuid4().hex)
-        self._lives: dict[str, LiveRun] = {}
+        self._lives: dict[tuple[Outbox, str], LiveRun] = {}
         self._adopted: list[LiveRun] = []
-        self._is_closed = self._has_failed = False
+        self._is_closed = False
         self._adopt()
 
     def _adopt(self) -> None:
-        self._adopted += self._tried(partial(adopt_runs, self._service)) or []
+        self._adopted += self._tried(lambda: adopt_runs(self._service))
 
-    def _tried(self, action: Callable[[], T]) -> T | None:
-        """Return the result of an action on the outbox; ``None``, with a log line, if it fails repeatedly."""
+    def _tried(self, action: Callable[[], T]) -> T:
+        """Return the result of an action on the outbox; if it fails repeatedly, on one in memory, from then on."""
         try:
             return _insistent(action)
         except (OSError, sqlite3.Error) as error:
-            if not self._has_failed:
-                message = "the outbox cannot be written; answers are lost and counted from now on: %s"
-                _logger.warning(message, for_log(str(error)))
-        self._has_failed = True
-        return None
+            message = "the outbox cannot be written; answers wait for MLflow in memory from now on: %s"
+            _logger.warning(message, for_log(str(error)))
+        self._service = replace(self._service, outbox=outbox_in_memory())
+        return action()
 
     def _active_run(self) -> str | None:
         import mlflow
@@ -109,28 +109,25 @@ class MLflowSink:
         is_elsewhere = mlflow.get_tracking_uri() != self._home.uri
         return None if active is None or is_elsewhere else str(active.info.run_id)
 
-    def prepare(self) -> LiveRun | None:
-        """Return the run of a call, which counts the call; use this in the chain's thread, when the chain ends.
-
-        ``None``: the outbox cannot be written.
-        """
+    def prepare(self) -> LiveRun:
+        """Return the run of a call, which counts the call; use this in the chain's thread, when the chain ends."""
         self._last_active_run = self._active_run() or self._last_active_run
-        run_id = self._named_run or self._last_active_run
-        name = run_id or self._name
-        live = self._lives.get(name) or self._tried(partial(live_run, self._service, name, run_id, self))
-        if live is not None:
-            self._lives[name] = live
-            live.accept()
+        live = self._tried(self._live)
+        live.accept()
         return live
 
-    def take(self, row: Row, live: LiveRun | None, trace_id: str | None, traceable: bool) -> None:
+    def _live(self) -> LiveRun:
+        run_id = self._named_run or self._last_active_run
+        place = self._service.outbox, run_id or self._name
+        if place not in self._lives:
+            self._lives[place] = live_run(self._service, place[1], run_id, self)
+        return self._lives[place]
+
+    def take(self, row: Row, live: LiveRun, trace_id: str | None, traceable: bool) -> None:
         """Store a scored answer until it is written, without waiting for MLflow.
 
         ``live`` is from ``prepare``; ``traceable`` is False if the chain has a trace with an unknown id.
         """
-        if live is None:
-            self._counts.add("lost")
-            return
         if not traceable:
             self._counts.add("withheld", live)
         if is_judged(row):
@@ -138,19 +135,26 @@ class MLflowSink:
         elif failure := judge_failure(row):
             live.count("silent")
             live.silence = say("marks.silent", error=failure)
-        self._counts.add("unwritten")
-        is_kept = None
-        if not live.closed and self._counts.snapshot()["unwritten"] <= _MOST_WAITING:
-            append = partial(live.append, packed(row, trace_id), partial(self._note_done, live))
-            is_kept = self._tried(append)
-        if is_kept is None:
+        if live.closed or self._counts.add("unwritten") > _MOST_WAITING:
             self._counts.add("unwritten", change=-1)
             self._counts.add("lost", live, settled=True)
+            return
+        is_new = traceable and trace_id is None
+        answer = packed(row, f"tr-{uuid4().hex}" if is_new else trace_id, is_new=is_new)
+
+        def append() -> int:
+            nonlocal live
+            if live.outbox is not self._service.outbox:  # since the outbox cannot be written
+                live.hand_over()
+                live = self.prepare()
+            return live.append(answer, partial(self._note_done, live))
+
+        self._tried(append)
 
     def _note_done(self, live: LiveRun, outcome: int) -> None:
         self._counts.add("unwritten", change=-1)
-        self._counts.add("lost" if outcome == 2 else "written")
-        if outcome == 1:
+        self._counts.add("lost" if outcome == UNREADABLE else "written")
+        if outcome == WITHHELD:
             self._counts.add("withheld", live)
 
     def settle(self) -> None:
@@ -178,7 +182,8 @@ class MLflowSink:
             message = "scored answers not yet written to MLflow: %d, lost: %d (%s)"
             _logger.warning(message, said["unwritten"], said["lost"], why)
         if said["withheld"]:
-            _logger.warning("answers whose feedback was withheld because their trace is unknown: %d", said["withheld"])
+            message = "answers without feedback, because their trace is unknown or the store does not accept it: %d"
+            _logger.warning(message, said["withheld"])
         return not said["unwritten"]
 
     def close(self) -> None:
@@ -201,17 +206,26 @@ class LiveRun:
 
     def __init__(self, service: Service, name: str, run_id: str | None, *, adopted: bool) -> None:
         self.name = name
-        self._key = service.home.store, name
+        self._service = service
+        self._run_id = run_id
         self._adopted = adopted
-        self._outbox = service.outbox
-        self._number = self._outbox.join(service.home, name, run_id)
-        self._writer = LiveWriter(service, name, self._number, is_made_here=name != run_id)
+        self.outbox = service.outbox
         self.users: weakref.WeakSet[object] = weakref.WeakSet()
         """The objects that use the run in this process; see ``use``."""
+        self._join()
         self._begin()
-        after_fork(self._begin)
-        if self._outbox.waiting(self._number) or adopted:
+        after_fork(self._begin_in_fork)
+        if self.outbox.waiting(self._number) or adopted:
             self._start()
+
+    def _join(self) -> None:
+        self._number = self.outbox.join(self._service.home, self.name, self._run_id)
+        self._writer = LiveWriter(self._service, self.name, self._number)
+
+    def _begin_in_fork(self) -> None:
+        if self.outbox.is_in_memory:  # which is empty there
+            self._join()
+        self._begin()
 
     def _begin(self) -> None:
         self._changed = threading.Condition()
@@ -237,7 +251,7 @@ class LiveRun:
 
     def accept(self) -> None:
         """Count an answer that will arrive."""
-        self._outbox.accept(self._number)
+        self.outbox.accept(self._number)
 
     def count(self, name: str, *, settled: bool = False) -> None:
         """Count a lost answer (``dropped``, ``failed``, …); ``settled``: it will not get scores."""
@@ -245,27 +259,33 @@ class LiveRun:
             self._losses[name] += 1
             self._settled += settled
 
+    def hand_over(self) -> None:
+        """Forget an accepted answer that another outbox accepts."""
+        with self._counting:
+            self._losses["seen"] -= 1
+            self._settled += 1
+
     def settle(self) -> None:
         """Store the counts in the outbox. If that fails, they are stored later."""
         with self._counting:
             if self._losses:
                 with suppress(sqlite3.Error):
-                    self._outbox.settle(self._number, self._losses, self._settled)
+                    self.outbox.settle(self._number, self._losses, self._settled)
                     self._losses, self._settled = Counter(), 0
 
     def append(self, answer: Mapping[str, Any], done: Callable[[int], object]) -> int:
         """Store a scored answer (``packed``) until it is written.
 
-        Then ``done`` is called with 0, with 1 if its feedback was withheld, or with 2 if it was lost.
+        Then ``done`` is called with its outcome, such as ``WRITTEN``.
         """
         with self._changed:
-            number = self._outbox.append(self._number, answer)
+            number = self.outbox.append(self._number, answer)
             self._pending[number] = done
             self._start()
         return number
 
     def hurry(self, by: int = 1) -> None:
-        """Write all rows now, until this is called with -1."""
+        """Write without pauses, until this is called with -1."""
         with self._changed:
             self._flushing += by
             if self._pending:
@@ -308,11 +328,11 @@ class LiveRun:
         waiting, failure = True, None
         try:
             with self._writing:
-                self._writer.write(all_rows=bool(self._flushing or self.closed))
+                self._writer.write()
             with self._changed:
-                for number, outcome in self._outbox.take_written(self._number).items():
+                for number, outcome in self.outbox.take_written(self._number).items():
                     self._pending.pop(number, _ignored)(outcome)
-            waiting = self._outbox.waiting(self._number) > 0
+            waiting = self.outbox.waiting(self._number) > 0
         except Exception as error:  # after any error, the answers wait and the error is logged
             failure = str(error) or type(error).__name__
             if self.failure is None and not self.closed:
@@ -330,22 +350,22 @@ class LiveRun:
         with _LOCK, self._changed:
             if self.closed or self.users:
                 return
-            del _LIVE_RUNS[self._key]
+            del _LIVE_RUNS[self.outbox, self._service.home.store, self.name]
             self.closed = True
             self._changed.notify_all()
         try:
             self.settle()
-            is_last = self._outbox.leave(self._number)
+            is_last = self.outbox.leave(self._number)
             if self._writing.acquire(timeout=_LAST_WRITE_SECONDS):
                 self._writing.release()
                 if is_last:
-                    if self.failure is None and self._outbox.waiting(self._number):  # from processes that have ended
+                    if self.failure is None and self.outbox.waiting(self._number):  # from processes that have ended
                         self._try_to_write()
                     self._writer.finish(self.silence)
-            waiting = self._outbox.waiting(self._number)
+            waiting = self.outbox.waiting(self._number)
             if waiting:
                 message = "scored answers left in %s for the next process of this service: %d"
-                _logger.warning(message, self._outbox.path, waiting)
+                _logger.warning(message, self.outbox.path, waiting)
         except Exception as error:  # it stays in the outbox
             _logger.warning("%s", for_log(str(error)))
         with self._changed:
@@ -357,14 +377,14 @@ def _ignored(outcome: int) -> None:
     """Ignore an answer from an earlier process with the same number."""
 
 
-_LIVE_RUNS: dict[tuple[str, str], LiveRun] = {}
+_LIVE_RUNS: dict[tuple[Outbox, str, str], LiveRun] = {}
 _LOCK = threading.RLock()
 
 
 def live_run(service: Service, name: str, run_id: str | None, user: object = None) -> LiveRun:
     """This process's ``LiveRun`` with this name; without a ``user``, it only writes waiting answers."""
     with _LOCK:
-        key = service.home.store, name
+        key = service.outbox, service.home.store, name
         live = _LIVE_RUNS.get(key)
         if live is None:
             live = _LIVE_RUNS[key] = LiveRun(service, name, run_id, adopted=user is None)

@@ -1,18 +1,21 @@
-"""Writes answers from the outbox to the run: running figures, growing tables, feedback on the chain's traces.
+"""Writes answers from the outbox to the run: running figures, and scores on traces.
 
-The data of an answer depends only on the answers before it, and progress is stored after each step. So a step can be
-repeated unchanged after a failure.
+An answer's scores go to the chain's own trace, or to a new one if the chain made none. Several outboxes may write to
+one run: each stores its sums in a tag of the run, and the figures come from their total. The data of an answer depends
+only on the answers before it, and progress is stored after each step. So a step can be repeated after a failure.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import time
+import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import cached_property, lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -22,254 +25,294 @@ from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.results.marks import DIAGNOSIS, cause_figure
+from mlflow_ragmetrics.results.marks import cause_figure, diagnose
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.feedback import TraceAbsentError, add_feedback
-from mlflow_ragmetrics.tracking.outbox import Lines, Outbox, Waiting
+from mlflow_ragmetrics.tracking.feedback import (
+    SOURCE_RUN,
+    TraceAbsentError,
+    add_feedback,
+    diagnosis_feedback,
+    feedback_of,
+)
+from mlflow_ragmetrics.tracking.outbox import Outbox, Waiting
 from mlflow_ragmetrics.tracking.run import COMPLETE, Home, new_run, status_of
+from mlflow_ragmetrics.tracking.traces import write_live_traces
 from mlflow_ragmetrics.tracking.writer import (
-    CLAIMS,
-    ROWS,
     STATUS_TAG,
     RunWriter,
     explained,
     mlflow_name,
-    table_rows,
-    write_table,
+    write_errors,
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from mlflow.entities import Metric
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Run
 
-_ROWS_TAG = "ragmetrics.rows"
-_FEWEST_ROWS = 20
-_LONGEST_WAIT = 30.0
-_FEEDBACK_ATTEMPTS = 3
+_SUMS_TAG = "ragmetrics.sums."
+_ATTEMPTS = 3
 _TOLERATED = 0.05
 _CALLS = ("seen", "dropped", "failed", "skipped", "withheld")
 _WINDOW = 50
 _COVERAGE = "/coverage="
+_ANSWERS, _VALUES = "/answers", "/values"  # no key of a metric has these names
+WRITTEN, WITHHELD, UNREADABLE = range(3)
+"""Outcomes of an answer."""
 _logger = logging.getLogger(__name__)
-
-Tables = Callable[[Sequence[Row]], "tuple[pd.DataFrame, pd.DataFrame]"]
-"""The tables of rows and of items."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """The outbox, the home of its runs, the suite's description, and the function that builds its tables."""
+    """The outbox, the home of its runs, and the suite's description."""
 
     outbox: Outbox
     home: Home
     description: Mapping[str, Any]
-    tables: Tables
 
 
 class LiveWriter:
-    """Writes the answers of one run, which is created with ``name`` if it has no id yet."""
+    """Writes the answers of one run, which is created with ``name`` if it has no id yet or was deleted."""
 
-    def __init__(self, service: Service, name: str, number: int, *, is_made_here: bool) -> None:
+    def __init__(self, service: Service, name: str, number: int) -> None:
         self._service = service
         self._home = service.home
+        self._language = str(service.description.get("language", "en"))
         self._name = name
-        self._is_made_here = is_made_here
         self._outbox = service.outbox
         self._number = number
+        self._tag = f"{_SUMS_TAG}{service.outbox.id}"
 
-    def write(self, *, all_rows: bool) -> None:
-        """Write metrics, then feedback, then rows in batches, unless another process is writing."""
+    def write(self) -> None:
+        """Write figures, then traces, unless another process is writing."""
         if not self._outbox.take_lease(self._number):
             return
         try:
-            run_id = self._made_run()
-            with explained(run_id):
-                writer = RunWriter(run_id, self._home.uri)
+            run = self._present_run() or self._made_run()
+            with explained(run.info.run_id):
+                writer = RunWriter(run.info.run_id, self._home.uri)
+                others = self._others(run)
                 if self._outbox.run(self._number, "figures") is None:
                     writer.suite(self._service.description)
-                    self._take_rows_of_others(writer)
+                    self._outbox.note_measured(self._number, (), LiveFigures(None).state)
                 while waiting := self._outbox.answers(self._number, measured=False):
-                    self._measure(writer, waiting)
-                self._tell(writer)
-                self._publish(writer, all_rows=all_rows)
+                    self._measure(writer, waiting, others)
+                self._share(writer, run, others)
+                self._deliver(writer, run.info.experiment_id)
         finally:
             self._outbox.end_lease(self._number)
 
-    def _made_run(self) -> str:
-        found = self._outbox.run(self._number, "run_id")
-        if found is not None:
-            return str(found)
+    @cached_property
+    def _client(self) -> MlflowClient:
+        from mlflow import MlflowClient
+
+        return MlflowClient(self._home.uri)
+
+    def _present_run(self) -> Run | None:
+        """The run; ``None``, with a warning, if it was deleted, and ``None`` if it is not created yet."""
+        from mlflow.exceptions import MlflowException
+
+        run_id = self._outbox.run(self._number, "run_id")
+        if run_id is None:
+            return None
+        with explained(run_id):
+            try:
+                run = self._client.get_run(run_id)
+                if run.info.lifecycle_stage == "active":
+                    return run
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                    raise
+        _logger.warning("run %s does not exist or was deleted: its waiting answers go to a new run", run_id)
+        self._outbox.note_run(self._number, None)
+        return None
+
+    def _made_run(self) -> Run:
         run_id = new_run("ragmetrics live", self._name, home=self._home)
         self._outbox.note_run(self._number, run_id)
-        return run_id
+        return self._client.get_run(run_id)
 
-    def _measure(self, writer: RunWriter, waiting: Sequence[Waiting]) -> None:
-        found = {each.number: row for each in waiting if (row := self._row_of(each)) is not None}
-        if "damaged" in (self._outbox.run(self._number, "losses") or {}):
-            found = self._unlisted(found)
-        times = {each.number: each.content["time_ms"] for each in waiting}
-        frames = self._service.tables(list(found.values()))
-        causes = frames[0][DIAGNOSIS] if DIAGNOSIS in frames[0] else [None] * len(found)
-        figures = LiveFigures(self._outbox.run(self._number, "figures"))
+    def _others(self, run: Run) -> list[Mapping[str, Any]]:
+        """The sums of other outboxes in the run.
+
+        If this outbox has none for the run, or older ones than the run has from it, as after a power failure, it
+        continues from those in the run.
+        """
+        sums = {name: _decompressed(text) for name, text in run.data.tags.items() if name.startswith(_SUMS_TAG)}
+        shared, state = sums.pop(self._tag, None), self._outbox.run(self._number, "figures")
+        if shared is not None and (state is None or state["sums"].get(_ANSWERS, 0) < shared["sums"].get(_ANSWERS, 0)):
+            losses = shared["losses"] if state is None else {"damaged": 1}
+            self._outbox.note_measured(self._number, (), LiveFigures(shared).state, losses)
+        return list(sums.values())
+
+    def _measure(self, writer: RunWriter, waiting: Sequence[Waiting], others: Sequence[Mapping[str, Any]]) -> None:
+        is_damaged = "damaged" in (self._outbox.run(self._number, "losses") or {})
+        figures = LiveFigures(self._outbox.run(self._number, "figures"), others)
         points: list[Metric] = []
-        for (number, row), cause in zip(found.items(), causes, strict=True):
-            points += figures.add(row.scores, times[number], cause, gives_no_answer(row.sample.answer))
+        for answer in waiting:
+            row = self._row_of(answer)
+            if row is None or (is_damaged and self._is_delivered(answer, writer.run_id)):
+                continue
+            diagnosis = diagnose(row.scores)
+            cause = None if diagnosis is None else diagnosis.cause
+            points += figures.add(row.scores, answer.content["time_ms"], cause, gives_no_answer(row.sample.answer))
         writer.metrics(points)
-        named = zip((ROWS, CLAIMS), frames, strict=True)
-        lines = [Lines(name, list(frame.columns), table_rows(frame)) for name, frame in named]
-        self._outbox.note_measured(self._number, found, figures.state, lines)
+        self._outbox.note_measured(self._number, [answer.number for answer in waiting], figures.state)
 
-    def _row_of(self, waiting: Waiting) -> Row | None:
+    def _row_of(self, answer: Waiting) -> Row | None:
         try:
-            return _rows().validate_python(waiting.content["row"])
-        except ValidationError:  # written by another version
+            return _row_in(answer)
+        except (ValidationError, KeyError):  # written by another version
             _logger.warning("a scored answer in the outbox cannot be read and is left out")
-            self._outbox.note_unreadable(self._number, waiting.number)
+            self._outbox.note_unreadable(self._number, answer.number)
             return None
 
-    def _unlisted(self, found: Mapping[int, Row]) -> dict[int, Row]:
-        """The answers that are not in the run's tables; a damaged or older outbox may repeat written answers."""
-        frame, _ = self._service.tables(list(found.values()))
-        records = [_record(list(frame.columns), row) for row in table_rows(frame)]
-        listed = self._records(ROWS)
-        known = [number for number, record in zip(found, records, strict=True) if listed[record]]
-        self._outbox.note(known, measured=1, listed=1)
-        return {number: row for number, row in found.items() if number not in known}
+    def _is_delivered(self, answer: Waiting, run_id: str) -> bool:
+        """Whether the answer's trace has scores of the run."""
+        from mlflow.exceptions import MlflowException
 
-    def _tell(self, writer: RunWriter) -> None:
+        if answer.content["trace_id"] is None:
+            return False
+        try:
+            trace = self._client.get_trace(answer.content["trace_id"], display=False)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return False
+        return any((each.metadata or {}).get(SOURCE_RUN) == run_id for each in trace.info.assessments)
+
+    def _share(self, writer: RunWriter, run: Run, others: Sequence[Mapping[str, Any]]) -> None:
+        """Store the sums in the run, then add up those of all outboxes.
+
+        Each outbox writes before it reads, so the last of several that write at once knows all sums.
+        """
+        state = self._outbox.run(self._number, "figures") or LiveFigures(None).state
+        text = _compressed({**state, "windows": {}, "losses": self._outbox.run(self._number, "losses") or {}})
+        if run.data.tags.get(self._tag) == text:
+            return
+        writer.tags({self._tag: text})
+        present = self._others(self._client.get_run(writer.run_id))
+        if present != list(others):
+            figures = LiveFigures(state, present)
+            writer.figures(figures.figures, step=figures.answers - 1)
+
+    def _deliver(self, writer: RunWriter, experiment_id: str) -> None:
         """Write scores to traces; after a few failed attempts, withhold them."""
         last = 0
         while waiting := self._outbox.answers(self._number, measured=True, after=last):
-            for each in waiting:
-                last, trace_id, is_absent = each.number, each.content["trace_id"], False
-                try:
-                    for key, score in _rows().validate_python(each.content["row"]).scores.items() if trace_id else ():
-                        if score.status != "skipped":
-                            add_feedback(trace_id, key, score, writer.run_id, each.content["time_ms"])
-                except RagMetricsError as error:
-                    if not isinstance(error, TraceAbsentError):
-                        writer.present_tags()  # raises if the store does not answer: then everything waits
-                    is_absent = True
-                if is_absent and each.attempts + 1 < _FEEDBACK_ATTEMPTS:
-                    self._outbox.note([each.number], attempts=each.attempts + 1)
-                else:
-                    self._outbox.note([each.number], told=1, withheld=is_absent)
+            last = waiting[-1].number
+            new = [answer for answer in waiting if answer.content["is_new"]]
+            written = set(self._make_traces(new, writer, experiment_id))
+            written |= {answer.number for answer in waiting if answer not in new and self._has_feedback(answer, writer)}
+            ids = {answer.content["trace_id"] for answer in waiting if answer.number in written} - {None}
+            self._client.link_traces_to_run(trace_ids=sorted(ids), run_id=writer.run_id)
+            self._outbox.note(written, outcome=WRITTEN)
+            for answer in waiting:
+                if answer.number not in written:
+                    is_last = answer.attempts + 1 >= _ATTEMPTS
+                    outcome = {"outcome": WITHHELD} if is_last else {}
+                    self._outbox.note([answer.number], attempts=answer.attempts + 1, **outcome)
 
-    def _publish(self, writer: RunWriter, *, all_rows: bool) -> None:
-        """Rewrite the tables once enough new answers wait; longer tables are rewritten less often."""
-        count, last, oldest = self._outbox.unlisted(self._number)
-        listed = self._outbox.run(self._number, "figures")["step"] - count
-        is_old = time.time() - oldest > _LONGEST_WAIT and listed < 100 * count
-        if not count or not (all_rows or is_old or count >= max(_FEWEST_ROWS, listed // 10)):
-            return
-        means = self._take_rows_of_others(writer)
-        writer.files({name: partial(self._write_table, name) for name in (ROWS, CLAIMS)}, tables=(ROWS, CLAIMS))
-        if means:
-            writer.figures(means, step=listed + count)
-        mark = f"{self._outbox.run(self._number, 'mark').partition(' ')[0]} {listed + count}"
-        writer.tags({_ROWS_TAG: mark})
-        self._outbox.note_listed(self._number, last, mark)
+    def _make_traces(self, answers: Sequence[Waiting], writer: RunWriter, experiment_id: str) -> Iterable[int]:
+        """Write a trace for each answer; returns the numbers of those that the store accepts."""
+        rows = {str(each.content["trace_id"]): (_row_in(each), int(each.content["time_ms"])) for each in answers}
+        try:
+            write_live_traces(rows, writer.run_id, experiment_id, self._home.uri, self._language)
+            return [answer.number for answer in answers]
+        except write_errors():
+            writer.present_tags()  # raises if the store does not answer: then everything waits
+            if len(answers) == 1:
+                return []
+        return [number for answer in answers for number in self._make_traces([answer], writer, experiment_id)]
 
-    def _take_rows_of_others(self, writer: RunWriter) -> Mapping[str, float]:
-        """Take over rows of the run's tables that this outbox does not have; returns the means if there are any.
-
-        The rows are older, or from other machines, which have their own outboxes. If this outbox wrote them, it has
-        been reset to an older state, for example by a power failure.
-        """
-        state, mark = self._outbox.run(self._number, "figures"), self._outbox.run(self._number, "mark")
-        written = writer.present_tags().get(_ROWS_TAG, "")
-        if state is not None and written == mark:
-            return {}
-        figures, taken = LiveFigures(state), []
-        for name in (ROWS, CLAIMS):
-            stored = writer.table(name)
-            if stored is not None:
-                taken.append(self._not_ours(Lines(name, stored["columns"], stored["data"])))
-                if name == ROWS:
-                    figures.add_table(taken[0])
-        losses = {} if state is not None else self._former_losses()
-        has_rows = any(each.rows for each in taken)
-        if has_rows and written.partition(" ")[0] == mark.partition(" ")[0]:
-            losses["damaged"] = 1
-        self._outbox.note_measured(self._number, (), figures.state, taken, losses)
-        return figures.means if has_rows and state is not None else {}
-
-    def _former_losses(self) -> dict[str, int]:
-        """The losses that earlier handlers recorded in the run."""
-        from mlflow import MlflowClient
-
-        metrics = MlflowClient(self._home.uri).get_run(self._outbox.run(self._number, "run_id")).data.metrics
-        return {name: int(metrics.get(f"calls/{name}", 0)) for name in (*_CALLS, "lost")}
-
-    def _not_ours(self, stored: Lines) -> Lines:
-        ours, others = self._records(stored.name), []
-        for row in stored.rows:
-            record = _record(stored.columns, row)
-            if ours[record]:
-                ours[record] -= 1
-            else:
-                others.append(row)
-        return stored._replace(rows=others)
-
-    def _records(self, name: str) -> Counter[str]:
-        lines = self._outbox.lines(self._number, name)
-        return Counter(_record(each.columns, row) for each in lines for row in each.rows)
-
-    def _write_table(self, name: str, path: Path) -> None:
-        columns = self._outbox.columns(self._number, name)
-
-        def placed(each: Lines) -> list[list[Any]]:
-            places = [each.columns.index(column) if column in each.columns else None for column in columns]
-            return [[None if place is None else row[place] for place in places] for row in each.rows]
-
-        write_table(path, columns, map(placed, self._outbox.lines(self._number, name)))
+    def _has_feedback(self, answer: Waiting, writer: RunWriter) -> bool:
+        """Write the scores to the chain's own trace, if it is known; ``False`` if the store does not accept them."""
+        trace_id, scores = answer.content["trace_id"], _row_in(answer).scores
+        answered = {key: score for key, score in scores.items() if score.status != "skipped"}
+        feedback = [feedback_of(key, score, writer.run_id) for key, score in answered.items()]
+        diagnosis = diagnose(scores, self._language)
+        feedback += [] if diagnosis is None else [diagnosis_feedback(diagnosis, writer.run_id)]
+        try:
+            for assessment in feedback if trace_id is not None else ():
+                add_feedback(trace_id, assessment, writer.run_id, answer.content["time_ms"])
+        except RagMetricsError as error:
+            if not isinstance(error, TraceAbsentError):
+                writer.present_tags()  # raises if the store does not answer: then everything waits
+            return False
+        return True
 
     def finish(self, silence: str | None) -> None:
         """Record losses in the run, and end it if it was created here; ``silence``: why no judge answered."""
         waiting = self._outbox.waiting(self._number)
-        losses = Counter[str](self._outbox.run(self._number, "losses"))
-        absent = waiting + losses["killed"] + losses["unscored"] + losses["lost"]
-        lacks = absent or losses["damaged"]
-        run_id = self._outbox.run(self._number, "run_id") or (self._made_run() if lacks else None)
-        if run_id is not None:
-            with explained(run_id):
-                self._say(RunWriter(run_id, self._home.uri), losses, waiting, absent, silence)
+        if waiting and self._outbox.is_in_memory:
+            self._outbox.note_losses(self._number, {"lost": waiting})
+            waiting = 0
+        losses = self._outbox.run(self._number, "losses") or {}
+        lacks = waiting or "damaged" in losses or _absent(losses)
+        run = self._present_run() or (self._made_run() if lacks else None)
+        if run is not None:
+            with explained(run.info.run_id):
+                writer = RunWriter(run.info.run_id, self._home.uri)
+                others = self._others(run)
+                losses = Counter[str](self._outbox.run(self._number, "losses"))
+                self._share(writer, run, others)
+                for sums in others:
+                    losses.update(sums["losses"])
+                self._write_status(writer, losses, waiting, silence)
         self._outbox.forget(self._number)
 
-    def _say(self, writer: RunWriter, losses: Counter[str], waiting: int, absent: int, silence: str | None) -> None:
+    def _write_status(self, writer: RunWriter, losses: Counter[str], waiting: int, silence: str | None) -> None:
         """Write the losses as ``calls/dropped``, … and ``ragmetrics.status``."""
+        absent = _absent(losses)
         calls = {f"calls/{name}": losses[name] for name in _CALLS if losses[name]}
         # an outbox older than the run lacks answers that are in the run
-        calls |= {} if losses["damaged"] else {"calls/lost": absent - waiting}
-        if absent or calls.keys() - {"calls/seen", "calls/lost"}:
+        calls |= {} if losses["damaged"] else {"calls/lost": absent}
+        if absent or waiting or calls.keys() - {"calls/seen", "calls/lost"}:
             writer.figures(calls)
             _logger.warning("run %s lacks answers: %s, %d unwritten", writer.run_id, calls, waiting)
-        failure, status = None, COMPLETE if self._is_made_here else None
+        is_made_here = writer.run_id != self._name
+        failure, status = None, COMPLETE if is_made_here else None
         if losses["damaged"]:
             failure = "the outbox was damaged: the number of missing answers is unknown"
         elif losses["killed"]:
-            failure = f"answers lost because a process ended before they were written: {absent}"
-        elif absent:
-            failure = f"answers not written: {absent}"
+            number = absent + waiting
+            failure = f"answers lost because a process ended before they were written: at least {number}"
+        elif absent or waiting:
+            failure = f"answers not written: {absent + waiting}"
         elif losses["silent"] and not losses["judged"]:
             failure = silence or "no judge answered"
         elif losses["dropped"] + losses["failed"] > _TOLERATED * losses["seen"]:
             status = f"partial: {losses['dropped']} of {losses['seen']} answers dropped, {losses['failed']} failed"
-        if failure is not None and not self._is_made_here:
+        if failure is not None and not is_made_here:
             status = status_of(failure)
         if status is not None:
             writer.tags({STATUS_TAG: status})
-        if self._is_made_here:
+        if is_made_here:
             writer.end(failure)
 
 
-def packed(row: Row, trace_id: str | None) -> dict[str, Any]:
-    """A scored answer for the outbox: the row, the trace id and the current time."""
-    return {"trace_id": trace_id, "time_ms": int(time.time() * 1000), "row": _rows().dump_python(row, warnings=False)}
+def _absent(losses: Mapping[str, int]) -> int:
+    """The number of answers that were never scored or are not written."""
+    return sum(losses.get(name, 0) for name in ("killed", "unscored", "lost"))
 
 
-def _record(columns: Sequence[str], row: Sequence[Any]) -> str:
-    return as_json(sorted((column, value) for column, value in zip(columns, row, strict=True) if value is not None))
+def packed(row: Row, trace_id: str | None, *, is_new: bool) -> dict[str, Any]:
+    """A scored answer for the outbox: the row, the current time and the trace, which ``is_new`` or the chain's."""
+    content = {"trace_id": trace_id, "is_new": is_new, "time_ms": int(time.time() * 1000)}
+    return {**content, "row": _rows().dump_python(row, warnings=False)}
+
+
+def _compressed(sums: Mapping[str, Any]) -> str:
+    """JSON in a form that fits into a tag."""
+    return base64.b85encode(zlib.compress(as_json(sums).encode(), 9)).decode()
+
+
+def _decompressed(text: str) -> dict[str, Any]:
+    sums: dict[str, Any] = json.loads(zlib.decompress(base64.b85decode(text)))
+    return sums
+
+
+def _row_in(answer: Waiting) -> Row:
+    return _rows().validate_python(answer.content["row"])
 
 
 @lru_cache(maxsize=1)
@@ -308,44 +351,37 @@ class MarkCounts(Counter[str]):
 
 
 class LiveFigures:
-    """The figures of a run so far."""
+    """The sums of a run so far: those of one outbox, in ``state``, and of ``others`` that write to the same run."""
 
-    def __init__(self, state: Mapping[str, Any] | None) -> None:
+    def __init__(self, state: Mapping[str, Any] | None, others: Iterable[Mapping[str, Any]] = ()) -> None:
         state = state or {}
-        self.step: int = state.get("step", 0)
-        self._sums: dict[str, list[float]] = state.get("sums", {})
         self._windows = {key: deque(values, _WINDOW) for key, values in state.get("windows", {}).items()}
-        self._marks = MarkCounts(state.get("marks", {}))
+        self._sums, self._marks = Counter[str](state.get("sums", {})), MarkCounts(state.get("marks", {}))
+        self._all_sums, self._all_marks = self._sums.copy(), MarkCounts(self._marks)
+        for sums in others:
+            self._all_sums.update(sums["sums"])
+            self._all_marks.update(sums["marks"])
 
     @property
     def state(self) -> dict[str, Any]:
-        """All figures, as JSON-compatible values."""
+        """The sums of the outbox, as JSON-compatible values."""
         windows = {key: list(values) for key, values in self._windows.items()}
-        return {"step": self.step, "sums": self._sums, "windows": windows, "marks": self._marks}
+        return {"sums": self._sums, "marks": self._marks, "windows": windows}
 
     @property
-    def means(self) -> dict[str, float]:
-        """``<key>/mean`` so far."""
-        return {mlflow_name(f"{key}/mean"): total / count for key, (total, count) in self._sums.items()}
+    def answers(self) -> int:
+        """The number of answers."""
+        return int(self._all_sums[_ANSWERS])
 
-    def _add(self, key: str, value: float) -> None:
-        total, count = self._sums.get(key, (0.0, 0))
-        self._sums[key] = [total + value, count + 1]
-        self._windows.setdefault(key, deque(maxlen=_WINDOW)).append(value)
+    @property
+    def figures(self) -> dict[str, float]:
+        """``<key>/mean`` and the counts, under MLflow's names."""
+        keys = [name.removesuffix(_VALUES) for name in self._all_sums if name.endswith(_VALUES)]
+        figures = {f"{key}/mean": self._mean(key) for key in keys} | self._all_marks.figures
+        return {mlflow_name(name): value for name, value in figures.items()}
 
-    def add_table(self, table: Lines) -> None:
-        """Add rows that another process wrote to the run's table."""
-        self.step += len(table.rows)
-        for row in table.rows:
-            own = dict(zip(table.columns, row, strict=True))
-            self._marks["n_non_answers"] += gives_no_answer(own.get("answer"))
-            for column, value in own.items():
-                if isinstance(value, float) and own.get(f"{column}_measured") is not False:
-                    self._add(column, value)
-                elif column == DIAGNOSIS and value:
-                    self._marks[cause_figure(value)] += 1
-                elif column.endswith("_status") and value in ("error", "skipped"):
-                    self._marks[f"{column.removesuffix('_status')}/n_{value}"] += 1
+    def _mean(self, key: str) -> float:
+        return self._all_sums[key] / self._all_sums[f"{key}{_VALUES}"]
 
     def add(
         self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None, is_non_answer: bool = False
@@ -357,14 +393,18 @@ class LiveFigures:
         """
         from mlflow.entities import Metric
 
-        found: dict[str, float] = {}
-        self._marks.add(scores, cause, is_non_answer)
+        points: dict[str, float] = {}
+        for marks in (self._marks, self._all_marks):
+            marks.add(scores, cause, is_non_answer)
         for key, score in scores.items():
-            if score.measurement is not None:
-                self._add(key, score.measurement)
-                total, count = self._sums[key]
-                mean = fmean(self._windows[key])
-                found |= {key: score.measurement, f"{key}/mean": total / count, f"{key}/rolling_mean": mean}
-        found |= self._marks.figures
-        self.step += 1
-        return [Metric(mlflow_name(name), value, time_ms, self.step - 1) for name, value in found.items()]
+            value = score.measurement
+            if value is not None:
+                for sums in (self._sums, self._all_sums):
+                    sums.update({key: value, f"{key}{_VALUES}": 1})
+                window = self._windows.setdefault(key, deque(maxlen=_WINDOW))
+                window.append(value)
+                points |= {key: value, f"{key}/mean": self._mean(key), f"{key}/rolling_mean": fmean(window)}
+        points |= self._all_marks.figures
+        for sums in (self._sums, self._all_sums):
+            sums[_ANSWERS] += 1
+        return [Metric(mlflow_name(name), value, time_ms, self.answers - 1) for name, value in points.items()]

@@ -1,7 +1,8 @@
 """The outbox: scored answers waiting for MLflow, in an SQLite file shared by all processes of a user.
 
 Each answer belongs to one run, identified by its id or, until it is created, by a name. Only one process at a time
-writes the answers of a run. The table ``processes`` has the processes that use a run, with their numbers of accepted
+writes the answers of a run. An answer is ``measured`` once it is in the run's figures, and has an ``outcome`` once its
+trace has the scores. The table ``processes`` has the processes that use a run, with their numbers of accepted
 and settled answers. These show how many answers a killed process had not scored. Texts have a checksum; readable rows
 of a damaged file are copied to a new file.
 """
@@ -13,7 +14,6 @@ import logging
 import os
 import sqlite3
 import stat
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -23,7 +23,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from uuid import uuid4
 from zlib import crc32
 
 from mlflow_ragmetrics.core.safe_text import as_json, for_log
@@ -34,54 +33,45 @@ from mlflow_ragmetrics.tracking.writer import is_alive, this_process
 _BUSY_SECONDS = 10.0
 _GATHER_SECONDS = 0.005
 _MEMORY = Path(":memory:")
-_CHUNK = 200
-_VERSION = 1
+_CHUNK = 100
+_VERSION = 2
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS outbox (id TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT, store TEXT, experiment TEXT, suite TEXT, name TEXT, run_id TEXT,
-    writer TEXT DEFAULT '', figures TEXT, mark TEXT, losses TEXT, UNIQUE (store, name));
+    writer TEXT DEFAULT '', figures TEXT, losses TEXT, UNIQUE (store, name));
 CREATE TABLE IF NOT EXISTS processes (
     process TEXT, run INTEGER, accepted INTEGER DEFAULT 0, settled INTEGER DEFAULT 0, seen REAL,
     PRIMARY KEY (process, run));
 CREATE TABLE IF NOT EXISTS answers (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER, process TEXT, measured INTEGER DEFAULT 0,
-    told INTEGER DEFAULT 0, listed INTEGER DEFAULT 0, withheld INTEGER DEFAULT 0, attempts INTEGER DEFAULT 0,
-    came REAL, content TEXT);
-CREATE TABLE IF NOT EXISTS lines (number INTEGER PRIMARY KEY, run INTEGER, name TEXT, columns TEXT, content TEXT);
+    number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER, process TEXT, measured INTEGER DEFAULT 0, outcome INTEGER,
+    attempts INTEGER DEFAULT 0, content TEXT);
 CREATE INDEX IF NOT EXISTS answers_of_run ON answers (run);
-CREATE INDEX IF NOT EXISTS lines_of_run ON lines (run, name);
+INSERT INTO outbox SELECT lower(hex(randomblob(6))) WHERE NOT EXISTS (SELECT 1 FROM outbox);
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """
-_TEXTS = {"runs": "number, figures, losses", "answers": "run, content", "lines": "run, columns, content"}
+_TEXTS = {"runs": "number, figures, losses", "answers": "run, content"}
 _SALVAGED = {
-    "runs": "number, store, experiment, suite, name, run_id, mark",
-    "answers": "number, process, told, listed, withheld, attempts, came, run, content",
+    "runs": "number, store, experiment, suite, name, run_id",
+    "answers": "number, process, measured, outcome, attempts, run, content",
 }
 _logger = logging.getLogger(__name__)
 
 
 class Waiting(NamedTuple):
-    """An answer that is not fully written, and the number of failed attempts to write its feedback."""
+    """An answer that is not fully written, and the number of failed attempts to write its trace."""
 
     number: int
     content: Any
     attempts: int
 
 
-class Lines(NamedTuple):
-    """Rows of the table ``name``."""
-
-    name: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-
-
 class Outbox:
     """The rows in the file ``path``. A forked process opens it again.
 
-    Changes are not synced to disk: rows survive a killed process, but not a power failure.
+    Changes are not synced to disk: rows survive a killed process, but not a power failure. ``id`` identifies the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -95,13 +85,19 @@ class Outbox:
         self._counting = threading.Lock()
         self._uncounted: Counter[int] = Counter()
         self._db = _connected(self.path, _BUSY_SECONDS)
-        if self.path == _MEMORY:
+        if self.is_in_memory:
             self._db.executescript(_SCHEMA)
         self._db.execute("PRAGMA synchronous = NORMAL")
+        ((self.id,),) = self._db.execute("SELECT id FROM outbox")
 
     def _reopen(self) -> None:
         self._of_parents.append(self._db)  # SQLite does not allow a child to close it
         self._open()
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the answers end with this process."""
+        return self.path == _MEMORY
 
     def salvage(self, path: Path) -> int:
         """Copy the readable unwritten answers from a damaged file; returns their number."""
@@ -114,7 +110,7 @@ class Outbox:
                             if table == "answers":
                                 _read(row[-1], row[-2])
                             db.execute(insert, row)
-            db.execute("DELETE FROM answers WHERE listed OR run NOT IN (SELECT number FROM runs)")
+            db.execute("DELETE FROM answers WHERE outcome NOT NULL OR run NOT IN (SELECT number FROM runs)")
             for (number,) in self._rows("SELECT number FROM runs"):
                 self._add_losses(number, {"damaged": 1})
             ((count,),) = self._rows("SELECT count(*) FROM answers")
@@ -144,8 +140,8 @@ class Outbox:
     def join(self, home: Home, name: str, run_id: str | None) -> int:
         """Start using the run with this name; returns its number."""
         with self._changing() as db:
-            insert = "INSERT INTO runs (store, experiment, suite, name, run_id, mark) VALUES (?, ?, ?, ?, ?, ?)"
-            values = (home.store, home.experiment, home.suite, name, run_id, uuid4().hex)
+            insert = "INSERT INTO runs (store, experiment, suite, name, run_id) VALUES (?, ?, ?, ?, ?)"
+            values = (home.store, home.experiment, home.suite, name, run_id)
             db.execute(f"{insert} ON CONFLICT DO NOTHING", values)
             query = "SELECT number FROM runs WHERE store = ? AND name = ?"
             number = int(db.execute(query, (home.store, name)).fetchone()[0])
@@ -192,7 +188,8 @@ class Outbox:
         self._db.execute("DELETE FROM processes WHERE process = ? AND run = ?", (process, number))
 
     def _add_losses(self, number: int, losses: Mapping[str, int]) -> None:
-        total = dict(Counter(self.run(number, "losses") or {}) + Counter(losses))
+        total = Counter(self.run(number, "losses") or {})
+        total.update(losses)
         self._db.execute("UPDATE runs SET losses = ? WHERE number = ?", (_checked(total, number), number))
 
     def leave(self, number: int) -> bool:
@@ -214,7 +211,7 @@ class Outbox:
         """Remove all rows of the run, unless answers wait or a process uses it."""
         with self._changing() as db:
             if not self._is_used(number) and not self.waiting(number):
-                for table, column in (("answers", "run"), ("lines", "run"), ("runs", "number")):
+                for table, column in (("answers", "run"), ("runs", "number")):
                     db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))
 
     def accept(self, number: int) -> None:
@@ -234,6 +231,11 @@ class Outbox:
                 with self._changing():
                     pass
 
+    def note_losses(self, number: int, losses: Mapping[str, int]) -> None:
+        """Add to the losses of the run."""
+        with self._changing():
+            self._add_losses(number, losses)
+
     def settle(self, number: int, losses: Mapping[str, int], settled: int) -> None:
         """Add to the losses of the run; ``settled`` accepted answers will not arrive."""
         with self._changing() as db:
@@ -247,8 +249,8 @@ class Outbox:
     def append(self, number: int, content: Mapping[str, Any]) -> int:
         """Store a scored answer; returns its number."""
         with self._changing() as db:
-            insert = "INSERT INTO answers (run, process, came, content) VALUES (?, ?, ?, ?)"
-            values = (number, this_process(), time.time(), _checked(content, number))
+            insert = "INSERT INTO answers (run, process, content) VALUES (?, ?, ?)"
+            values = (number, this_process(), _checked(content, number))
             return int(db.execute(insert, values).lastrowid or 0)
 
     def take_written(self, number: int) -> dict[int, int]:
@@ -257,17 +259,15 @@ class Outbox:
         The outcome is 0 if it was written, 1 if its feedback was withheld, and 2 if it could not be read.
         """
         with self._changing() as db:
-            mine = "run = ? AND process = ? AND told AND listed"
-            found = db.execute(
-                f"SELECT number, withheld FROM answers WHERE {mine}", (number, this_process())
-            ).fetchall()
-            db.execute(f"DELETE FROM answers WHERE {mine}", (number, this_process()))
-            self._settle(db, number, len(found))
-        return dict(found)
+            mine = "FROM answers WHERE run = ? AND process = ? AND outcome NOT NULL"
+            outcomes = dict(db.execute(f"SELECT number, outcome {mine}", (number, this_process())).fetchall())
+            db.execute(f"DELETE {mine}", (number, this_process()))
+            self._settle(db, number, len(outcomes))
+        return outcomes
 
     def waiting(self, number: int) -> int:
         """The number of unwritten answers of the run."""
-        ((count,),) = self._rows("SELECT count(*) FROM answers WHERE run = ? AND NOT (told AND listed)", number)
+        ((count,),) = self._rows("SELECT count(*) FROM answers WHERE run = ? AND outcome IS NULL", number)
         return int(count)
 
     def take_lease(self, number: int) -> bool:
@@ -287,18 +287,19 @@ class Outbox:
             db.execute(update, (number, this_process()))
 
     def run(self, number: int, column: str) -> Any:
-        """A column of the run: ``run_id``, ``mark``, ``figures`` or ``losses``."""
+        """A column of the run: ``run_id``, ``figures`` or ``losses``."""
         ((value,),) = self._rows(f"SELECT {column} FROM runs WHERE number = ?", number)
         return _read(value, number) if column in _TEXTS["runs"] else value
 
-    def note_run(self, number: int, run_id: str) -> None:
-        """Store the id of the created run."""
+    def note_run(self, number: int, run_id: str | None) -> None:
+        """Store the id of the created run, which has no figures; ``None``: the run was deleted."""
         with self._changing() as db:
-            db.execute("UPDATE runs SET run_id = ? WHERE number = ?", (run_id, number))
+            db.execute("UPDATE runs SET run_id = ?, figures = NULL WHERE number = ?", (run_id, number))
+            db.execute("UPDATE answers SET measured = 0 WHERE run = ? AND outcome IS NULL", (number,))
 
     def answers(self, number: int, *, measured: bool, after: int = 0) -> list[Waiting]:
-        """The oldest answers without metrics or, if ``measured``, without feedback."""
-        which = "measured AND NOT told" if measured else "NOT measured"
+        """The oldest answers that are not in the figures or, if ``measured``, whose trace lacks the scores."""
+        which = "measured AND outcome IS NULL" if measured else "NOT measured"
         query = f"SELECT number, content, attempts FROM answers WHERE run = ? AND number > ? AND {which}"
         found = self._rows(f"{query} ORDER BY number LIMIT {_CHUNK}", number, after)
         return [Waiting(answer, _read(text, number), attempts) for answer, text, attempts in found]
@@ -308,58 +309,28 @@ class Outbox:
         number: int,
         answers: Collection[int],
         figures: Mapping[str, Any],
-        lines: Sequence[Lines],
         losses: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Mark the metrics of these answers as written, and add ``lines`` to the run's tables."""
+        """Store the run's figures, which include these answers."""
         with self._changing() as db:
             self._add_losses(number, losses)
             self._note(db, answers, {"measured": 1})
-            insert = "INSERT INTO lines (run, name, columns, content) VALUES (?, ?, ?, ?)"
-            for name, *texts in lines:
-                db.execute(insert, (number, name, *(_checked(text, number) for text in texts)))
             db.execute("UPDATE runs SET figures = ? WHERE number = ?", (_checked(figures, number), number))
 
     def note(self, answers: Collection[int], **columns: int) -> None:
-        """Set columns of these answers, such as ``told=1``."""
+        """Set columns of these answers, such as ``outcome=0``."""
         with self._changing() as db:
             self._note(db, answers, columns)
 
     def note_unreadable(self, number: int, answer: int) -> None:
         """Mark an answer as unreadable and count it as lost."""
         with self._changing() as db:
-            self._note(db, [answer], {"measured": 1, "told": 1, "listed": 1, "withheld": 2})
+            self._note(db, [answer], {"measured": 1, "outcome": 2})
             self._add_losses(number, {"lost": 1})
 
     def _note(self, db: sqlite3.Connection, answers: Collection[int], columns: Mapping[str, int]) -> None:
         changes = ", ".join(f"{name} = {value:d}" for name, value in columns.items())
-        db.executemany(f"UPDATE answers SET {changes} WHERE number = ?", [(each,) for each in answers])
-
-    def unlisted(self, number: int) -> tuple[int, int, float]:
-        """The count, last number and earliest time of answers with metrics that are not in the run's tables."""
-        query = "SELECT count(*), max(number), min(came) FROM answers WHERE run = ? AND measured AND NOT listed"
-        ((count, last, came),) = self._rows(query, number)
-        return int(count), int(last or 0), float(came or 0.0)
-
-    def note_listed(self, number: int, last: int, mark: str) -> None:
-        """Mark the answers up to ``last`` as written to the run's tables; ``mark`` is the run's tag."""
-        with self._changing() as db:
-            db.execute("UPDATE answers SET listed = 1 WHERE run = ? AND measured AND number <= ?", (number, last))
-            db.execute("UPDATE runs SET mark = ? WHERE number = ?", (mark, number))
-
-    def columns(self, number: int, name: str) -> list[str]:
-        """The columns of a table of the run, in order of arrival."""
-        query = "SELECT columns FROM lines WHERE run = ? AND name = ? GROUP BY columns ORDER BY min(number)"
-        found = [_read(columns, number) for (columns,) in self._rows(query, number, name)]
-        return list(dict.fromkeys(column for columns in found for column in columns))
-
-    def lines(self, number: int, name: str) -> Iterator[Lines]:
-        """The rows of a table of the run, in order."""
-        query = "SELECT number, columns, content FROM lines WHERE run = ? AND name = ? AND number > ? ORDER BY number"
-        last = 0
-        while found := self._rows(f"{query} LIMIT 1", number, name, last):
-            ((last, *texts),) = found
-            yield Lines(name, *(_read(text, number) for text in texts))
+        db.executemany(f"UPDATE answers SET {changes} WHERE number = ?", [(answer,) for answer in answers])
 
 
 def _make_tables(path: Path) -> None:
@@ -398,7 +369,7 @@ def outbox_folder() -> Path:
 
 
 def open_outbox() -> Outbox:
-    """The user's outbox; if its folder is unusable, an outbox for this process only, with a warning."""
+    """The user's outbox; if its folder is unusable, one in memory, with a warning."""
     return _opened(outbox_folder())
 
 
@@ -413,15 +384,14 @@ def _opened(folder: Path) -> Outbox:
             folder.chmod(0o700)
         return _prepared(folder / "outbox.db")
     except (OSError, sqlite3.Error) as error:
-        outbox = _of_this_process()
-        message = "no outbox in %s (%s): answers waiting for MLflow are in %s, for this process only"
-        _logger.warning(message, folder, for_log(str(error)), outbox.path)
-        return outbox
+        message = "no outbox in %s (%s): answers waiting for MLflow are in memory, for this process only"
+        _logger.warning(message, folder, for_log(str(error)))
+        return outbox_in_memory()
 
 
-def _of_this_process() -> Outbox:
-    with suppress(OSError, sqlite3.Error):
-        return _prepared(Path(tempfile.mkdtemp(prefix="ragmetrics-"), "outbox.db"))
+@lru_cache
+def outbox_in_memory() -> Outbox:
+    """The outbox of this process only, if the user's outbox cannot be written."""
     return Outbox(_MEMORY)
 
 

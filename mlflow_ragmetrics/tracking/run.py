@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
@@ -326,7 +326,12 @@ def unused_name(client: MlflowClient, experiment_id: str, name: str) -> str:
     quoted = name.replace("'", "''")
     alike = client.search_runs([experiment_id], f"attributes.run_name LIKE '{quoted}%'", max_results=1000)
     taken = {run.info.run_name for run in alike}
-    return next(each for each in chain([name], (f"{name} ({number})" for number in count(2))) if each not in taken)
+    return next(free for free in _numbered(name) if free not in taken)
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name} ({number})" for number in count(2))
 
 
 def new_run(name: str, creation_id: str, *, home: Home | None = None) -> str:
@@ -354,15 +359,30 @@ def new_run(name: str, creation_id: str, *, home: Home | None = None) -> str:
         for *_, surplus in found:
             if surplus != run_id:
                 client.delete_run(surplus)
-        client.update_run(run_id, status="RUNNING")
+        client.update_run(run_id, status="RUNNING", name=_own_name(client, experiment, str(run_id)))
     return str(run_id)
 
 
+def _own_name(client: MlflowClient, experiment_id: str, run_id: str) -> str:
+    """The run's name, with a number if a run that was created at the same time has this name too."""
+    name = str(client.get_run(run_id).info.run_name)
+    quoted = name.replace("'", "''")
+    twins = client.search_runs([experiment_id], f"attributes.run_name = '{quoted}'", order_by=["start_time"])
+    place = [run.info.run_id for run in twins].index(run_id)
+    return f"{name} ({place + 2})" if len(twins) > 1 else name
+
+
 def _experiment(client: MlflowClient, home: Home | None) -> str:
+    """The id of the experiment of ``home``; if that was deleted, of one with its name and a number."""
     from mlflow.tracking.fluent import _get_experiment_id
 
     kind, _, name = home.experiment.partition(" ") if home is not None else ("", "", "")
-    if kind == "name":
-        found = client.get_experiment_by_name(name)
-        return str(found.experiment_id) if found is not None else client.create_experiment(name)
-    return name if kind == "id" else str(_get_experiment_id())
+    if kind != "name":
+        experiment_id = name or str(_get_experiment_id())
+        experiment = client.get_experiment(experiment_id)
+        if experiment.lifecycle_stage == "active":
+            return experiment_id
+        name = experiment.name
+    named = ((free, client.get_experiment_by_name(free)) for free in _numbered(name))
+    free, usable = next(found for found in named if found[1] is None or found[1].lifecycle_stage == "active")
+    return str(client.create_experiment(free) if usable is None else usable.experiment_id)

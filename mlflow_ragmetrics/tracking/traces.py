@@ -27,6 +27,7 @@ from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.display.document import escaped
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.results.marks import Diagnosis, diagnose
 from mlflow_ragmetrics.rows.row_groups import SESSION
 from mlflow_ragmetrics.rows.trace_records import TRACE_TIMES, TRACES_TAG
 from mlflow_ragmetrics.tracking.feedback import (
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
     from mlflow.exceptions import MlflowException
 
-    from mlflow_ragmetrics.results.marks import Diagnosis
 
 RUN_TYPE = "mlflow.runType"
 _TRACES_PER_BATCH = 100
@@ -89,6 +89,25 @@ def log_traces(
         return []
     link_traces(ids, run_id)
     return ids
+
+
+def write_live_traces(
+    rows: Mapping[str, tuple[Row, int]], run_id: str, experiment_id: str, uri: str, language: str
+) -> None:
+    """Write new traces with these ids for rows and their times (milliseconds) into the store ``uri``.
+
+    A trace that exists is overwritten. Raises an error of ``write_errors()`` if the store does not accept the traces.
+    """
+    if uri.startswith("databricks"):
+        raise NotImplementedError("whole traces need a server or database that is not Databricks")
+    traces = []
+    for trace_id, (row, time_ms) in rows.items():
+        diagnosis = diagnose(row.scores, language)
+        target = _Target(experiment_id, run_id, {} if diagnosis is None else {row.sample.id: diagnosis})
+        took = round(1000 * float(row.sample.metadata.get("seconds", 0)))
+        traces.append(_trace(row, target, trace_id, (time_ms - took, took)))
+    if traces:
+        _store(traces, experiment_id, uri)
 
 
 def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosis] = ()) -> list[str]:
@@ -232,15 +251,19 @@ def _write_all(rows: Sequence[Row], target: _Target) -> Iterator[list[str]]:
 
 def _write(rows: Sequence[Row], target: _Target) -> list[str]:
     """Write one trace per row and return their ids. Ids are set before sending, so each trace is stored once."""
+    traces = [_trace(row, target) for row in rows]
+    _store(traces, target.experiment_id)
+    return [trace.info.trace_id for trace in traces]
+
+
+def _store(traces: Sequence[Trace], experiment_id: str, uri: str | None = None) -> None:
     from mlflow.tracing.client import TracingClient
 
-    client = TracingClient()
-    traces = [_trace(row, target) for row in rows]
-    if not _write_in_one_transaction(client.store, target.experiment_id, traces):
+    client = TracingClient(uri)
+    if not _write_in_one_transaction(client.store, experiment_id, traces):
         for trace in traces:
             client.start_trace(trace.info)
-        client.log_spans(target.experiment_id, [span for trace in traces for span in trace.data.spans])
-    return [trace.info.trace_id for trace in traces]
+        client.log_spans(experiment_id, [span for trace in traces for span in trace.data.spans])
 
 
 def _write_in_one_transaction(store: Any, experiment_id: str, traces: Sequence[Trace]) -> bool:
@@ -275,12 +298,15 @@ def _is_down(error: MlflowException | NotImplementedError) -> bool:
     return unavailable or isinstance(error.__cause__ or error.__context__, OSError)
 
 
-def _trace(row: Row, target: _Target) -> Trace:
+def _trace(
+    row: Row, target: _Target, trace_id: str | None = None, times: tuple[int, int | None] | None = None
+) -> Trace:
     from mlflow.entities import Trace, TraceData, TraceInfo, TraceLocation, TraceState
 
     sample, run_id = row.sample, target.run_id
-    trace_id, root_id = f"tr-{uuid.uuid4().hex}", uuid.uuid4().hex[:16]
-    began, took = _times(row, target)
+    trace_id = trace_id or f"tr-{uuid.uuid4().hex}"
+    root_id, contexts_id = trace_id[3:19], trace_id[-16:]
+    began, took = times or _times(row, target)
     question = {"question": sample.question}
     session = {SESSION: str(sample.metadata[SESSION])} if took is not None and SESSION in sample.metadata else {}
     info = TraceInfo(
@@ -308,8 +334,7 @@ def _trace(row: Row, target: _Target) -> Trace:
     spans = [_span("rag_eval", "CHAIN", trace_id, root_id, "", whole, question, sample.answer)]
     if sample.contexts is not None:  # the time is unknown: a span without duration at the start
         found = [plain({"page_content": c.text, "metadata": dict(c.metadata), "id": c.id}) for c in sample.contexts]
-        own = uuid.uuid4().hex[:16]
-        spans.append(_span("contexts", "RETRIEVER", trace_id, own, root_id, (start, start), question, found))
+        spans.append(_span("contexts", "RETRIEVER", trace_id, contexts_id, root_id, (start, start), question, found))
     return Trace(info, TraceData(spans))
 
 

@@ -151,16 +151,6 @@ class RunWriter:
         if missing:
             self._client.set_tag(self.run_id, _TABLES_TAG, json.dumps([*known, *missing]))
 
-    def table(self, name: str) -> dict[str, Any] | None:
-        """The run's table ``name`` (``columns`` and ``data``), or ``None``."""
-        parent = name.rpartition("/")[0] or None
-        if not any(artifact.path == name for artifact in self._client.list_artifacts(self.run_id, parent)):
-            return None
-        with tempfile.TemporaryDirectory() as folder, _environment(_NO_PROGRESS_BAR):
-            path = self._client.download_artifacts(self.run_id, name, folder)
-            table: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-        return table
-
     def end(self, failure: str | None = None) -> None:
         """Mark the run as finished, or as failed with the reason ``failure``; makes few attempts."""
         if failure is not None:

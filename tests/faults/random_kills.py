@@ -143,6 +143,12 @@ class Store:
             query = "SELECT run_uuid, value FROM latest_metrics WHERE key = 'calls/lost'"
             self.lost = dict(store.execute(query))
 
+    def traced(self, run: str) -> list[str]:
+        """The questions of the run's traces."""
+        query = "SELECT request_preview FROM trace_info JOIN trace_tags USING (request_id) WHERE value = ?"
+        with contextlib.closing(sqlite3.connect(self.folder / "mlflow.db")) as store:
+            return [question for (question,) in store.execute(query, (run,))]
+
     def questions(self, run: str) -> list[str]:
         path = Path(self.artifacts[run].removeprefix("file://")) / "rag_rows.json"
         path = path if path.is_absolute() else self.folder / path
@@ -197,7 +203,7 @@ def check_live(folder: Path, code: int, number: signal.Signals, seen: Counter[st
     store = Store(folder)
     run = (folder / "run").read_text(encoding="utf-8")
     answered = set(noted.read_text(encoding="utf-8").splitlines())
-    listed = store.questions(run)
+    listed = store.traced(run)
     assert len(listed) == len(set(listed)), "a row is there twice"
     points = [step for each, key, step in store.points if (each, key) == (run, "lexical_relevance")]
     # the process may have ended after its handler accepted an answer, but before it was noted here
@@ -206,9 +212,9 @@ def check_live(folder: Path, code: int, number: signal.Signals, seen: Counter[st
     lost, said = len(answered - set(listed)), int(store.lost.get(run, 0))
     assert lost <= said <= lost + 1, f"{lost} answers are lost, the run says {said}"
     status = store.tags[run].get("ragmetrics.status", "")
-    assert said == 0 or status.rpartition(": ")[2] == str(said), f"{said} answers are lost, the run's status: {status}"
+    assert said == 0 or status.rpartition(" ")[2] == str(said), f"{said} answers are lost, the run's status: {status}"
     with contextlib.closing(sqlite3.connect(folder / "data" / "outbox" / "outbox.db")) as outbox:
-        for table in ("runs", "processes", "answers", "lines"):
+        for table in ("runs", "processes", "answers"):
             assert outbox.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), f"{table} of the outbox"
     seen["answers"] += len(answered)
     seen["answers lost with the process"] += lost

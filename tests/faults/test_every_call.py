@@ -27,6 +27,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.tracking import run as run_module
 from mlflow_ragmetrics.tracking.outbox import Outbox
 from tests.faults.budget import LONG
+from tests.live_answers import questions
 
 ROWS = [{"question": f"Why {n}?", "answer": f"Because of {n}.", "reference": f"For {n}."} for n in range(3)]
 _STORE = ("create_run", "update_run_info", "get_run", "log_batch", "log_inputs", "set_tag", "_search_runs")
@@ -94,7 +95,7 @@ def shim() -> Callable[[], Any]:
                 "note_measured",
             ):
                 counter.around(Outbox, name, patch, lambda: sqlite3.OperationalError("database or disk is full"))
-            for name in ("note", "note_listed", "leave", "forget"):
+            for name in ("note", "leave", "forget"):
                 counter.around(Outbox, name, patch, lambda: sqlite3.OperationalError("database or disk is full"))
             yield counter
 
@@ -165,8 +166,7 @@ def test_live_scoring(shim: Callable[[int], Any]) -> None:
             assert use(handler), (nth, failing.named)
         assert (handler.counts["written"], handler.counts["unwritten"], handler.counts["lost"]) == (3, 0, 0), nth
         outcomes.append(failing.named)
-        table = mlflow.load_table("rag_rows.json", [run_id])
-        assert sorted(table["question"]) == [row["question"] for row in ROWS], nth
+        assert questions(run_id) == [row["question"] for row in ROWS], nth
         points = mlflow.MlflowClient().get_metric_history(run_id, "lexical_relevance")
         assert sorted(point.step for point in points) == [0, 1, 2], nth
     print(f"\n{len(outcomes)} calls: {Counter(outcomes)}")

@@ -19,6 +19,7 @@ from pathlib import Path
 import mlflow
 import pytest
 
+from mlflow_ragmetrics.results.results import results_of
 from tests.faults.budget import LONG
 from tests.mlflow_server import free_port
 
@@ -115,7 +116,7 @@ def test_workers_that_are_told_to_end_lose_nothing(service: Service, run_id: str
     assert service.process.wait(timeout=120) == 0
     ended = time.monotonic() - began
 
-    table = mlflow.load_table("rag_rows.json", [run_id])
+    table = results_of(run_id).table
     rows = Counter(table["question"])
     print(
         f"\n{ANSWERS} answers by {WORKERS} workers in {served:.1f} s, {told} of them ended amid, the rest in"

@@ -19,6 +19,7 @@ from langchain_core.runnables import RunnableLambda
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from tests.faults.budget import LONG
+from tests.live_answers import questions as questions_of
 from tests.mlflow_server import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -159,8 +160,7 @@ def test_killed_while_a_chain_is_scored(
         mlflow.end_run()
     (run,) = mlflow.search_runs(output_format="list")
     assert run.info.status == "FINISHED"
-    table = mlflow.load_table("rag_rows.json", [run.info.run_id])
-    assert sorted(table["question"]) == sorted(questions)
+    assert questions_of(run.info.run_id) == sorted(questions)
     points = mlflow.MlflowClient().get_metric_history(run.info.run_id, "answer_length")
     assert sorted(point.step for point in points) == list(range(len(questions)))
     assert "will be retried" in caplog.text
@@ -183,4 +183,4 @@ def test_a_run_whose_answers_are_not_all_written_does_not_look_finished(
     server.start()
     (run,) = mlflow.search_runs(output_format="list")
     assert run.info.status == "RUNNING"
-    assert mlflow.load_table("rag_rows.json", [run.info.run_id])["question"].tolist() == ["one", "two"]
+    assert questions_of(run.info.run_id) == ["one", "two"]

@@ -17,6 +17,7 @@ from langchain_core.runnables import RunnableLambda
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.mlflow_watch import Watch
 from tests.docker.services import PASSWORD, postgres, postgres_binaries
+from tests.live_answers import questions
 from tests.mlflow_server import Server, free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -102,9 +103,7 @@ def test_a_live_service(method: str, server: Server, capfd: pytest.CaptureFixtur
     assert [worker.exitcode for worker in workers] == [0] * PROCESSES
     assert handler.close(60)
     assert "artifacts: " not in capfd.readouterr().err
-    table = mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_rows.json")
-    asked = Counter(row[table["columns"].index("question")] for row in table["data"])
-    assert asked == Counter(f"{each} {n}" for each in range(PROCESSES) for n in range(QUESTIONS))
+    assert Counter(questions(run_id)) == Counter(f"{each} {n}" for each in range(PROCESSES) for n in range(QUESTIONS))
     points = mlflow.MlflowClient().get_metric_history(run_id, "answer_length")
     assert sorted(point.step for point in points) == list(range(PROCESSES * QUESTIONS))
     metrics = mlflow.get_run(run_id).data.metrics

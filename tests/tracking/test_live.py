@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import mlflow
-import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
@@ -18,25 +17,21 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking import live as module
-from mlflow_ragmetrics.tracking.feedback import TraceAbsentError, add_feedback
+from mlflow_ragmetrics.tracking.feedback import TraceAbsentError, add_feedback, feedback_of
 from mlflow_ragmetrics.tracking.live import LiveRun, live_run
 from mlflow_ragmetrics.tracking.live_writer import LiveFigures, Service, packed
-from mlflow_ragmetrics.tracking.outbox import Lines, Outbox, open_outbox
+from mlflow_ragmetrics.tracking.outbox import Outbox, open_outbox
 from mlflow_ragmetrics.tracking.run import home_of, new_run, resolved_store
-from mlflow_ragmetrics.tracking.writer import RunWriter, explained, table_rows
-
-
-def tables(rows: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
-    found = pd.DataFrame({"id": [row.sample.id for row in rows], "a": [row.scores["a"].value for row in rows]})
-    return found, pd.DataFrame({"id": []})
+from mlflow_ragmetrics.tracking.writer import RunWriter, explained
+from tests.live_answers import questions
 
 
 def service(outbox: Outbox | None = None) -> Service:
-    return Service(outbox or open_outbox(), home_of({"suite": "custom"}), {"suite": "custom"}, tables)
+    return Service(outbox or open_outbox(), home_of({"suite": "custom"}), {"suite": "custom"})
 
 
 def row(name: str, value: float) -> Row:
-    return Row(rm.Sample(id=name), {"a": Score(value=value)})
+    return Row(rm.Sample(id=name, question=name), {"a": Score(value=value), "b": Score(error="E: x")})
 
 
 class User:
@@ -58,7 +53,7 @@ def used() -> Iterator[Callable[..., LiveRun]]:
 
 def wrote(live: LiveRun, name: str, value: float = 0.5) -> None:
     live.accept()
-    live.append(packed(row(name, value), None), lambda _: None)
+    live.append(packed(row(name, value), f"tr-{uuid4().hex}", is_new=True), lambda _: None)
     live.hurry()
     assert live.wait(time.monotonic() + 60), live.failure
     live.hurry(-1)
@@ -67,11 +62,6 @@ def wrote(live: LiveRun, name: str, value: float = 0.5) -> None:
 def left(live: LiveRun) -> None:
     live.users.clear()
     live.leave()
-
-
-def ids(run_id: str) -> list[str]:
-    table = mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_rows.json")
-    return [each[table["columns"].index("id")] for each in table["data"]]
 
 
 def made_run() -> str:
@@ -131,7 +121,7 @@ def test_a_run_goes_on_after_one_that_came_before(used: Any) -> None:
     again = used(run_id, run_id)
     wrote(again, "2", 1.0)
     left(again)
-    assert ids(run_id) == ["1", "2"]
+    assert questions(run_id) == ["1", "2"]
     points = mlflow.MlflowClient().get_metric_history(run_id, "a/mean")
     assert sorted((point.step, point.value) for point in points) == [(0, 0.0), (1, 0.5)]
 
@@ -148,48 +138,39 @@ def test_a_run_taken_over_and_then_used_is_waited_for_until_it_is_written(
     began = time.monotonic()
     wrote(live, "1")
     assert time.monotonic() - began < 20
-    assert ids(run_id) == ["1"]
+    assert questions(run_id) == ["1"]
 
 
 def test_two_machines_write_into_one_run(tmp_path: Path, used: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has its own outbox; the tables contain the rows of both once."""
+    """Each has its own outbox; the figures and traces contain the answers of both once."""
     run_id = made_run()
     with monkeypatch.context() as patch:
         patch.setenv("RAGMETRICS_OUTBOX", str(tmp_path / "another"))
         far = open_outbox()
     first = used(run_id, run_id)
-    module._LIVE_RUNS.clear()
     second = used(run_id, run_id, far)
     for name, live in (("1", first), ("2", second), ("3", first), ("3b", second), ("4", second)):
         wrote(live, name, float(name[0]))
-    assert sorted(ids(run_id)) == ["1", "2", "3", "3b", "4"]
-    assert mlflow.get_run(run_id).data.metrics["a/mean"] == pytest.approx(13 / 5)
+    assert questions(run_id) == ["1", "2", "3", "3b", "4"]
+    metrics = mlflow.get_run(run_id).data.metrics
+    assert (metrics["a/mean"], metrics["b/n_error"]) == (pytest.approx(13 / 5), 5)
+    first.count("dropped")
+    second.count("dropped")
     for live in (first, second):
-        module._LIVE_RUNS[live._key] = live
         left(live)
+    assert mlflow.get_run(run_id).data.metrics["calls/dropped"] == 2
 
 
 def test_an_answer_that_cannot_be_read_is_lost_and_said(used: Any) -> None:
     run_id, outcomes = made_run(), list[int]()
     live = used(run_id, run_id)
     live.accept()
-    number = live._outbox.append(live._number, {"row": {"of": "another version"}, "trace_id": None, "time_ms": 1})
+    number = live.outbox.append(live._number, {"row": {"of": "another version"}})
     live._pending[number] = outcomes.append
     wrote(live, "1")
     left(live)
-    assert (ids(run_id), outcomes) == (["1"], [2])
+    assert (questions(run_id), outcomes) == (["1"], [2])
     assert mlflow.get_run(run_id).data.metrics["calls/lost"] == 1
-
-
-def test_columns_that_come_later_are_empty_before(used: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_id = made_run()
-    live = used(run_id, run_id)
-    wrote(live, "1")
-    more = replace(service(), tables=lambda rows: (tables(rows)[0].assign(b="x"), pd.DataFrame({"id": []})))
-    monkeypatch.setattr(live._writer, "_service", more)
-    wrote(live, "2")
-    table = mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_rows.json")
-    assert table == {"columns": ["id", "a", "b"], "data": [["1", 0.5, None], ["2", 0.5, "x"]]}
 
 
 def test_unscored_rows_take_a_step_and_no_metric() -> None:
@@ -209,15 +190,14 @@ def test_unscored_rows_take_a_step_and_no_metric() -> None:
     assert {point.key: point.value for point in third} == {**counts, "a": 1.0, "a/mean": 0.75, "a/rolling_mean": 0.75}
 
 
-def test_figures_go_on_from_a_table() -> None:
-    figures = LiveFigures(None)
-    frame = pd.DataFrame(
-        {"a": [0.0, 1.0, None], "a_status": ["ok", "ok", "error"], "diagnosis": ["retrieval", None, None]}
-    )
-    figures.add_table(Lines("rag_rows.json", list(frame.columns), table_rows(frame)))
-    points = {point.key: (point.step, point.value) for point in figures.add({"a": Score(value=0.2)}, 1, "retrieval")}
-    assert points["a/mean"] == (3, pytest.approx(0.4))
-    assert (points["a/n_error"], points["diagnosis/n_retrieval"]) == ((3, 1.0), (3, 2.0))
+def test_figures_add_up_over_outboxes() -> None:
+    figures, others = LiveFigures(None), LiveFigures(None)
+    for value in (0.0, 1.0):
+        others.add({"a": Score(value=value), "b": Score(error="E: x")}, 1, "retrieval")
+    points = LiveFigures(figures.state, [others.state]).add({"a": Score(value=0.2)}, 1, "retrieval", True)
+    found = {point.key: (point.step, point.value) for point in points}
+    assert found["a/mean"] == (2, pytest.approx(0.4))
+    assert (found["b/n_error"], found["diagnosis/n_retrieval"], found["n_non_answers"]) == ((2, 2), (2, 3), (2, 1))
 
 
 def test_a_run_is_made_once_for_each_creation_id() -> None:
@@ -251,7 +231,7 @@ def test_a_run_is_made_where_the_service_was_begun(used: Any, tmp_path: Path) ->
     left(live)
     mlflow.set_tracking_uri(uri)
     (run,) = mlflow.search_runs(experiment_names=["of the service"], output_format="list")
-    assert ids(run.info.run_id) == ["1"]
+    assert questions(run.info.run_id) == ["1"]
 
 
 def test_a_store_is_the_same_by_its_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +245,7 @@ def test_errors_are_one_sentence() -> None:
     with pytest.raises(RagMetricsError, match=r"cannot write to run 0+"), explained("0" * 32):
         RunWriter("0" * 32).end()
     with pytest.raises(RagMetricsError):
-        add_feedback("tr-0", "a", Score(value=1.0))
+        add_feedback("tr-0", feedback_of("a", Score(value=1.0)), "0" * 32)
 
 
 def test_feedback_on_a_trace_and_on_none() -> None:
@@ -273,9 +253,10 @@ def test_feedback_on_a_trace_and_on_none() -> None:
     with mlflow.start_span("call") as span:
         pass
     for _ in range(2):
-        add_feedback(span.trace_id, "faithfulness", Score(value=0.5, reason="half"), run_id)
+        feedback = feedback_of("faithfulness", Score(value=0.5, reason="half"), run_id)
+        add_feedback(span.trace_id, feedback, run_id)
     (found,) = mlflow.get_trace(span.trace_id).info.assessments
     assert (found.name, found.value, found.rationale) == ("faithfulness", 0.5, "half")
     assert found.metadata["mlflow.assessment.sourceRunId"] == run_id
     with pytest.raises(TraceAbsentError):
-        add_feedback("tr-" + "0" * 32, "faithfulness", Score(value=0.5))
+        add_feedback("tr-" + "0" * 32, feedback, run_id)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mlflow_ragmetrics.tracking import outbox as module
-from mlflow_ragmetrics.tracking.outbox import Home, Lines, Outbox, open_outbox
+from mlflow_ragmetrics.tracking.outbox import Home, Outbox, open_outbox
 
 HOME = Home("sqlite:///a.db", "sqlite:////a.db", "id 1", "suite")
 _KILLED = """
@@ -60,19 +60,16 @@ def test_what_a_killed_process_left_goes_to_the_same_service_only(outbox: Outbox
 def test_an_answer_is_deleted_once_it_is_written(outbox: Outbox) -> None:
     number = outbox.join(HOME, "run", "run")
     answers = [outbox.append(number, {"a": 1}) for _ in range(2)]
-    lines = Lines("rows.json", ["id"], [["x"], ["y"]])
-    outbox.note_measured(number, answers, {"step": 2}, [lines])
-    outbox.note([answers[0]], told=1, withheld=0)
-    outbox.note([answers[1]], told=1, withheld=1)
+    outbox.note_measured(number, answers, {"sums": {}})
     assert (outbox.waiting(number), outbox.take_written(number)) == (2, {})
-    outbox.note_listed(number, answers[1], "mark")
+    outbox.note([answers[0]], outcome=0)
+    outbox.note([answers[1]], outcome=1)
     assert (outbox.waiting(number), outbox.take_written(number)) == (0, {answers[0]: 0, answers[1]: 1})
-    assert (list(outbox.lines(number, "rows.json")), outbox.columns(number, "rows.json")) == ([lines], ["id"])
     outbox.forget(number)
-    assert outbox.run(number, "mark") == "mark"  # this process still uses it
+    assert outbox.run(number, "run_id") == "run"  # this process still uses it
     assert outbox.leave(number)
     outbox.forget(number)
-    assert list(outbox.lines(number, "rows.json")) == []
+    assert outbox._rows("SELECT * FROM runs") == []
 
 
 def counted(outbox: Outbox, number: int) -> None:

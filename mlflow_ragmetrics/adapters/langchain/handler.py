@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Known, Reading
@@ -29,13 +29,9 @@ from mlflow_ragmetrics.engine.threads import after_fork, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.capabilities import untraced
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
-from mlflow_ragmetrics.results.marks import diagnoses_of, diagnosis_columns
-from mlflow_ragmetrics.results.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
+from mlflow_ragmetrics.results.tables import row_without_texts
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.tracking.live import Counts, MLflowSink, close_runs
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 QUEUE_SIZE = 1000
 _EXIT_SECONDS = 10.0
@@ -112,8 +108,7 @@ class RagMetricsCallback(Recorder):
         if sink is not None:
             takers.append(lambda row, _: sink(row.sample, row.scores))
         if logs:
-            tables = partial(_tables, language=suite.language)
-            mlflow = self._mlflow = MLflowSink(suite.describe(), run_id, self._counts, tables)
+            mlflow = self._mlflow = MLflowSink(suite.describe(), run_id, self._counts)
 
             def write(row: Row, exchange: Exchange) -> None:
                 kept = row if texts else row_without_texts(row)
@@ -219,12 +214,6 @@ def _flush_at_end_of(process: int) -> None:
     """Register a finalizer in a process of ``multiprocessing``, which does not run ``atexit`` functions."""
     if multiprocessing.parent_process() is not None:
         multiprocessing.util.Finalize(None, _flush_all, exitpriority=10)
-
-
-def _tables(rows: Sequence[Row], language: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    told = has_diagnoses(key for row in rows for key in row.scores)
-    causes = diagnosis_columns(diagnoses_of([row.scores for row in rows], language)) if told else None
-    return rows_frame(rows, causes), items_frame(rows)
 
 
 class BackgroundQueue(Generic[T]):

@@ -1,4 +1,4 @@
-"""Scored answers in an MLflow run: steps, means, tables without duplicates, and a store that is down."""
+"""Scored answers in an MLflow run: steps, means, traces without duplicates, and a store that is down."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mlflow.exceptions import MlflowException
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.tracking.writer import RunWriter
+from tests.live_answers import questions
 
 QUESTIONS = [f"question {number}" for number in range(1, 31)]
 
@@ -34,8 +35,7 @@ def test_the_active_run(suite: rm.Suite, plain: Any) -> None:
     assert handler.counts["scored"] == 30
     assert history(run_id, "own_number") == [(number - 1, pytest.approx(number / 1000)) for number in range(1, 31)]
     assert history(run_id, "own_number/mean")[-1] == (29, pytest.approx(0.0155))
-    table = mlflow.load_table("rag_rows.json", [run_id])
-    assert sorted(table["question"]) == sorted(QUESTIONS)
+    assert questions(run_id) == sorted(QUESTIONS)
     about = mlflow.artifacts.load_dict(f"{run.info.artifact_uri}/ragmetrics_suite.json")["suite"]
     assert sorted(about["metrics"]) == ["answer_length", "context_share", "own_number"]
 
@@ -48,7 +48,7 @@ def test_a_named_run_goes_on_where_it_was(suite: rm.Suite, plain: Any) -> None:
             plain.invoke(question, {"callbacks": [handler]})
 
     assert history(run.info.run_id, "own_number/mean") == [(0, pytest.approx(0.1)), (1, pytest.approx(0.2))]
-    assert len(mlflow.load_table("rag_rows.json", [run.info.run_id])) == 2
+    assert questions(run.info.run_id) == ["question 100", "question 300"]
 
 
 def test_rolling_mean_covers_the_last_fifty(suite: rm.Suite, plain: Any) -> None:
@@ -89,7 +89,7 @@ class Dying(rm.ScriptedJudge):
 
 
 @pytest.mark.parametrize(
-    ("questions", "status"),
+    ("asked", "status"),
     [
         (["dead 1", "dead 2"], "failed: no judge answered; AllJudgesFailedError: "),
         (["dead 1", "alive", "dead 2"], "partial: 0 of 3 answers dropped, 2 failed"),
@@ -97,10 +97,10 @@ class Dying(rm.ScriptedJudge):
     ],
     ids=str,
 )
-def test_a_run_calls_the_judge_dead_only_if_it_never_answered(plain: Any, questions: list[str], status: str) -> None:
+def test_a_run_calls_the_judge_dead_only_if_it_never_answered(plain: Any, asked: list[str], status: str) -> None:
     suite = rm.Suite(["answer_relevance"], judge=Dying(rating=4))
     with rm.RagMetricsCallback(suite) as handler:
-        for question in questions:
+        for question in asked:
             plain.invoke(question, {"callbacks": [handler]})
             assert handler.flush()
     (run,) = mlflow.search_runs(output_format="list")
@@ -117,15 +117,15 @@ def test_two_handlers_share_a_run(suite: rm.Suite, plain: Any) -> None:
         assert second.close()
 
     assert [step for step, _ in history(run.info.run_id, "own_number")] == list(range(10))
-    assert len(mlflow.load_table("rag_rows.json", [run.info.run_id])) == 10
+    assert len(questions(run.info.run_id)) == 10
 
 
 def test_a_store_that_comes_back(
     suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write, mishaps = RunWriter.files, ["before", "after"]
+    write, mishaps = RunWriter.metrics, ["before", "after"]
 
-    def files(self: Any, *given: Any, **named: Any) -> None:
+    def metrics(self: Any, *given: Any, **named: Any) -> None:
         mishap = mishaps.pop(0) if mishaps else None
         if mishap == "before":
             raise MlflowException("no route to the server")
@@ -133,15 +133,14 @@ def test_a_store_that_comes_back(
         if mishap == "after":
             raise MlflowException("the reply was lost")
 
-    monkeypatch.setattr(RunWriter, "files", files)
+    monkeypatch.setattr(RunWriter, "metrics", metrics)
     with mlflow.start_run() as run, rm.RagMetricsCallback(suite) as handler:
         plain.batch(QUESTIONS[:5], {"callbacks": [handler]})
 
     assert not mishaps
     assert handler.counts["unwritten"] == 0
     assert [step for step, _ in history(run.info.run_id, "own_number")] == list(range(5))
-    table = mlflow.load_table("rag_rows.json", [run.info.run_id])
-    assert sorted(table["question"]) == QUESTIONS[:5]
+    assert questions(run.info.run_id) == QUESTIONS[:5]
     assert "will be retried" in caplog.text
 
 
@@ -235,14 +234,14 @@ def test_a_run_that_hangs_does_not_hold_up_another(
 ) -> None:
     with mlflow.start_run() as stuck, mlflow.start_run(nested=True) as healthy:
         pass
-    goes_on, write = threading.Event(), RunWriter.files
+    goes_on, write = threading.Event(), RunWriter.metrics
 
     def hanging(self: RunWriter, *given: Any, **named: Any) -> None:
         if self.run_id == stuck.info.run_id:
             assert goes_on.wait(60)
         write(self, *given, **named)
 
-    monkeypatch.setattr(RunWriter, "files", hanging)
+    monkeypatch.setattr(RunWriter, "metrics", hanging)
     with rm.RagMetricsCallback(suite) as handler:
         for number in range(4):
             for run in (stuck, healthy):
@@ -255,8 +254,7 @@ def test_a_run_that_hangs_does_not_hold_up_another(
         assert handler.flush(30)
         assert (handler.counts["written"], handler.counts["unwritten"]) == (8, 0)
     for run in (stuck, healthy):
-        table = mlflow.load_table("rag_rows.json", [run.info.run_id])
-        assert sorted(table["question"]) == [f"question {number}" for number in range(4)]
+        assert questions(run.info.run_id) == [f"question {number}" for number in range(4)]
 
 
 @pytest.mark.slow
@@ -288,7 +286,7 @@ def test_the_interpreter_ends_cleanly(tmp_path: Path, mlflow_store: str) -> None
     assert len(history(run.info.run_id, "answer_length")) == 3
 
 
-def test_which_part_failed_is_counted_and_in_the_table() -> None:
+def test_which_part_failed_is_counted_and_on_the_trace() -> None:
     from langchain_core.runnables import RunnableLambda
 
     chain = RunnableLambda(lambda question: {"answer": "The tower is red.", "contexts": ["The tower is red."]})
@@ -299,5 +297,6 @@ def test_which_part_failed_is_counted_and_in_the_table() -> None:
     (run,) = mlflow.search_runs(output_format="list")
     assert run.data.metrics["diagnosis/n_retrieval"] == 1
     assert run.data.metrics["diagnosis/n_not_measured"] == 1
-    table = mlflow.load_table("rag_rows.json", [run.info.run_id])
-    assert sorted(table["diagnosis"]) == ["not measured", "retrieval"]
+    traces = mlflow.search_traces(["0"], return_type="list")
+    causes = [each.value for trace in traces for each in trace.info.assessments if each.name == "diagnosis"]
+    assert sorted(causes) == ["not measured", "retrieval"]

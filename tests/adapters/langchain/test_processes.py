@@ -1,4 +1,4 @@
-"""Several processes and handlers write to one run: its tables contain the answers of all of them."""
+"""Several processes and handlers write to one run: its traces contain the answers of all of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import mlflow
 import pytest
 
 from tests.faults.budget import LONG
+from tests.live_answers import answers as answers_of
 
 _BEGIN = """
 import os, sys, time
@@ -36,9 +37,8 @@ def run(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
 
 
 def answers() -> list[str]:
-    """The answers in the tables of all runs."""
-    runs = mlflow.search_runs(output_format="list")
-    return sorted(answer for run in runs for answer in mlflow.load_table("rag_rows.json", [run.info.run_id])["answer"])
+    """The answers of all runs."""
+    return sorted(answer for run in mlflow.search_runs(output_format="list") for answer in answers_of(run.info.run_id))
 
 
 @pytest.mark.slow

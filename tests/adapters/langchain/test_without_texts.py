@@ -1,8 +1,10 @@
-"""A handler without texts: tables, feedback and the outbox contain only scores, verdicts and ids."""
+"""A handler without texts: traces, feedback and the outbox contain only scores, verdicts and ids."""
 
 from __future__ import annotations
 
+import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +45,16 @@ def folder(tmp_path: Path, mlflow_template: Path) -> Path:
     return folder
 
 
-def asked(**options: Any) -> tuple[rm.RagMetricsCallback, str]:
-    """A call within a trace that has no inputs or outputs itself."""
+def asked(traced: bool, **options: Any) -> rm.RagMetricsCallback:
+    """A call without a trace or, if ``traced``, within one that has no inputs or outputs itself."""
     suite = ["faithfulness", "context_precision", own_failing]
     with rm.RagMetricsCallback(suite, **options) as handler:
-        with mlflow.start_span("call") as span:
+        with mlflow.start_span("call") if traced else nullcontext():
             history = [("human", "zebrahistory"), ("ai", "yes")]
             inputs = {"question": "Where is the zebraquestion?", "chat_history": history}
             RunnableLambda(answer).invoke(inputs, {**CONFIG, "callbacks": [handler]})
         assert handler.flush()
-    return handler, str(span.trace_id)
+    return handler
 
 
 def found_in(folder: Path) -> set[str]:
@@ -60,27 +62,27 @@ def found_in(folder: Path) -> set[str]:
     return {secret for secret in SECRETS if secret.encode() in everything}
 
 
-def test_no_text_is_anywhere_in_the_store(folder: Path) -> None:
-    handler, trace_id = asked(texts=False)
+@pytest.mark.parametrize("traced", [True, False])
+def test_no_text_is_anywhere_in_the_store(traced: bool, folder: Path) -> None:
+    handler = asked(traced, texts=False)
     assert found_in(folder) == set()
 
     (run,) = mlflow.search_runs(output_format="list")
-    (row,) = mlflow.load_table("rag_rows.json", [run.info.run_id]).to_dict("records")
-    assert (row["id"], row["retrieved_doc_ids"], row["gold_doc_ids"]) == ("row-1", ["doc-1"], ["doc-1"])
-    assert (row["faithfulness"], row["context_precision"]) == (0.5, 1.0)
-    assert row["own_failing_reason"] == "JudgeReplyError"
-    claims = mlflow.load_table("rag_claims.json", [run.info.run_id])
-    assert claims["verdict"].tolist()[:2] == ["SUPPORTED", "NEUTRAL"]
-    assert set(claims["text"]) | set(claims["reason"]) == {""}
-    feedback = {each.name: each for each in mlflow.get_trace(trace_id).info.assessments}
-    assert feedback["faithfulness"].value == 0.5
+    assert run.data.metrics["own_failing/n_error"] == 1
+    (trace,) = mlflow.search_traces([run.info.experiment_id], return_type="list")
+    feedback = {each.name: each for each in trace.info.assessments}
+    assert (feedback["faithfulness"].value, feedback["context_precision"].value) == (0.5, 1.0)
+    assert feedback["own_failing"].error.error_code == "JudgeReplyError"
+    claims = json.loads(feedback["faithfulness"].metadata["ragmetrics.items"])
+    assert [claim["verdict"] for claim in claims] == ["SUPPORTED", "NEUTRAL"]
+    assert {claim["text"] + claim["reason"] for claim in claims} == {""}
     assert not any(each.rationale for each in feedback.values())
     assert handler.counts["written"] == 1
 
 
 def test_the_same_search_finds_them_where_they_are_written(folder: Path) -> None:
-    asked()
-    assert found_in(folder) == set(SECRETS)
+    asked(False)
+    assert found_in(folder) == set(SECRETS) - {"zebratag", "zebrahistory"}
 
 
 def test_what_waits_on_disk_has_none_and_ones_own_function_gets_them(
