@@ -134,13 +134,13 @@ class LiveWriter:
     def _others(self, run: Run) -> list[Mapping[str, Any]]:
         """The sums of other outboxes in the run.
 
-        If this outbox has none for the run, or older ones than the run has from it, as after a power failure, it
-        continues from those in the run.
+        If the run has sums of this outbox that the outbox lacks, it continues from them. It lacks them if it has
+        forgotten the run since, or if it was damaged, as by a power failure.
         """
         sums = {name: _decompressed(text) for name, text in run.data.tags.items() if name.startswith(_SUMS_TAG)}
         shared, state = sums.pop(self._tag, None), self._outbox.run(self._number, "figures")
         if shared is not None and (state is None or state["sums"].get(_ANSWERS, 0) < shared["sums"].get(_ANSWERS, 0)):
-            losses = shared["losses"] if state is None else {"damaged": 1}
+            losses = {"damaged": 1} if shared["run"] == self._number else shared["losses"]
             self._outbox.note_measured(self._number, (), LiveFigures(shared).state, losses)
         return list(sums.values())
 
@@ -186,7 +186,8 @@ class LiveWriter:
         Each outbox writes before it reads, so the last of several that write at once knows all sums.
         """
         state = self._outbox.run(self._number, "figures") or LiveFigures(None).state
-        text = _compressed({**state, "windows": {}, "losses": self._outbox.run(self._number, "losses") or {}})
+        losses = self._outbox.run(self._number, "losses") or {}
+        text = _compressed({**state, "windows": {}, "losses": losses, "run": self._number})
         if run.data.tags.get(self._tag) == text:
             return
         writer.tags({self._tag: text})
