@@ -17,9 +17,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.safe_text import as_json
-from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, RagMetricsError
+from mlflow_ragmetrics.results.codec import KEY, score_in
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.trace_records import (
     TraceSearch,
@@ -73,17 +74,15 @@ class _Sums:
     failed_calls: int = 0
     keys: dict[str, list[float]] = field(default_factory=dict)
 
-    def add(self, info: TraceInfo, scores: Mapping[str, Any]) -> None:
+    def add(self, info: TraceInfo, scores: Mapping[str, Score]) -> None:
         """Add a trace with its scores."""
         self.traces += bool(scores)
         self.failed_calls += state_of(info) == "ERROR"
         for key, score in scores.items():
             sums = self.keys.setdefault(key, [0.0, 0, 0, 0, 0])
-            status, metadata = score.metadata["ragmetrics.status"], score.metadata
-            unmeasured = json.loads(metadata.get("ragmetrics.details", "{}")).get("unmeasured")
-            place = {"error": 4, "skipped": 3}.get(status, 2 if unmeasured else 1)
+            place = {"error": 4, "skipped": 3}.get(str(score.status), 1 if score.measured else 2)
             sums[place] += 1
-            sums[0] += float(metadata.get("ragmetrics.value", score.feedback.value)) if place == 1 else 0.0
+            sums[0] += score.measurement or 0.0
 
     @property
     def figures(self) -> dict[str, float]:
@@ -228,11 +227,11 @@ class Watch:
         An assessment without a value is final; an assessment with an error is final after three attempts.
         """
         missing: dict[str, Union[Assessment, None]] = dict.fromkeys(self.suite.keys)
-        for key, score in _scores_of(info):
-            if score.metadata["ragmetrics.status"] != "error" or _attempt(score) >= _ATTEMPTS:
+        for key, assessment in _assessments_of(info):
+            if score_in(assessment.metadata).status != "error" or _attempt(assessment) >= _ATTEMPTS:
                 missing.pop(key, None)
-            elif key in missing and _attempt(score):
-                missing[key] = score
+            elif key in missing and _attempt(assessment):
+                missing[key] = assessment
         return missing
 
     def _add_up(self, search: TraceSearch, before: _Sums, newest: int, unreadable: set[str], outcome: Pass) -> _Sums:
@@ -254,24 +253,24 @@ class Watch:
                 outcome.waiting += is_lacking
             if is_open:
                 settled = min(settled, info.request_time)
-            own = {k: score for k, score in _scores_of(info) if score.metadata.get(SOURCE_RUN) == outcome.run_id}
-            since.add(info, own)
+            ours = ((k, each.metadata) for k, each in _assessments_of(info))
+            scores = {k: score_in(found) for k, found in ours if found.get(SOURCE_RUN) == outcome.run_id}
+            since.add(info, scores)
             if info.request_time < settled:
-                before.add(info, own)
+                before.add(info, scores)
         before.until = settled
         return since
 
 
-def _scores_of(info: TraceInfo) -> Iterator[tuple[str, Any]]:
+def _assessments_of(info: TraceInfo) -> Iterator[tuple[str, Any]]:
     """The trace's assessments from this package, with the keys of their metrics."""
-    for each in info.assessments or ():
-        metadata = each.metadata or {}
-        if "ragmetrics.status" in metadata:
-            yield metadata.get("ragmetrics.key", each.name), each
+    for assessment in info.assessments or ():
+        if (key := (assessment.metadata or {}).get(KEY)) is not None:
+            yield key, assessment
 
 
-def _attempt(score: Assessment) -> int:
-    return int((score.metadata or {}).get(_ATTEMPT, 0))
+def _attempt(assessment: Assessment) -> int:
+    return int((assessment.metadata or {}).get(_ATTEMPT, 0))
 
 
 def _sample_of(trace: Trace) -> Sample:

@@ -15,16 +15,15 @@ import zlib
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
-
-from pydantic import TypeAdapter, ValidationError
 
 from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.results.codec import record_of, row_of
 from mlflow_ragmetrics.results.marks import cause_figure, diagnose
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.feedback import (
@@ -160,8 +159,8 @@ class LiveWriter:
 
     def _row_of(self, answer: Waiting) -> Row | None:
         try:
-            return _row_in(answer)
-        except (ValidationError, KeyError):  # written by another version
+            return row_of(answer.content["row"])
+        except (ValueError, KeyError):  # written by another version
             _logger.warning("a scored answer in the outbox cannot be read and is left out")
             self._outbox.note_unreadable(self._number, answer.number)
             return None
@@ -215,7 +214,8 @@ class LiveWriter:
 
     def _make_traces(self, answers: Sequence[Waiting], writer: RunWriter, experiment_id: str) -> Iterable[int]:
         """Write a trace for each answer; returns the numbers of those that the store accepts."""
-        rows = {str(each.content["trace_id"]): (_row_in(each), int(each.content["time_ms"])) for each in answers}
+        contents = [answer.content for answer in answers]
+        rows = {str(content["trace_id"]): (row_of(content["row"]), int(content["time_ms"])) for content in contents}
         try:
             write_live_traces(rows, writer.run_id, experiment_id, self._home.uri, self._language)
             return [answer.number for answer in answers]
@@ -227,7 +227,7 @@ class LiveWriter:
 
     def _has_feedback(self, answer: Waiting, writer: RunWriter) -> bool:
         """Write the scores to the chain's own trace, if it is known; ``False`` if the store does not accept them."""
-        trace_id, scores = answer.content["trace_id"], _row_in(answer).scores
+        trace_id, scores = answer.content["trace_id"], row_of(answer.content["row"]).scores
         answered = {key: score for key, score in scores.items() if score.status != "skipped"}
         feedback = [feedback_of(key, score, writer.run_id) for key, score in answered.items()]
         diagnosis = diagnose(scores, self._language)
@@ -299,7 +299,7 @@ def _absent(losses: Mapping[str, int]) -> int:
 def packed(row: Row, trace_id: str | None, *, is_new: bool) -> dict[str, Any]:
     """A scored answer for the outbox: the row, the current time and the trace, which ``is_new`` or the chain's."""
     content = {"trace_id": trace_id, "is_new": is_new, "time_ms": int(time.time() * 1000)}
-    return {**content, "row": _rows().dump_python(row, warnings=False)}
+    return {**content, "row": record_of(row)}
 
 
 def _compressed(sums: Mapping[str, Any]) -> str:
@@ -310,15 +310,6 @@ def _compressed(sums: Mapping[str, Any]) -> str:
 def _decompressed(text: str) -> dict[str, Any]:
     sums: dict[str, Any] = json.loads(zlib.decompress(base64.b85decode(text)))
     return sums
-
-
-def _row_in(answer: Waiting) -> Row:
-    return _rows().validate_python(answer.content["row"])
-
-
-@lru_cache(maxsize=1)
-def _rows() -> TypeAdapter[Row]:
-    return TypeAdapter(Row)
 
 
 class MarkCounts(Counter[str]):

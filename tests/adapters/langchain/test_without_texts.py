@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,6 +14,7 @@ from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import JudgeReplyError
+from mlflow_ragmetrics.results.codec import score_in
 
 SECRETS = ("zebraquestion", "zebraanswer", "zebrapassage", "zebrareference", "zebratag", "zebraerror", "zebrahistory")
 CONFIG: dict[str, Any] = {
@@ -73,9 +73,9 @@ def test_no_text_is_anywhere_in_the_store(traced: bool, folder: Path) -> None:
     feedback = {each.name: each for each in trace.info.assessments}
     assert (feedback["faithfulness"].value, feedback["context_precision"].value) == (0.5, 1.0)
     assert feedback["own_failing"].error.error_code == "JudgeReplyError"
-    claims = json.loads(feedback["faithfulness"].metadata["ragmetrics.items"])
-    assert [claim["verdict"] for claim in claims] == ["SUPPORTED", "NEUTRAL"]
-    assert {claim["text"] + claim["reason"] for claim in claims} == {""}
+    claims = score_in(feedback["faithfulness"].metadata).items
+    assert [claim.verdict for claim in claims] == ["SUPPORTED", "NEUTRAL"]
+    assert {claim.text + claim.reason for claim in claims} == {""}
     assert not any(each.rationale for each in feedback.values())
     assert handler.counts["written"] == 1
 
