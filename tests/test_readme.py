@@ -71,7 +71,7 @@ def test_the_number_of_metrics_is_said():
 
 
 def test_it_stays_short():
-    assert len(README.splitlines()) <= 120
+    assert len(README.splitlines()) <= 125
     assert len(README.partition("## Read on")[0].split()) <= 700
 
 
