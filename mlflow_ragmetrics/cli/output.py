@@ -14,13 +14,14 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from mlflow_ragmetrics.cli.table_file import TABLES, TableFile
-from mlflow_ragmetrics.core.safe_text import as_json
+from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.display.document import Block, Line, clean, terminal_lines
 from mlflow_ragmetrics.display.junit import Case, gate_cases, to_junit
 from mlflow_ragmetrics.display.text import report_blocks, usage_line
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.results.gates import Check
 from mlflow_ragmetrics.results.marks import diagnoses_of
+from mlflow_ragmetrics.results.results import suite_file
 from mlflow_ragmetrics.results.tables import has_diagnoses
 
 if TYPE_CHECKING:
@@ -125,14 +126,18 @@ class Output:
             self.refusal = unwritable(self._path, error)
 
     def finish(self, report: Report) -> bool:
-        """Give the file its name; returns whether it was written."""
+        """Give the file its name, and describe its suite in it or beside it; returns whether it was written."""
         if self._path is None or self.refusal is not None:
             return False
+        suite = redact(as_json(dict(report.description)))
         try:
             if self._file is not None:
-                self._file.close()
+                self._file.close(suite)
             else:
                 _write_whole(report, self._path)
+            if self._path.suffix.lower() not in (".parquet", ".html"):
+                about = f'{{"bytes": {self._path.stat().st_size}, "suite": {suite}}}'
+                suite_file(self._path).write_text(about, encoding="utf-8")
         except OSError as error:
             self.refusal = unwritable(self._path, error)
         return self.refusal is None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.results.marks import Diagnosis, diagnosis_columns
+from mlflow_ragmetrics.results.results import SUITE_METADATA
 from mlflow_ragmetrics.results.tables import Layout
 from mlflow_ragmetrics.tracking.writer import storable, table_rows
 
@@ -50,12 +51,12 @@ class TableFile:
         if len(self._rows) >= _ROWS:
             self._flush()
 
-    def close(self) -> None:
-        """Write the remaining rows and give the file its name."""
+    def close(self, suite: str) -> None:
+        """Write the remaining rows and give the file its name; a Parquet file also describes its ``suite`` (JSON)."""
         self._flush()
         self._lines.close()
         if self._path.suffix.lower() == ".parquet":
-            self._convert()
+            self._convert(suite)
         os.replace(self._partial, self._path)
 
     def discard(self) -> None:
@@ -84,11 +85,12 @@ class TableFile:
             self._schema = _united(self._schema or pa.schema([]), schema)
         self._rows, self._diagnoses = [], []
 
-    def _convert(self) -> None:
+    def _convert(self, suite: str) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         schema = pa.schema([]) if self._schema is None else self._schema
+        schema = schema.with_metadata({**(schema.metadata or {}), SUITE_METADATA: suite.encode()})
         with pq.ParquetWriter(self._columnar, schema) as writer, self._partial.open(encoding="utf-8") as lines:
             gathered: list[pa.Table] = []
             while records := [_fitted(json.loads(line), schema) for line in islice(lines, _ROWS)]:

@@ -39,7 +39,7 @@ from mlflow_ragmetrics.display.junit import Case
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.gates import Check, raise_failures
 from mlflow_ragmetrics.results.marks import count_causes
-from mlflow_ragmetrics.results.pairing import Pairing, metric_spans
+from mlflow_ragmetrics.results.pairing import Pairing, metric_spans, without_suite
 from mlflow_ragmetrics.results.results import Results
 from mlflow_ragmetrics.rows.row_groups import table_slices
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
@@ -282,11 +282,13 @@ class Comparison:
         unknown = sorted(failing - {*VERDICTS})
         if unknown:
             raise InvalidOptionError(f"fail_on={unknown[0]!r} is not one of {', '.join(VERDICTS)}", param="fail_on")
+        unknown = without_suite(self.a, self.b)
+        options = f"; the options of {' and '.join(unknown)} are unknown" if unknown else ""
         checks = [
             Check(
                 f"{self.name}: {each.key}",
                 not each.reaches(failing),
-                f"{self.name}: {each.verdict}: {each.plain}; rows: {each.accounted}",
+                f"{self.name}: {each.verdict}: {each.plain}; rows: {each.accounted}{options}",
             )
             for each in self.differences
         ]

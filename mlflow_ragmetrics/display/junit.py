@@ -28,8 +28,12 @@ class Case:
 
 
 def gate_cases(checks: Sequence[Check]) -> list[Case]:
-    """One case per gate."""
-    return [Case(check.name, failure=None if check.passed else redact(check.reason)) for check in checks]
+    """One case per gate; a passed gate has its reason as output."""
+    reasons = [redact(check.reason) for check in checks]
+    return [
+        Case(check.name, output=reason) if check.passed else Case(check.name, failure=reason)
+        for check, reason in zip(checks, reasons, strict=True)
+    ]
 
 
 def row_cases(

@@ -331,8 +331,7 @@ def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
         for entry, name in _MEASURE.items()
         if entry in a.description and entry in b.description and _same(a, entry) != _same(b, entry)
     ]
-    unknown = [each.name for each in (a, b) if not any(entry in each.description for entry in _MEASURE)]
-    warnings = [f"{name} does not record its judge and suite" for name in unknown]
+    warnings = [f"{name}: its suite is not recorded, so its options are unknown" for name in without_suite(a, b)]
     nameless = sorted(set(_unidentified(a)) & set(_unidentified(b)))
     if nameless:
         told = f"{a.name} and {b.name} were judged by {', '.join(nameless)} without a known version or prompts"
@@ -348,6 +347,11 @@ def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
         message = f"{found}; score both with one suite, or pass allow_different=True (--allow-different)"
         raise InvalidOptionError(message, param="allow_different")
     return [*warnings, found]
+
+
+def without_suite(*sides: Results) -> list[str]:
+    """The names of those that do not record the suite they were made with."""
+    return [side.name for side in sides if "metrics" not in side.description]
 
 
 def _unidentified(results: Results) -> list[str]:

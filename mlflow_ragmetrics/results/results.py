@@ -25,7 +25,7 @@ from mlflow_ragmetrics.results.tables import (
     score_keys,
     typed,
 )
-from mlflow_ragmetrics.rows.files import extension_of, read_file
+from mlflow_ragmetrics.rows.files import SUITE_SUFFIX, extension_of, read_file
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.row_groups import SESSION, Groups, table_groups, with_ids
 from mlflow_ragmetrics.rows.trace_records import experiment_named, record_of_trace
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Source = Union["Evaluation", "Results", str, Path]
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
+SUITE_METADATA = b"ragmetrics_suite"
 _SOURCE_RUN = "mlflow.assessment.sourceRunId"
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+two\s+of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
@@ -291,11 +292,31 @@ def _from_file(path: Path) -> Results:
     columns = [name for name in table.columns if str(name).endswith("_judge")]
     judges = {each for name in columns for each in table[name] if isinstance(each, str) and each}
     items = pd.DataFrame(columns=["id", "metric", "kind", "text", "verdict"])
-    results = Results(path.stem, table, items, {"judge": sorted(judges)} if judges else {})
+    description = _suite_of(path) or ({"judge": sorted(judges)} if judges else {})
+    results = Results(path.stem, table, items, description)
     if not results.keys:
         message = f"{path.name} has no scores; write it with ragmetrics evaluate --output {path.name}"
         raise InvalidDataError(message)
     return results
+
+
+def suite_file(path: Path) -> Path:
+    """The file beside a file of rows that describes its suite; a Parquet file has ``SUITE_METADATA`` instead."""
+    return path.with_name(f"{path.name}{SUITE_SUFFIX}")
+
+
+def _suite_of(path: Path) -> dict[str, Any]:
+    """The suite that a file of rows was made with; empty if it is not recorded, or the file was changed since."""
+    beside = suite_file(path)
+    try:
+        if path.suffix.lower() == ".parquet":
+            import pyarrow.parquet as pq
+
+            return dict(json.loads((pq.read_schema(path).metadata or {}).get(SUITE_METADATA, b"{}")))
+        about = json.loads(beside.read_bytes()) if beside.is_file() else {}
+        return dict(about["suite"]) if about.get("bytes") == path.stat().st_size else {}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidDataError(f"the suite of {path.name} cannot be read; delete {beside.name} if it exists") from error
 
 
 def stored_samples(results: Results) -> list[Sample]:

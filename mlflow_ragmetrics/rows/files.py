@@ -36,6 +36,8 @@ _EXPANSION = 100
 _MIB = 2**20
 _LIMITS = {"RAGMETRICS_MAX_LINE_MB": 64, "RAGMETRICS_MAX_CELL_MB": 64, "RAGMETRICS_MAX_EXPANDED_MB": 256}
 """Default limits in MiB for a line, a cell and an expanded part of a compressed file."""
+SUITE_SUFFIX = ".suite.json"
+"""Ends the name of a file that describes the suite of the file of rows beside it."""
 _ACCEPTED = (".tsv", ".csv", ".jsonl", ".json", ".parquet", ".arrow")
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _LOOK_AHEAD_LINES = 20
@@ -106,7 +108,8 @@ def check_delimiter(delimiter: str | None) -> str | None:
 
 def _files_in(folder: Path) -> list[Path]:
     """The files of rows in ``folder``, sorted by name; ``InvalidDataError`` if there are none."""
-    files = {each: extension_of(each) for each in sorted(folder.iterdir()) if not each.name.startswith(".")}
+    named = (each for each in sorted(folder.iterdir()) if not each.name.endswith(SUITE_SUFFIX))
+    files = {each: extension_of(each) for each in named if not each.name.startswith(".")}
     arrow = [each for each, kind in files.items() if kind == ".arrow"]
     found = arrow or [each for each, kind in files.items() if kind]
     if not found:
