@@ -1,115 +1,21 @@
-"""``Report``: the rows, items and figures of one evaluation, and how to log them to MLflow."""
+"""``Report``: the rows, items and figures of one evaluation, and how to show and log them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.display.document import cell
 from mlflow_ragmetrics.display.page import report_page
 from mlflow_ragmetrics.display.text import report_blocks, usage_line
-from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.results.figures import Totals, agreement_lines, panel_figures, slices_frame
-from mlflow_ragmetrics.results.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.results.marks import (
-    Diagnosis,
-    cause_figures,
-    causes_line,
-    count_causes,
-    count_lines,
-    diagnoses_of,
-    diagnosis_columns,
-    failure_lines,
-)
-from mlflow_ragmetrics.results.sessions import (
-    Session,
-    keys_of_turns,
-    session_figures,
-    session_line,
-    sessions_frame,
-    sessions_of,
-    turn_limit,
-)
-from mlflow_ragmetrics.results.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.true_score import true_score
-from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, sample_groups, sample_slices, session_field
-from mlflow_ragmetrics.text.messages import counted, render, say
+from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.log import log_report
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-class Figures:
-    """The figures of scored rows, with their warnings and gates."""
-
-    totals: Totals
-    metrics: Mapping[str, float]
-    usage: Mapping[str, float]
-    ranges: Mapping[str, tuple[float, float]]
-    stopped: Union[str, None] = None
-    _language: str
-
-    def __len__(self) -> int:
-        return self.totals.rows
-
-    @property
-    def keys(self) -> list[str]:
-        """The keys of the scores, in the suite's order."""
-        return self.totals.keys
-
-    @cached_property
-    def incomplete(self) -> str | None:
-        """Why the evaluation is incomplete: it was stopped, or no judge answered. ``None`` if it is complete."""
-        return self.stopped or self.totals.failures.silence
-
-    @property
-    def partial(self) -> str | None:
-        """The number of failed rows in words, if more than 5 % failed; else ``None``."""
-        return self.totals.partial
-
-    @property
-    def banner(self) -> list[str]:
-        """Lines to read with the figures: why they are incomplete, failures, rows that were not measured."""
-        failed = failure_lines(self.totals.failures.causes, len(self), self.incomplete, self._language)
-        counts = count_lines(self.keys, self.metrics, len(self), self._language)
-        equal = [render(say("marks.equal", keys=", ".join(keys)), self._language) for keys in self.totals.equal]
-        return [*failed, *counts, *equal, *agreement_lines(self.keys, self.metrics)]
-
-    def check(
-        self,
-        *,
-        min_scored: MinScored | None = None,
-        fail_over: Mapping[str, float] | None = None,
-        **fail_under: float,
-    ) -> None:
-        """Raise ``GateError`` (an ``AssertionError``) if a mean is below its limit: ``report.check(faithfulness=0.8)``.
-
-        ``fail_over``: maximum means of metrics where lower is better, such as ``{"hallucination_rate": 0.1}``.
-        ``min_scored``: the share of all rows that must be measured (default 0.95), not skipped, failed or scored by the
-        rule for rows without context; a mapping sets it by key, with ``""`` for the others. For figures other than the
-        mean, use the full name: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
-        """
-        __tracebackhide__ = True  # pytest shows the line of the test
-        checks = check_figures(
-            self.metrics,
-            fail_under,
-            min_scored,
-            fail_over=fail_over,
-            better=self.totals.ranking.better,
-            rows=len(self),
-            incomplete=self.incomplete,
-            ranges=self.ranges,
-        )
-        raise_failures(checks)
-
-
-@dataclass(frozen=True)
-class Report(Figures):
+@dataclass(frozen=True, repr=False)
+class Report(Evaluation):
     """The scores of every row, with their explanations.
 
     ``description``: how they were made (suite, judges, weights, …). ``usage``: calls, tokens and seconds. ``warnings``:
@@ -118,143 +24,7 @@ class Report(Figures):
     each key, if known. ``totals``: the counts behind the figures, of all scored rows; ``rows`` may be only the worst.
     """
 
-    rows: Sequence[Row]
-    description: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    usage: Mapping[str, float] = field(default_factory=dict)
-    source: Union[str, Path, None] = None
-    figures: Mapping[str, float] = field(default_factory=dict)
-    stopped: Union[str, None] = None
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
-    totals: Totals = field(default_factory=Totals, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.totals.kept_all and self.totals.rows != len(self.rows):
-            object.__setattr__(self, "totals", Totals(self.rows))
-
-    def __getitem__(self, key: str) -> dict[str, float]:
-        """The figures of one metric, such as ``report["faithfulness"]["mean"]``; else ``InvalidOptionError``."""
-        if key not in self.keys:
-            raise InvalidOptionError(f"{key!r} is not a metric here; use one of {', '.join(self.keys)}", param="key")
-        start = f"{key}/"
-        return {name.removeprefix(start): value for name, value in self.metrics.items() if name.startswith(start)}
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """One row per sample: id, question, answer, scores (composites first), reasons, then all other columns.
-
-        ``diagnosis`` and ``diagnosis_reason`` name the part that failed, if the suite has the metrics for it.
-        """
-        return rows_frame(self.rows, diagnosis_columns(self.diagnoses) if self.diagnoses else None)
-
-    @cached_property
-    def items(self) -> pd.DataFrame:
-        """One row per claim, token, sentence, chunk or document: verdict, reason, support and evidence."""
-        return items_frame(self.rows)
-
-    @cached_property
-    def diagnoses(self) -> list[Diagnosis]:
-        """The part that failed in each row; empty if the suite lacks the metrics for it."""
-        return diagnoses_of([row.scores for row in self.rows], self._language) if has_diagnoses(self.keys) else []
-
-    @property
-    def _causes(self) -> dict[str, int]:
-        return count_causes(each.cause for each in self.diagnoses) if self.diagnoses else {}
-
-    @cached_property
-    def metrics(self) -> dict[str, float]:  # type: ignore[override]
-        """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and retrieval figures."""
-        scores = [row.scores for row in self.rows]
-        figures = (
-            self.totals.figures(self._group_names(), self.ranges) | panel_figures(scores) | cause_figures(self._causes)
-        )
-        for key, sessions in self._sessions.items():
-            figures |= {f"{key}/{name}": value for name, value in session_figures(sessions).items()}
-        return {**figures, **self.figures}
-
-    def _group_names(self) -> list[str] | None:
-        groups = self.description.get("groups")
-        return None if groups is None else sample_groups((row.sample for row in self.rows), groups)
-
-    def by(self, column: str) -> pd.DataFrame:
-        """The figures of each slice, such as ``report.by("topic")``: one row per value of ``column`` and metric.
-
-        ``column``: a field or metadata field; rows without a value are ignored. The columns are ``slice``, ``metric``,
-        ``rows`` (scored), ``mean``, ``ci_low``, ``ci_high``, ``p_holm`` and ``mark``. ``p_holm`` tests the slice
-        against all other rows (Welch's test, over groups if the report has them), adjusted by Holm over slices and
-        metrics. ``mark``: ``few rows`` or ``few groups`` with fewer than ten (effective) ones, and the number of
-        measured rows, if fewer than all. Raises ``InvalidOptionError`` if no row has the column.
-        """
-        samples = [row.sample for row in self.rows]
-        return slices_frame(self.rows, self.totals, sample_slices(samples, column), self._group_names(), self.ranges)
-
-    def sessions(self, key: str, threshold: float | None = None, *, by: str | None = None) -> pd.DataFrame:
-        """The conversations by the metric ``key``: which have no failing turn, and which turn fails first.
-
-        A turn fails below ``threshold`` (default: the metric's own, else 1), or above it if lower is better (default
-        0). Rows of a conversation share the value of ``by``, a field or metadata field (default: the report's groups,
-        else the session of traces, ``session_id``, ``conversation_id`` or ``thread_id``); rows without a value are
-        ignored. Turns are ordered by the time of their traces, else by the length of their histories, else as given.
-
-        Columns: ``session``, ``turns``, ``measured`` (number of measured turns), their ``mean`` and ``worst``,
-        ``worst_id``, ``outcome`` (``failed``; ``passed``; ``not measured`` if no turn failed but some were not
-        measured, or all; a turn without claims passes), ``first_failure`` (from 1) and ``first_failure_id``.
-        Raises ``InvalidOptionError`` for an unknown key, or without a column that groups the rows.
-        """
-        if key not in self.keys:
-            raise InvalidOptionError(f"{key!r} is not a metric here; use one of {', '.join(self.keys)}", param="key")
-        column = by or self._session_column
-        if column is None:
-            names = ", ".join(SESSION_FIELDS)
-            raise InvalidOptionError(f"by: no two rows share {names}; name the column of the conversation", param="by")
-        return sessions_frame(self._sessions_of(key, column, threshold))
-
-    @cached_property
-    def _session_column(self) -> str | None:
-        return self.description.get("groups") or session_field([row.sample for row in self.rows])
-
-    def _sessions_of(self, key: str, column: str, threshold: float | None = None) -> list[Session]:
-        names = sample_slices([row.sample for row in self.rows], column)
-        return sessions_of(self.rows, names, key, turn_limit(self.rows, key, threshold))
-
-    @cached_property
-    def _sessions(self) -> dict[str, list[Session]]:
-        """The conversations by each metric with a threshold and by faithfulness; empty without conversations."""
-        column = self._session_column if len(self.rows) == len(self) else None
-        return {} if column is None else {key: self._sessions_of(key, column) for key in keys_of_turns(self.rows)}
-
     true_score = true_score
-
-    @property
-    def _language(self) -> str:  # type: ignore[override]
-        return str(self.description.get("language", "en"))
-
-    @property
-    def notes(self) -> list[str]:
-        """Lines below the figures: the column of each field, counts of diagnoses, conversations without a fault."""
-        lines = [session_line(key, self.metrics, str(self._session_column)) for key in self._sessions]
-        lines = [causes_line(self._causes), *lines] if any(self._causes.values()) else lines
-        read = [self.description["read"]] if "read" in self.description else []
-        return [*read, *(render(line, self._language) for line in lines if line is not None)]
-
-    @property
-    def _judged_by(self) -> list[str]:
-        """The judge and how far to trust it; empty if no judge answered."""
-        if not self.totals.failures.answered:
-            return []
-        names = list(self.description.get("judge", []))
-        known = ", ".join(names) or render(say("marks.unnamed"), self._language)
-        line = say("marks.lexical") if names == ["lexical"] else say("marks.model", names=known)
-        return [render(line, self._language)]
-
-    def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
-        """The ``count`` worst rows: by ``key``, else by the composite, else by the worst score of each row.
-
-        The worst value is the lowest, or the highest if lower is better. Metrics without a better direction are
-        ignored, except as ``key``.
-        """
-        ranking = self.totals.ranking if key is None else replace(self.totals.ranking, key=key)
-        return [self.rows[place] for place in ranking.worst(self.rows, count)]
 
     def __repr__(self) -> str:
         figures = self.metrics
@@ -276,14 +46,3 @@ class Report(Figures):
         return page
 
     log = log_report
-
-    def _without_texts(self) -> Report:
-        """The report with figures, scores, verdicts and ids, but without questions, answers, passages and reasons."""
-        rows = [row_without_texts(row) for row in self.rows]
-        kept = replace(self, rows=rows, warnings=(), stopped=None, totals=Totals(rows))
-        if self.warnings:
-            kept = replace(kept, warnings=(f"warnings left out because they may quote texts: {len(self.warnings)}",))
-        incomplete = self.incomplete and "see the output of the program that wrote this run"
-        diagnoses = [replace(each, reason="") for each in self.diagnoses]
-        vars(kept).update(metrics=self.metrics, incomplete=incomplete, diagnoses=diagnoses, _sessions=self._sessions)
-        return kept

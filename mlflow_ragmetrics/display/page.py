@@ -21,7 +21,7 @@ from mlflow_ragmetrics.text.messages import render as say_in
 from mlflow_ragmetrics.text.messages import say
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.display.text import Shown
+    from mlflow_ragmetrics.results.evaluation import Evaluation
 
 MOST_ROWS = 20_000
 """The most rows on a page."""
@@ -47,7 +47,7 @@ _CODES = [
 _CODE = {each: code for code, each in enumerate(_CODES)}
 
 
-def report_page(report: Shown, title: str | None = None, run: Mapping[str, str] | None = None) -> Iterator[str]:
+def report_page(report: Evaluation, title: str | None = None, run: Mapping[str, str] | None = None) -> Iterator[str]:
     """The page of one evaluation, in pieces: summary, distributions, a table of rows, each row's claims and passages.
 
     ``title`` defaults to the name of the evaluated file. ``run``: the MLflow run, with ``name``, ``id`` and, on a
@@ -112,7 +112,7 @@ def report_page(report: Shown, title: str | None = None, run: Mapping[str, str] 
     yield after.replace("<!-- script -->", source("display/report.js"))
 
 
-def write_page(report: Shown, path: Path, run: Mapping[str, str] | None = None) -> None:
+def write_page(report: Evaluation, path: Path, run: Mapping[str, str] | None = None) -> None:
     """Write the page of ``report`` piece by piece."""
     with path.open("w", encoding="utf-8", newline="\n") as target:
         target.writelines(report_page(report, run=run))
@@ -171,7 +171,7 @@ def _filtered_by(value: Any) -> str | None:
     return _shown(value)
 
 
-def _packed(report: Shown, order: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:
+def _packed(report: Evaluation, order: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:
     """Blocks of rows: the index of the first row, the number of rows, the number of the first text, the packed rows."""
     texts = _Texts()
     block: list[str] = []

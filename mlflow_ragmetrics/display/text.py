@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.definition import SIDES
 from mlflow_ragmetrics.core.score import Item
@@ -22,9 +22,7 @@ from mlflow_ragmetrics.display.document import (
 )
 from mlflow_ragmetrics.display.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.results.figures import Totals
-from mlflow_ragmetrics.results.marks import Diagnosis
-from mlflow_ragmetrics.results.results import Evaluation
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
@@ -37,49 +35,7 @@ _LONGEST = 300
 _LONGEST_QUESTION = 120
 
 
-class Shown(Evaluation, Protocol):
-    """The attributes of a ``Report`` that its text, its page and its run show."""
-
-    @property
-    def totals(self) -> Totals:
-        """The counts behind the figures."""
-
-    @property
-    def ranges(self) -> Mapping[str, tuple[float, float]]:
-        """The lowest and highest value of each key."""
-
-    @property
-    def diagnoses(self) -> list[Diagnosis]:
-        """The part that failed in each row."""
-
-    @property
-    def incomplete(self) -> str | None:
-        """Why the evaluation is incomplete, or ``None``."""
-
-    @property
-    def partial(self) -> str | None:
-        """How many rows failed, if more than 5 %."""
-
-    @property
-    def banner(self) -> list[str]:
-        """Lines to read before the figures."""
-
-    @property
-    def notes(self) -> list[str]:
-        """Lines on rows without a measurement."""
-
-    @property
-    def _judged_by(self) -> list[str]:
-        """Lines on the judges."""
-
-    def by(self, column: str) -> pd.DataFrame:
-        """Figures per slice."""
-
-    def sessions(self, key: str) -> pd.DataFrame:
-        """One row per session."""
-
-
-def report_blocks(report: Shown, worst: int = 3, by: tuple[str, ...] = ()) -> list[Block]:
+def report_blocks(report: Evaluation, worst: int = 3, by: tuple[str, ...] = ()) -> list[Block]:
     """The report as blocks, with the ``worst`` rows (a number) and the slices of the columns in ``by``."""
     source = f"{report.source}: " if report.source else ""
     rows = counted(report.totals.rows, "row")
@@ -95,7 +51,7 @@ def report_blocks(report: Shown, worst: int = 3, by: tuple[str, ...] = ()) -> li
     return blocks
 
 
-def usage_line(report: Shown) -> Line:
+def usage_line(report: Evaluation) -> Line:
     """The cost of the evaluation: time, calls, tokens, money."""
     counts = {name: value for name, value in report.usage.items() if name not in ("wall_seconds", "cost") and value}
     parts = [f"{counted(report.totals.rows, 'row')} in {report.usage.get('wall_seconds', 0.0):.1f} s"]
@@ -104,7 +60,7 @@ def usage_line(report: Shown) -> Line:
     return Line(" · ".join(parts))
 
 
-def figures_table(report: Shown) -> Table:
+def figures_table(report: Evaluation) -> Table:
     """One line per metric: mean, 95 % interval, 1–5 value, pass rate, and counts of rows."""
     figures = dict(report.metrics)
     for key in report.totals.keys:
@@ -167,7 +123,7 @@ def _style(figures: Mapping[str, float], key: str) -> Style:
     return "faint" if not scored else "middling" if measured < scored else ""
 
 
-def _explanations(report: Shown) -> Iterator[str]:
+def _explanations(report: Evaluation) -> Iterator[str]:
     """Formulas of composites, metrics whose higher values are not better, effects of groups, and overall figures."""
     figures, better = report.metrics, report.totals.ranking.better
     weights: Mapping[str, Mapping[str, float]] = report.description.get("weights", {})
@@ -194,7 +150,7 @@ def _explanations(report: Shown) -> Iterator[str]:
     yield from (f"{name} = {value:.1f}" for name, value in figures.items() if name.startswith("pct_"))
 
 
-def _worst_rows(report: Shown, count: int) -> list[Block]:
+def _worst_rows(report: Evaluation, count: int) -> list[Block]:
     ranking = report.totals.ranking
     worst = [report.rows[place] for place in ranking.worst(report.rows, count)]
     if not worst:

@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.results.codec import KEY, score_in
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.tables import (
     BETTER,
     DIAGNOSIS,
@@ -36,52 +37,12 @@ if TYPE_CHECKING:
     from mlflow.entities import Assessment, Run, Trace
 
 
-Source = Union["Evaluation", "Results", str, Path]
+Source = Union[Evaluation, "Results", str, Path]
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 SUITE_METADATA = b"ragmetrics_suite"
 _SOURCE_RUN = "mlflow.assessment.sourceRunId"
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+two\s+of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
-
-
-class Measured(Protocol):
-    """An object with figures: a report, or a summary without rows."""
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """The figures by name."""
-
-    @property
-    def usage(self) -> Mapping[str, float]:
-        """Calls, tokens, cost and seconds."""
-
-
-class Evaluation(Measured, Protocol):
-    """The attributes of a ``Report`` that the modules below it read."""
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        """The samples with their scores."""
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """One row per sample."""
-
-    @property
-    def items(self) -> pd.DataFrame:
-        """One row per claim, chunk, …."""
-
-    @property
-    def description(self) -> Mapping[str, Any]:
-        """Suite, judges, weights, …."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Doubts about the data and the judges."""
-
-    @property
-    def source(self) -> Union[str, Path, None]:
-        """The file that the rows came from."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +89,12 @@ def results_of(source: Source, name: str = "") -> Results:
         return source
     if isinstance(source, (str, Path)):
         return _from_file(Path(source)) if is_file(source) else _from_run(found_run(str(source)))
-    if not hasattr(source, "table") or not hasattr(source, "items"):
-        message = f"{type(source).__name__} is not an evaluation; give a Report, a run's id or name, or a file of rows"
+    given: object = source
+    if not isinstance(given, Evaluation):
+        message = f"{type(given).__name__} is not an evaluation; give a Report, a run's id or name, or a file of rows"
         raise InvalidDataError(message)
-    stem = Path(source.source).stem if source.source is not None else ""
-    return Results(name or stem or "report", source.table, source.items, source.description)
+    stem = Path(given.source).stem if given.source is not None else ""
+    return Results(name or stem or "report", given.table, given.items, given.description)
 
 
 def is_file(source: Union[str, Path]) -> bool:

@@ -10,9 +10,10 @@ import numpy as np
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.display.document import number
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.labels import Labels, labels_of
 from mlflow_ragmetrics.results.pairing import measured, metric_range, numbers_of
-from mlflow_ragmetrics.results.results import Evaluation, Results, results_groups, results_of
+from mlflow_ragmetrics.results.results import Results, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics import prediction_powered
 from mlflow_ragmetrics.statistics.intervals import clusters_of

@@ -16,8 +16,8 @@ from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.core.score import DOUBTS, Sample
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.results.evaluation import Evaluation, Figures
 from mlflow_ragmetrics.results.marks import DIAGNOSIS
-from mlflow_ragmetrics.results.results import Evaluation, Measured
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.writer import mlflow_name, reason_of
@@ -54,13 +54,13 @@ def thresholds_of(rows: Iterable[Row]) -> list[tuple[str, float, bool]]:
     return list(found.values())
 
 
-def figures_of(report: Measured) -> dict[str, float]:
+def figures_of(report: Figures) -> dict[str, float]:
     """All finite figures: the report's own and ``usage/*``."""
     figures = {**report.metrics, **{f"usage/{name}": value for name, value in report.usage.items()}}
     return {name: float(value) for name, value in figures.items() if value is not None and math.isfinite(value)}
 
 
-def run_metrics_of(report: Measured) -> dict[str, float]:
+def run_metrics_of(report: Figures) -> dict[str, float]:
     """The figures that are logged as MLflow metrics, by their names in MLflow. Composites come first.
 
     Logged are, for each key, ``mean`` and, with a threshold, ``pass_rate``; ``<composite>_1to5/mean``; retrieval

@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Union
+from typing import Any, Union
 
 from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.display.document import to_markdown
 from mlflow_ragmetrics.display.page import write_page
-from mlflow_ragmetrics.display.text import Shown, report_blocks
+from mlflow_ragmetrics.display.text import report_blocks
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.describe import (
@@ -45,14 +46,8 @@ _NOTE_TAG = "mlflow.note.content"
 _OWN_NOTE = "| metric | mean |"
 
 
-class _Loggable(Shown, Protocol):
-    @property
-    def _sessions(self) -> Mapping[str, object]: ...
-    def _without_texts(self) -> Shown: ...
-
-
 def log_report(
-    self: _Loggable,
+    self: Evaluation,
     *,
     run_id: str | None = None,
     run_name: str | None = None,

@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report import Figures
+from mlflow_ragmetrics.results.evaluation import Figures
 from mlflow_ragmetrics.results.figures import Totals
 from mlflow_ragmetrics.results.marks import DIAGNOSIS, cause_figures, causes_line, count_causes
 from mlflow_ragmetrics.results.tables import BETTER
