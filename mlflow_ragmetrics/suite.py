@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -22,18 +21,18 @@ from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_count, meant, shown
 from mlflow_ragmetrics.core.score import Better, Sample
-from mlflow_ragmetrics.display.progress import progress_of
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
-from mlflow_ragmetrics.engine.program import Expenses, Row, ScoringRules, charged_to
+from mlflow_ragmetrics.engine.program import Expenses, Row, ScoringRules
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.mlflow_scorers import metric_of_scorer
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.results.figures import Totals, grouping_of, panel_warnings, repeated_questions
+from mlflow_ragmetrics.results.figures import Totals, grouping_of, panel_warnings
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.record import reading_line
 from mlflow_ragmetrics.rows.row_groups import sample_groups
@@ -333,42 +332,23 @@ class Suite:
             sample_groups(samples, groups)  # reports errors before anything is scored
 
         def evaluated(each: Callable[[Row], object] | None, *, stored: bool) -> Report:
-            began = time.perf_counter()
-            kept = _Kept(keep, each)
-            interruption: _Interruption | None = None
-            reserve = bytes(_RESERVE)  # address space only: unlike a bytearray, its zeros take no memory
-            with charged_to(Expenses()) as expenses, progress_of(progress, len(samples)) as bar:
-                engine = self._engine(selection, stored=stored)
-                try:
-                    for row in engine.rows(samples):
-                        kept.add(row)
-                        bar.advance(row)
-                except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:
-                    del reserve  # frees memory to hand over the scored rows
-                    for row in engine.ahead:
-                        kept.add(row)
-                    if not kept.totals.rows:
-                        raise
-                    interruption = error
-            report = self.report(
-                kept.rows,
-                warnings=(*warnings, *kept.warnings),
-                source=source,
-                seconds=time.perf_counter() - began,
-                expenses=expenses,
-                groups=groups,
-                totals=kept.totals,
+            engine = self._engine(selection, stored=stored)
+
+            def make_report(kept: WorstRows, seconds: float, expenses: Expenses) -> Report:
+                about: dict[str, Any] = {"source": source, "groups": groups, "totals": kept.totals}
+                found = (*warnings, *kept.warnings)
+                return self.report(kept.rows, warnings=found, seconds=seconds, expenses=expenses, **about)
+
+            report, stop = drive(
+                engine.rows(samples),
+                len(samples),
+                make_report,
+                kept=WorstRows(keep, each),
+                progress=progress,
+                ahead=lambda: engine.ahead,
+                stopped=lambda: engine.stopped,
             )
-            if interruption is not None:
-                why = "memory ran out" if isinstance(interruption, MemoryError) else "interrupted"
-                done = f"{why} when {len(report)} of {len(samples)} rows were scored"
-                interruption.report = replace(report, stopped=done)  # type: ignore[union-attr]
-                raise interruption.with_traceback(None)
-            if engine.stopped is not None:
-                stopped = engine.stopped.with_traceback(None)  # a traceback through threads and clients is of no use
-                stopped.report = replace(report, stopped=str(stopped))
-                raise stopped from None
-            return report
+            return report_or_stop(report, stop)
 
         if repeat == 1:
             return evaluated(each, stored=True)
@@ -496,42 +476,6 @@ class Suite:
 
 _PLANNED = 200  # rows
 _OWN_METRICS = "mlflow_ragmetrics.metrics."
-_RESERVE = 32 * 2**20  # bytes
-MANY_ROWS = 20_000
-_ROWS_AT_ONCE = 1000
-_Interruption = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError]
-
-
-class _Kept:
-    """The rows that a report keeps, all or the ``most`` worst, and the totals of all rows."""
-
-    def __init__(self, most: int | None, each: Callable[[Row], object] | None) -> None:
-        self.rows: list[Row] = []
-        self.totals = Totals()
-        self._most = most
-        self._each = each
-        self._questions: list[str | None] = []
-
-    def add(self, row: Row) -> None:
-        self.totals.add(row)
-        self.rows.append(row)
-        if self._each is not None:
-            self._each(row)
-        if self._most is None:
-            return
-        if len(self._questions) < MANY_ROWS:
-            self._questions.append(row.sample.question)
-        if len(self.rows) > self._most + _ROWS_AT_ONCE:
-            worst = sorted(self.totals.ranking.worst(self.rows, self._most))
-            self.rows = [self.rows[place] for place in worst] or self.rows[:1]
-            self.totals.kept_all = False
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """A warning if the first rows ask the same questions and not all rows are kept."""
-        count = len(self._questions)
-        said = repeated_questions(self._questions, self.totals.keys, self.totals.matrix[:count]) if count else None
-        return () if said is None else (f"of the first {count} rows: {said}",)
 
 
 def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:

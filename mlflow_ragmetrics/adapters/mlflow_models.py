@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +17,8 @@ from mlflow.models import EvaluationMetric
 
 from mlflow_ragmetrics.core.safe_text import plain_text
 from mlflow_ragmetrics.core.score import Better, Sample, Score
-from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
+from mlflow_ragmetrics.engine.program import Expenses, Row
+from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.record import RECORD_NAMES, to_sample
@@ -92,15 +93,17 @@ class _SharedEvaluation:
 
     def _evaluated(self, records: Sequence[Mapping[str, Any]], known: Sequence[Row]) -> Report:
         """The report on ``records``; the first ones are already scored (``known``)."""
-        began = time.perf_counter()
         self._expenses = self._expenses if known else Expenses()
         samples = with_traced_contexts(list(_samples(records, self._columns)), self._suite, self._run_id)
         warnings = check_presence(self._suite.selection, samples)[1] if len(samples) > 1 else ()
-        with charged_to(self._expenses):
-            rest = self._suite.score_samples(samples[len(known) :])
-            self._rows = [replace(row, index=index) for index, row in enumerate((*known, *rest))]
-        seconds = time.perf_counter() - began
-        return self._suite.report(self._rows, warnings=warnings, seconds=seconds, expenses=self._expenses)
+        rest = self._suite.score_samples(samples[len(known) :])
+        rows = (replace(row, index=index) for index, row in enumerate(chain(known, rest)))
+
+        def make_report(kept: WorstRows, seconds: float, expenses: Expenses) -> Report:
+            self._rows = kept.rows
+            return self._suite.report(kept.rows, warnings=warnings, seconds=seconds, expenses=expenses)
+
+        return report_or_stop(*drive(rows, len(samples), make_report, expenses=self._expenses))
 
 
 def _samples(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Iterable[Sample]:

@@ -162,12 +162,8 @@ def ask_all(caller: Caller, samples: Sequence[Sample], concurrency: int) -> Iter
     try:
         tasks = [pool.submit(copy_context().run, caller.ask, each) for each in samples]
         yield map(result_of, tasks)
-    except BaseException:
-        pool.shutdown(
-            wait=False, cancel_futures=True
-        )  # finished answers are written now; running calls are not awaited
-        raise
-    pool.shutdown()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # after an interruption, running calls are not awaited
 
 
 def _with_answer(sample: Sample, found: Sample, figures: Mapping[str, float], ask_anew: bool) -> Sample:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -24,10 +23,10 @@ from mlflow_ragmetrics.adapters.langchain.handler import untraced_suite
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
 from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.core.score import Sample, Score
-from mlflow_ragmetrics.display.progress import progress_of
-from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
-from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, run_beside
+from mlflow_ragmetrics.engine.program import Expenses, Row
+from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.selection import check_presence
@@ -109,6 +108,7 @@ def evaluate_chain(
         runnable = coerce_to_runnable(chain)
     except TypeError:
         raise InvalidOptionError(f"chain={shown(chain)} is neither a chain nor a function", param="chain") from None
+    source = data if isinstance(data, (str, Path)) else None
     reading = Reading(question, answer or output_key, contexts or tools)
     caller = Caller(runnable, make_input or input_maker(runnable, input_key), reading, config, timeout, LOOP.get())
     with ExitStack() as stack:
@@ -117,44 +117,25 @@ def evaluate_chain(
             from mlflow_ragmetrics.tracking.run import target_run
 
             run_id = stack.enter_context(target_run(None, run_name))
-        bar = stack.enter_context(progress_of(progress, len(samples)))
-        began, expenses = time.perf_counter(), stack.enter_context(charged_to(Expenses()))
-        rows: list[Row] = []
-        interruption: KeyboardInterrupt | CancelledEvaluationError | None = None
-        try:
-            with ask_all(caller, samples, concurrency) as answers:
-                for row in _scored(answers, reduced, 4 * concurrency):
-                    rows.append(bar.advance(row))
-        except (KeyboardInterrupt, CancelledEvaluationError) as error:
-            if not rows:
-                raise
-            interruption = error
-        without, refused = _missing_retrieval(reduced, rows)
-        failures = _failures(rows)
-        said = (say("chain.failed", n=len(failures), rows=len(rows), error=failures[0]),) if failures else ()
-        report = suite.report(
-            rows,
-            warnings=(*warnings, *without, *said),
-            source=data if isinstance(data, (str, Path)) else None,
-            seconds=time.perf_counter() - began,
-            expenses=expenses,
-        )
-        report = replace(report, figures=_timings(rows))
-        if len(failures) == len(rows):
-            failed = render(say("chain.failed_on_all", n=len(rows), error=failures[0]), suite.language)
+
+        def make_report(kept: WorstRows, seconds: float, expenses: Expenses) -> Report:
+            failures = _failures(kept.rows)
+            said = (say("chain.failed", n=len(failures), rows=len(kept.rows), error=failures[0]),) if failures else ()
+            found = (*warnings, *_missing_retrieval(reduced, kept.rows)[0], *said)
+            report = suite.report(kept.rows, warnings=found, source=source, seconds=seconds, expenses=expenses)
+            return replace(report, figures=_timings(kept.rows), stopped=_failed_on_all(kept.rows, suite.language))
+
+        with ask_all(caller, samples, concurrency) as answers:
+            rows = _scored(answers, reduced, 4 * concurrency)
+            report, stop = drive(rows, len(samples), make_report, progress=progress)
+        if (failed := _failed_on_all(report.rows, suite.language)) is not None:
             warn(failed, stacklevel=2)
-            report = replace(report, stopped=failed)
-        if interruption is not None:
-            report = replace(report, stopped=f"interrupted when {len(rows)} of {len(samples)} rows were scored")
         if run_id is not None:
             _log(report, run_id, runnable, feedback)
-        if refused is not None:
+        if (refused := _missing_retrieval(reduced, report.rows)[1]) is not None:
             refused.report = report
             raise refused
-    if interruption is not None:
-        interruption.report = report  # type: ignore[union-attr]
-        raise interruption
-    return report
+    return report_or_stop(report, stop)
 
 
 def _awaited(evaluate: Callable[P, Report]) -> Callable[P, Coroutine[Any, Any, Report]]:
@@ -202,6 +183,13 @@ def _failures(rows: Sequence[Row]) -> list[str]:
     """Return the errors of the rows on which the chain failed."""
     firsts = [next(iter(row.scores.values())) for row in rows]
     return [score.error or "" for score in firsts if score.reason.startswith(_CHAIN_FAILED)]
+
+
+def _failed_on_all(rows: Sequence[Row], language: str) -> str | None:
+    """Return why the evaluation is incomplete, if the chain failed on all rows."""
+    failures = _failures(rows)
+    whole = say("chain.failed_on_all", n=len(rows), error=failures[0]) if len(failures) == len(rows) else None
+    return whole and render(whole, language)
 
 
 def _timings(rows: Sequence[Row]) -> dict[str, float]:
