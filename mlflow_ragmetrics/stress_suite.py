@@ -21,7 +21,8 @@ from mlflow_ragmetrics.stress_edits import CONTROL, KINDS, Edit
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import counted, say
 from mlflow_ragmetrics.text.non_answers import asserts
-from mlflow_ragmetrics.text.sentences import sentences, terms
+from mlflow_ragmetrics.text.sentences import sentences
+from mlflow_ragmetrics.text.words import terms
 
 if TYPE_CHECKING:
     import pandas as pd

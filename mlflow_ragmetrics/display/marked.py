@@ -21,7 +21,8 @@ from mlflow_ragmetrics.display.document import (
     to_markdown,
 )
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.text.sentences import sentences, terms
+from mlflow_ragmetrics.text.sentences import sentences
+from mlflow_ragmetrics.text.words import terms
 
 _STYLES: dict[str, Style] = {
     "SUPPORTED": "good",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlflow_ragmetrics.core.judge import Embedding
-from mlflow_ragmetrics.text.sentences import normalize
+from mlflow_ragmetrics.text.words import normalize
 
 _BATCH: Final = 256
 _LARGEST_BATCH: Final = 200_000

@@ -9,7 +9,7 @@ from functools import lru_cache
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.sentences import has_words, normalize, plain_sentences
+from mlflow_ragmetrics.text.words import has_words, normalize, plain_sentences
 
 Pair = tuple[str, str]
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.sentences import normalize
+from mlflow_ragmetrics.text.words import normalize
 
 Category = Literal["blocked_terms", "emails", "ssns", "phones"]
 

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.text.messages import Text, say
-from mlflow_ragmetrics.text.sentences import answer_terms, has_words, term_counts
+from mlflow_ragmetrics.text.words import answer_terms, has_words, term_counts
 
 _SHORTEST_CLAIM = 3
 Claim = tuple[str, int, int]

@@ -11,7 +11,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score, token_items
 from mlflow_ragmetrics.errors import MissingFieldError
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.sentences import answer_terms, term_counts
+from mlflow_ragmetrics.text.words import answer_terms, term_counts
 
 Source = Literal["question", "reference", "contexts"]
 Grounding = Annotated[tuple[Source, ...], Field(min_length=1)]

@@ -7,7 +7,7 @@ import math
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score, token_items
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.sentences import answer_terms, term_counts
+from mlflow_ragmetrics.text.words import answer_terms, term_counts
 
 
 @metric(

@@ -15,8 +15,9 @@ from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, Missing
 from mlflow_ragmetrics.metrics.claims import declined, has_context
 from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, asserts, is_error_text, is_indistinct, is_non_answer
-from mlflow_ragmetrics.text.sentences import has_content, normalize, statements
+from mlflow_ragmetrics.text.sentences import statements
 from mlflow_ragmetrics.text.word_lists import pattern_of
+from mlflow_ragmetrics.text.words import has_content, normalize
 
 SUFFICIENT = 0.5
 """The lowest support at which passages count as sufficient."""

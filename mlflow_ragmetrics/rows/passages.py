@@ -12,7 +12,7 @@ from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.rows.values import cell, elements_of, is_list, is_missing, text_of
-from mlflow_ragmetrics.text.sentences import words
+from mlflow_ragmetrics.text.words import words
 
 _TEXT_KEYS = ("text", "page_content", "content", "document.content")
 _OTHER_TEXT_KEYS = ("passage_text", "passage", "chunk_text", "chunk", "snippet", "body", "paragraph_text", "sentences")

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Union
 
-from mlflow_ragmetrics.text.sentences import STOP_WORDS, each_statement, has_content, normalize, word_set
+from mlflow_ragmetrics.text.sentences import each_statement
 from mlflow_ragmetrics.text.word_lists import pattern_of, phrases_of, words_of
+from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, normalize, word_set
 
 _LONGEST_TOPIC = 20
 

@@ -1,145 +1,269 @@
-"""The shared reader of sentences, words and terms, in time linear in the length of the text."""
+"""Where sentences end: sentencex within the lines of a text, with a few rules of our own, in linear time."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, wraps
-from itertools import chain, pairwise
-from operator import add
-from typing import NamedTuple, TypeVar
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import sentencex
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from mlflow_ragmetrics.text.word_lists import words_of
+from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, kept
 
-_combining = lru_cache(maxsize=4096)(unicodedata.combining)
-
-
-def normalize(form: str, text: str) -> str:
-    """The Unicode normal form (``"NFC"``, ``"NFKC"``) of ``text``, in linear time.
-
-    Runs of more than 30 combining marks would cost quadratic time. They are split as in the Stream-Safe Text Format
-    (Unicode Standard Annex 15).
-    """
-    if text.isascii():
-        return text
-    characters = set(text)
-    if any(map(_combining, characters)):
-        run = f"[{re.escape(''.join(filter(_combining, characters)))}]"
-        text = re.sub(f"({run}{{30}})(?={run})", "\\1\u034f", text)
-    return unicodedata.normalize(form, text)  # type: ignore[arg-type]
-
-
-def has_content(text: str | None) -> bool:
-    """Whether ``text`` contains at least one letter or digit, in any script."""
-    return text is not None and any(map(str.isalnum, text))
-
-
-def word_set(text: str) -> frozenset[str]:
-    """The set of words in a space-separated text."""
-    return frozenset(text.split())
-
-
-STOP_WORDS = words_of("stop_words")
-
-ABBREVIATIONS = words_of("abbreviations")
-
-# These end a sentence only before a function word: "in Washington D.C. The city …", but "Washington D.C. Police".
-CLOSING_ABBREVIATIONS = words_of("closing_abbreviations")
-
-# These are abbreviations only before a number: "No. 5", but "No. It is."
-NUMBER_ABBREVIATIONS = word_set("no nos art sec")
-
-_MARKER = re.compile(r"[ \t]*((?:#{1,6}|[-*•‣◦–—·|]|\(?(?:\d{1,3}|[A-Za-zа-я])\)|\d{1,3}\.|[a-zа-я]\.)(?=\s))\s*(?=\S)")
-# A run of stops is matched only from its first stop: trying every stop would take quadratic time.
-_STOP = re.compile(
-    r"(?=[.!?…。！？؟।])(?:(?<![.!?…])[.!?…]+[\"'”’»)\]]*(?=\s|$)|(?<=[a-zа-яё]{3})[.!?](?=[A-ZА-ЯЁ][a-zа-яё])"
-    r"|[。！？؟।]+[」』”）»\"]*)"
+_TAG: Final = r"(?<!`)</?(?i:{})(?:\s[^<>]{{0,500}})?/?>"
+_INLINE_TAG: Final = _TAG.format(
+    "a|abbr|b|big|cite|code|del|em|font|i|img|ins|kbd|label|mark|q|ref|s|small|span|strike|strong|sub|sup|tt|u|var"
 )
-_NEWLINE = re.compile(r"\n(?=[ \t]*(\S?))")
-_WORD_BREAK = re.compile(r"[\s\"'“”«»(\[]")
-_WORD_AFTER = re.compile(r"\s*[\"'“«(\[]*([^\W_]+)")
+_BLOCK_TAG: Final = _TAG.format(
+    "answer|blockquote|br|center|dd|details|div|dl|dt|figure|h[1-6]|hr|li|ol|p|pre|response|section|summary|table|"
+    "tbody|td|tfoot|th|thead|tr|ul"
+)
+_CLOSER: Final = "[\"'”’»)\\]]"
+_EMOJI: Final = "\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff"
+_LINK: Final = r"\([^()\s]{1,300}\)"
+_BEHIND_WORD: Final = r"(?:(?<=[^\W\d_]{3})|(?<=[.,;:!?…)»”\"]))"
+_RAISED: Final = rf"{_BEHIND_WORD}<(?P<raised>sup|ref)\b[^<>]{{0,100}}>[^<>]{{1,40}}</(?P=raised)>"
+_CITATION: Final = (
+    rf"\[\^?\d{{1,3}}(?:\s{{0,3}}[,;–-]\s{{0,3}}\^?\d{{1,3}})*\](?:{_LINK})?|【[^【】\n]{{0,100}}】"
+    rf"|{_BEHIND_WORD}[⁰¹²³⁴-⁹]{{1,3}}(?:[,˒][⁰¹²³⁴-⁹]{{1,3}})*|{_RAISED}"
+    "|[\U000f0000-\U000f0fff]"  # what ``metrics/citations.py`` puts in place of a citation
+)
+_AFTER_STOP: Final = "(?:" + "|".join(rf"(?<=[.!?…。]{_CLOSER * count})" for count in range(4)) + ")"
+_BEHIND_STOP: Final = (
+    rf"{_AFTER_STOP}(?:(?:[*_~`]{{1,3}}|[{_EMOJI}]{{1,8}}|\[[^\[\]\n]{{1,60}}\](?:{_LINK})?"
+    rf"|\((?:\d{{1,3}}|https?://[^()\s]{{1,300}})\)){_CLOSER}{{0,3}})+(?=[\s<]|\Z|[^\W\d_a-z])"
+    r"|(?:(?<=[.!?…。] )|(?<=[.!?…。]  ))\(\d{1,3}\)(?=\s|\Z)"
+)
+_FIRST_OF_MARK: Final = rf"<\[【⁰¹²³⁴-⁹\U000f0000-\U000f0fff{_EMOJI}"
+_HAS_MARK: Final = re.compile(f"[{_FIRST_OF_MARK}]")
+_HAS_MARK_BEHIND: Final = re.compile(rf"[.!?…。]{_CLOSER}{{0,3}} {{0,2}}[(*_~`]")
+_MARK: Final = re.compile(
+    rf"(?=[{_FIRST_OF_MARK}(*_~`])(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})|(?P<line>{_BLOCK_TAG})"
+    rf"|(?P<within>(?<=\w){_INLINE_TAG}(?=\w))|{_INLINE_TAG})"
+)
+_CITED: Final = re.compile(_CITATION)
+_MARKUP: Final = re.compile(rf"{_RAISED}|{_BLOCK_TAG}|{_INLINE_TAG}")
+_BEFORE_STOP: Final = re.compile(r"(?<!\s)\s+(?=[.,;:!?…])")
+_HAS_EMPHASIS: Final = re.compile("[*_`]")
+_EMPHASIS: Final = re.compile(r"\*\*|__|`|(?<!\w)[*_](?=\w)|(?<=[\w.!?])[*_](?!\w)")
+
+
+def blanked(text: str) -> str:
+    """``text`` with blanks in place of citation marks and HTML tags; every other character keeps its position."""
+    return _MARK.sub(_blank, text) if _has_marks(text) else text
+
+
+def _has_marks(text: str) -> bool:
+    return _HAS_MARK.search(text) is not None or _HAS_MARK_BEHIND.search(text) is not None
+
+
+def _blank(mark: re.Match[str]) -> str:
+    if mark.lastgroup == "line":
+        return "\n".ljust(len(mark[0]))
+    return ("\u2060" if mark.lastgroup == "within" else " ") * len(mark[0])
+
+
+def without_marks(text: str) -> str:
+    """``text`` without citation marks, HTML tags, Markdown emphasis and whitespace around it.
+
+    >>> without_marks("**Two** kinds are known <i>today</i>.[1]")
+    'Two kinds are known today.'
+    """
+    if _HAS_EMPHASIS.search(text):
+        text = _EMPHASIS.sub("", text)
+    return (_BEFORE_STOP.sub("", _MARK.sub("", text)) if _has_marks(text) else text).strip()
 
 
 class Sentence(NamedTuple):
-    """The position of a sentence in its text, and the list marker before it."""
+    """The position of a sentence in its text, and the list marker before it; ``#`` for a table's header row."""
 
     start: int
     end: int
     marker: str
 
 
+# sentencex fails at whitespace beyond ASCII and at surrogates.
+_UNREADABLE: Final = re.compile(
+    "[\r\x0b\x0c\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ud800-\udfff]"
+)
+_WITHIN_LINE: Final = frozenset("\xa0\u1680\u202f\u205f\u3000").union(map(chr, range(0x2000, 0x200B)))
+_OTHER_STOP: Final = re.compile("[។៕༎།෴︒]")  # sentencex does not read these
+_SOFT_NEWLINE: Final = re.compile(r"\n(?<!:\n)(?=[ \t]*([^\W\d_])(?![.)]\s))")
+_MARKER: Final = re.compile(
+    r"[ \t]*(?:(?:#{1,6}|[*•‣◦▪●·–—]|[-+](?=\s+\D)|\(?(?:\d{1,2}|[A-Za-zа-я])\)|\d{1,2}\.|[a-zа-я]\.)\s+"
+    r"|\|[ \t]*|>(?=\s*[^\s\d])\s*)+(?=\S)"
+)
+_FIRST_ITEM: Final = re.compile(r"[1aAаА][.)]\s(?<!\w[1aAаА][.)]\s)")
+_ITEM: Final = re.compile(r"(?<!\S)\(?(\d{1,2}|[A-Za-zА-Яа-я])([.)])\s+(?=\S)")
+_STOP_INSIDE: Final = re.compile("[.!?…\u0530-\uffff]")
+_WRAPPED: Final = re.compile(r'\s*(?:"[^"]+"|“[^“”]+”|«[^«»]+»|\([^()]+\)|\[[^\[\]]+\])\s*')
+_CYRILLIC: Final = re.compile("[а-яёА-ЯЁ]")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_PARSED: Final = re.compile(r"[|`~]")
+_PARSER: Final = MarkdownIt("commonmark").enable("table").disable(["blockquote", "code", "html_block", "lheading"])
+
+
+def _behind(words: Iterable[str]) -> str:
+    """A pattern for the position behind one of the words and its stop; ``_`` in a word is a blank."""
+    patterns = [re.escape(word).replace("_", " ").replace("0", r"\d") for word in words]
+    return "(?:" + "|".join(rf"(?<=\b(?i:{pattern})\.)" for pattern in patterns) + ")"
+
+
+_ORDINALS: Final = [
+    f"{word}_{digits}"
+    for word in ("step", "шаг", "schritt", "der", "dem", "des", "den", "das", "vom", "zum", "zur", "im")
+    for digits in ("0", "00")
+]
+_NEVER: Final = (
+    rf"(?<=\.)(?=\s)(?:{_behind([*words_of('abbreviations'), *_ORDINALS])}"
+    r"|(?<=\d\.)(?=\s(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b))"
+    r"|(?<=\w\w\.)(?=[A-ZА-ЯЁ])(?!(?<=[a-zа-яё]{3}\.)[A-ZА-ЯЁ][a-zа-яё])|(?<=\d\")(?=\s)"
+)
+_ALWAYS: Final = (
+    rf"(?<=…)(?=[”\"»)]*\s+[A-ZА-ЯЁ])|{_behind(words_of('closing_abbreviations'))}(?=\s+(?P<next>[A-ZА-ЯЁ]\w*))"
+)
+_STOP: Final = re.compile(rf"[.…\"](?:(?P<never>{_NEVER})|(?P<always>{_ALWAYS}))")
+_STOP_AMONG_CAPITALS: Final = re.compile(
+    rf"[.…\"](?:(?P<never>{_NEVER}|(?<=\.)(?=\.{0, 2}\s{1, 9}[a-zß-öø-ÿа-яёα-ω]))|(?P<always>{_ALWAYS}))"
+)
+
+
+def _readable(character: re.Match[str]) -> str:
+    if character[0] >= "\ud800":
+        return "\ufffd"
+    return " " if character[0] in _WITHIN_LINE else "\n"
+
+
+def _clear(stop: re.Match[str]) -> str:
+    """A comma for a stop that ends no sentence, ``!`` for one that does."""
+    if stop["never"] is not None:
+        return ","
+    following = stop["next"]
+    return "!" if following is None or following.casefold() in STOP_WORDS else stop[0]
+
+
 def read_sentences(text: str) -> Iterator[Sentence]:
-    """Yield the sentences of ``text``, without surrounding whitespace and list markers, in linear time.
+    """Yield the sentences of ``text``, without whitespace around them and list markers.
 
-    Abbreviations, initials, decimal points, URLs and ellipses within a sentence do not end it. List items, table rows
-    and headings are separate pieces. A piece without a letter or digit is not a sentence.
+    List items, also those of a list in one line, table rows and headings are pieces of their own. A line break ends a
+    sentence unless the next line begins in lower case. Citation marks and Markdown behind a stop belong to the sentence
+    before it. A piece without a letter is part of its neighbour. HTML tags are not text.
     """
-    for line, line_end in _lines(text):
-        match = _MARKER.match(text, line, line_end)
-        marker, first = (match[1], match.end()) if match and has_content(text[match.end() : line_end]) else ("", line)
-        stops = _STOP.finditer(text, first, line_end)
-        ends = (stop.end() for stop in stops if stop.end() < line_end and _ends_sentence(text, first, stop))
-        start = first
-        for end in chain(ends, (line_end,)):
-            piece = text[start:end]
-            stripped = piece.strip()
-            if has_content(stripped):
-                begin = start + piece.index(stripped)
-                yield Sentence(begin, begin + len(stripped), marker)
+    lines = _UNREADABLE.sub(_readable, text)
+    headers, fences = _blocks(lines) if _PARSED.search(lines) else (set(), set())
+    masked = blanked(_SOFT_NEWLINE.sub(lambda newline: " " if newline[1].islower() else "\n", lines))
+    masked = _OTHER_STOP.sub("。", masked)
+    first_letter = _LETTER.search(masked)
+    stops = _STOP if first_letter is None or first_letter[0].islower() else _STOP_AMONG_CAPITALS
+    language = "ru" if _CYRILLIC.search(masked) else "en"
+    last: Sentence | None = None
+    for begin, first, end in _pieces(masked, fences):
+        marker = "#" if begin in headers else text[begin:first].strip()
+        for start, stop in _cut(masked[first:end], stops, language):
+            start, stop = first + start, first + stop
+            visible = masked[start:stop].lstrip()
+            begins = stop - len(visible)
+            cited = None
+            if begins > start and text[start:begins].strip():
+                cited = _CITED.search(text, start, begins)
+                begins = cited.start() if cited else begins
+            if has_content(visible):
+                if last is not None:
+                    yield last
+                last = Sentence(begins, begins + len(text[begins:stop].rstrip()), marker)
                 marker = ""
-            start = end
+            elif cited:  # a citation on a line of its own
+                last = Sentence(begins, cited.end(), marker) if last is None else last._replace(end=cited.end())
+    if last is not None:
+        yield last
 
 
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """The start and end of each line; a line that begins in lower case is joined with the line before it."""
+def _blocks(text: str) -> tuple[set[int], set[int]]:
+    """The positions of the lines that are headers of tables, and of those that open or close a block of code."""
+    starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
+    headers: set[int] = set()
+    fences: set[int] = set()
+    tokens: list[Token] = []
+    _PARSER.block.parse(text, _PARSER, {}, tokens)  # without the text within the blocks
+    for token in tokens:
+        if token.map is not None and token.type == "thead_open":
+            headers.add(starts[token.map[0]])
+        elif token.map is not None and token.type == "fence":
+            edges = (starts[line] for line in {token.map[0], token.map[1] - 1})
+            fences.update(start for start in edges if text.startswith(token.markup, start))
+    return headers, fences
+
+
+def _pieces(masked: str, fences: Container[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield each line or item of a list as (start of its marker, start, end)."""
+    has_items = _FIRST_ITEM.search(masked) is not None
     start = 0
-    for newline in _NEWLINE.finditer(text):
-        end = newline.start()
-        if newline[1].islower() and text[end - 1 : end] != ":" and not _MARKER.match(text, end + 1):
-            continue
-        yield start, end
+    for line in masked.split("\n"):
+        end = start + len(line)
+        if start not in fences:
+            marker = _MARKER.match(masked, start, end)
+            begin, first = start, start
+            if marker is not None and has_content(masked[marker.end() : end]):
+                first = marker.end()
+            for item in _items(masked, start, end) if has_items else ():
+                if item.end() > first:
+                    yield begin, first, item.start()
+                    begin, first = item.span()
+            yield begin, first, end
         start = end + 1
-    yield start, len(text)
 
 
-def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:
-    """Whether this stop ends a sentence and does not belong to an abbreviation, initial, ellipsis or number."""
-    after = _WORD_AFTER.match(text, stop.end(), stop.end() + 60)
-    if after is None or stop[0][0] not in ".…":
-        return True
-    following = after[1]
-    if following.islower() and text[stop.end()].isspace():
-        return False
-    before = text[max(start, stop.start() - 60) : stop.start()]
-    word = _WORD_BREAK.split(before[before.rfind(" ") + 1 :])[-1]
-    if not word or stop[0] != ".":
-        return True
-    folded, goes_on = word.casefold(), following.casefold() not in STOP_WORDS
-    if folded in NUMBER_ABBREVIATIONS:
-        return not following.isdecimal()
-    if folded in ABBREVIATIONS:
-        return False
-    if folded in CLOSING_ABBREVIATIONS:
-        return not goes_on
-    if len(word) == 1 and word.isupper():
-        earlier = before.split()[-2:-1]
-        return not goes_on or bool(earlier and earlier[0].islower())
-    return not (folded.isdecimal() and word == before.strip())
+def _items(masked: str, start: int, end: int) -> list[re.Match[str]]:
+    """The marks of a list within one line, which count up from 1 or from the first letter; empty if there is none."""
+    items: list[re.Match[str]] = []
+    for item in _ITEM.finditer(masked, start, end):
+        label, style = item.groups()
+        number = int(label) if label.isdecimal() else ord(label.lower()) - ord("a" if label.isascii() else "а") + 1
+        before = masked[max(start, item.start() - 3) : item.start()].strip()[-1:]
+        if number == 1 and before in ("", *":;—–"):
+            items = [item]
+        elif items and (number, style) == (len(items) + 1, items[0][2]) and item.start() > items[-1].end() + 2:
+            items += [item] if style == ")" or before in tuple(".:;!?,…") else []
+    return items if len(items) > 1 else []
+
+
+def _cut(piece: str, stops: re.Pattern[str], language: str) -> list[tuple[int, int]]:
+    """The sentences of one line as (start, end); a part without letters is joined with its neighbour."""
+    if _STOP_INSIDE.search(piece) is None:
+        return [(0, len(piece))]
+    if _WRAPPED.fullmatch(piece) is not None:
+        inside = piece.strip()
+        piece = piece.replace(inside, f" {inside[1:-1]} ")
+    parts = sentencex.segment(language, stops.sub(_clear, piece))
+    spans: list[tuple[int, int]] = []
+    end = 0
+    joins = False
+    for part in parts:
+        start, end = end, end + len(part)
+        is_bare = _LETTER.search(part) is None
+        if spans and (is_bare or joins):
+            spans[-1] = spans[-1][0], end
+            joins = joins and is_bare
+        else:
+            spans.append((start, end))
+            joins = is_bare
+    return spans
 
 
 def sentences(text: str) -> list[str]:
     """The sentences of ``text``, verbatim.
 
-    >>> sentences("1. It was set by Dr. Smith et al. in 1999. It holds, e.g. today.")
-    ['It was set by Dr. Smith et al. in 1999.', 'It holds, e.g. today.']
+    >>> sentences("1. It was set by Dr. Smith et al. in 1999.[1] It holds, e.g. today.")
+    ['It was set by Dr. Smith et al. in 1999.[1]', 'It holds, e.g. today.']
     """
     return [text[start:end] for start, end, _ in read_sentences(text)]
 
 
 def statements(text: str) -> list[str]:
-    """The sentences of ``text``, each on one line, including the marker of a list item or heading.
+    """The sentences of ``text``, each on one line, with the marker of a list item or heading, without HTML tags.
 
     >>> statements("Two ways:\\n- Call Dr. Fox.\\n- Write to us, or\\n  come by. Always.")
     ['Two ways:', '- Call Dr. Fox.', '- Write to us, or come by.', 'Always.']
@@ -148,220 +272,12 @@ def statements(text: str) -> list[str]:
 
 
 def each_statement(text: str) -> Iterator[str]:
-    """Yield the ``statements`` of ``text`` one by one, reading no more of it than needed."""
-    return (" ".join(f"{marker} {text[start:end]}".split()) for start, end, marker in read_sentences(text))
+    """Yield the ``statements`` of ``text`` one by one."""
+    for start, end, marker in read_sentences(text):
+        yield " ".join(_MARKUP.sub("", f"{marker} {text[start:end]}").split())
 
 
-T = TypeVar("T")
-
-_SHORTEST_TERM = 3
-_LONGEST_CACHED = 20_000
-_TEXTS = 8  # texts cached, about one row
-_LONGEST_WORD = 40
-_MOST_WORDS = 50_000
-
-_CJK = (
-    "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U0001aff0-\U0001b167\U00020000-\U000323af"
-)
-_SEPARATORS = {code: " " for code in range(1, 128) if not (chr(code).isalnum() or chr(code) in "-_")}  # for ASCII terms
-_MARKS = "\u3099\u309a\uff9e\uff9f\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_CJK_CHARACTER = re.compile(f"[{_CJK}][{_MARKS}]*")
-_CJK_RUN = re.compile(f"((?:[{_CJK}][{_MARKS}]*)+)")
-_TERM = re.compile(r"[^\W_][\w-]+[^\W_]")  # in texts without marks, Han and Kana
-_RUN_OR_TERM = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}](?:[^\W{_CJK}]|-)+[^\W_{_CJK}]")  # in texts without marks
-_CLOSING = r"""(?:[\])}"»›”“「」『』】〉》〕）］｝«]|['’‘](?!\w))"""
-_SENTENCE_END = re.compile(  # starts with a single character class, for a fast search
-    rf"[.!?．。｡！？](?:(?<=[.!?．])(?=\s|\Z|{_CLOSING})|(?<=[。｡！？])[。｡！？]*){_CLOSING}*"
-)
-
-
-def terms(text: str) -> list[str]:
-    """The terms of ``text`` in order, with repeats (after the ElBruno.AI.Evaluation project).
-
-    The text is normalised (NFKC, casefold) and split at all characters except letters, marks, digits, ``-`` and ``_``;
-    ``-`` and ``_`` are stripped from the ends. Terms have 3 characters or more. Han and Kana runs become character
-    bigrams; a run of one character is a term.
-
-    >>> terms("The store opens at 9 AM: state-of-the-art vault.")
-    ['the', 'store', 'opens', 'state-of-the-art', 'vault']
-    >>> terms("巴黎是法国")
-    ['巴黎', '黎是', '是法', '法国']
-    """
-    return terms_of_each((text,))[0]
-
-
-def terms_of_each(texts: Sequence[str]) -> list[list[str]]:
-    """``terms`` of each text, faster than one by one."""
-    joined = "\0".join(texts)
-    if joined.isascii() and joined.count("\0") == len(texts) - 1:
-        pieces = list(map(str.split, joined.casefold().translate(_SEPARATORS).split("\0")))
-        if "-" in joined or "_" in joined:
-            pieces = [[piece.strip("-_") for piece in each] for each in pieces]
-        return [[piece for piece in each if len(piece) >= _SHORTEST_TERM] for each in pieces]
-    return [list(chain.from_iterable(map(_word_terms.__getitem__, text.split()))) for text in texts]
-
-
-def words(text: str) -> list[str]:
-    """The words of ``text``, split at whitespace; each Han or Kana character is a word.
-
-    >>> words("It isn't 2.5!")
-    ['It', "isn't", '2.5!']
-    >>> words("東京 Tower。")
-    ['東', '京', 'Tower。']
-    """
-    tokens = text.split()
-    if text.isascii() or not _CJK_CHARACTER.search(text):
-        return tokens
-    return [word for token in tokens for word in _words_of(token)]
-
-
-def has_words(text: str, least: int) -> bool:
-    """Whether ``text`` has at least ``least`` words (1 or more); stops reading at the last word needed."""
-    if text.isascii() or not _CJK_CHARACTER.search(text):
-        return len(text.split(None, least - 1)) >= least
-    return len(words(text)) >= least
-
-
-def plain_sentences(text: str) -> list[str]:
-    """The sentences of ``text``, each with its closing punctuation and without surrounding whitespace.
-
-    A sentence ends at ``. ! ?`` before whitespace, a closing quote or bracket, or the end of the text, and always at
-    a CJK full stop. Newlines do not end sentences, and a piece without a letter or digit is not a sentence.
-
-    >>> plain_sentences('Version 2.5 is out. He said "Go!" Then he left')
-    ['Version 2.5 is out.', 'He said "Go!"', 'Then he left']
-    """
-    return list(_cached_sentences(text) if len(text) <= _LONGEST_CACHED else _sentences(text))
-
-
-def _kept(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Cache ``read`` for the last texts, which other metrics of the row also use; long texts are not cached."""
-    kept = lru_cache(_TEXTS)(read)
-
-    @wraps(read)
-    def reading(text: str) -> T:
-        return kept(text) if len(text) <= _LONGEST_CACHED else read(text)
-
-    return reading
-
-
-@_kept
+@kept
 def sentence_places(text: str) -> Sequence[Sentence]:
     """All of ``read_sentences``."""
     return tuple(read_sentences(text))
-
-
-class AnswerTerms(NamedTuple):
-    """The sentences of an answer, the terms of each, and the count of each term, by first occurrence."""
-
-    sentences: Sequence[str]
-    terms: Sequence[Sequence[str]]
-    counts: Mapping[str, int]
-
-
-@_kept
-def answer_terms(answer: str) -> AnswerTerms:
-    """The sentences and terms of an answer, shared by several metrics.
-
-    >>> answer_terms("The cat saw. The other cat?").terms
-    [['the', 'cat', 'saw'], ['the', 'other', 'cat']]
-    """
-    found = plain_sentences(answer)
-    each = terms_of_each(found)
-    in_pieces = answer.isascii()  # a piece that is not a sentence has no terms
-    return AnswerTerms(found, each, Counter(chain.from_iterable(each) if in_pieces else terms(answer)))
-
-
-@_kept
-def term_counts(text: str) -> Mapping[str, int]:
-    """The count of each term of ``text``, by first occurrence."""
-    return Counter(terms(text))
-
-
-class ByWord(dict[str, T]):
-    """A cache of ``read`` by word, because words recur across texts.
-
-    Words longer than 40 characters are not cached. When the cache is full, it is cleared.
-    """
-
-    def __init__(self, read: Callable[[str], T]) -> None:
-        super().__init__()
-        self._read = read
-
-    def __missing__(self, word: str) -> T:
-        found = self._read(word)
-        if len(word) <= _LONGEST_WORD:
-            if len(self) >= _MOST_WORDS:
-                self.clear()
-            self[word] = found
-        return found
-
-
-def terms_of_word(word: str) -> tuple[str, ...]:
-    """``terms`` of a word without whitespace; no term extends beyond such a word."""
-    folded = normalize("NFKC", word).casefold()
-    if folded.isalnum() and folded.isascii():
-        return (folded,) if len(folded) >= _SHORTEST_TERM else ()
-    if any(map(_is_mark, folded)):
-        return tuple(_marked_terms(folded))
-    return tuple(_mixed_terms(folded) if _CJK_CHARACTER.search(folded) else _TERM.findall(folded))
-
-
-_word_terms = ByWord(terms_of_word)
-
-
-def _mixed_terms(folded: str) -> list[str]:
-    found: list[str] = []
-    for match in _RUN_OR_TERM.finditer(folded):
-        run = match[1]
-        if run is None:
-            found.append(match[0])
-        else:
-            found.extend(map(add, run, run[1:]) if len(run) > 1 else run)
-    return found
-
-
-def _marked_terms(folded: str) -> Iterator[str]:
-    inside = [each for each in set(folded) if each.isalnum() or each in "-_" or _is_mark(each)]
-    separators = {ord(each): " " for each in set(folded).difference(inside)}
-    for piece in folded.translate(separators).split():
-        for place, part in enumerate(_CJK_RUN.split(piece)):
-            if place % 2:
-                yield from _bigrams(part)
-            elif len(term := part.strip("-_")) >= _SHORTEST_TERM:
-                yield term
-
-
-def _bigrams(run: str) -> Iterator[str]:
-    characters = _CJK_CHARACTER.findall(run)
-    if len(characters) == 1:
-        yield characters[0]
-    for first, second in pairwise(characters):
-        yield first + second
-
-
-@lru_cache(maxsize=4096)
-def _is_mark(character: str) -> bool:
-    return unicodedata.category(character).startswith("M")
-
-
-def _words_of(token: str) -> list[str]:
-    if token.isascii() or not _CJK_CHARACTER.search(token):
-        return [token]
-    found: list[str] = []
-    for place, part in enumerate(_CJK_RUN.split(token)):
-        if place % 2:
-            found.extend(_CJK_CHARACTER.findall(part))
-        elif has_content(part):
-            found.append(part)
-    return found
-
-
-def _sentences(text: str) -> tuple[str, ...]:
-    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
-    pieces = [text[start:end].strip() for start, end in pairwise((0, *ends, len(text)))]
-    return tuple(filter(has_content, pieces))
-
-
-_cached_sentences = lru_cache(maxsize=1024)(_sentences)

@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.text.sentences import terms
+from mlflow_ragmetrics.text.words import terms
 
 WORDS = st.lists(st.sampled_from(["cats", "dogs", "and", "learning", "data", "a", "is"]), max_size=10).map(" ".join)
 

@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.text.sentences import (
-    has_content,
-    has_words,
-    normalize,
-    plain_sentences,
-    terms,
-    terms_of_each,
-    words,
-)
+from mlflow_ragmetrics.text.words import has_content, has_words, normalize, plain_sentences, terms, terms_of_each, words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import token_items
-from mlflow_ragmetrics.text.sentences import answer_terms, plain_sentences, term_counts, terms
+from mlflow_ragmetrics.text.words import answer_terms, plain_sentences, term_counts, terms
 
 
 def test_counts_stand_in_the_order_of_first_places() -> None:

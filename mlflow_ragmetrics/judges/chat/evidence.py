@@ -40,7 +40,7 @@ from mlflow_ragmetrics.judges.chat.tasks import (
     history_block,
     without_repeats,
 )
-from mlflow_ragmetrics.text.sentences import STOP_WORDS, terms
+from mlflow_ragmetrics.text.words import STOP_WORDS, terms
 
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
 _CLAIMS_SCHEMA = {

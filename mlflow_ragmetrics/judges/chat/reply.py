@@ -12,7 +12,7 @@ from typing import Any
 import json_repair
 
 from mlflow_ragmetrics.core.question import Declines
-from mlflow_ragmetrics.text.sentences import STOP_WORDS, has_content, normalize, terms
+from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, normalize, terms
 
 
 def tokens_in(text: str) -> int:

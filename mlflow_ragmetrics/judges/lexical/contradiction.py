@@ -20,8 +20,8 @@ from mlflow_ragmetrics.judges.lexical.terms import (
     is_negator,
     stem,
 )
-from mlflow_ragmetrics.text.sentences import word_set
 from mlflow_ragmetrics.text.word_lists import phrases_of
+from mlflow_ragmetrics.text.words import word_set
 
 _MATCHING: Final = 0.6
 _FEWEST_SHARED: Final = 2

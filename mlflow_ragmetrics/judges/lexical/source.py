@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
-from mlflow_ragmetrics.text.sentences import sentence_places, word_set
+from mlflow_ragmetrics.text.sentences import blanked, sentence_places, without_marks
 from mlflow_ragmetrics.text.word_lists import pattern_of
+from mlflow_ragmetrics.text.words import word_set
 
 _LONGEST_KEPT: Final = 8_000  # characters; the cache holds many texts up to this length
 _PREFIX: Final = 5
@@ -34,7 +35,8 @@ class Analysis(NamedTuple):
 
 
 def _analyse(text: str) -> Analysis:
-    terms = terms_of(text)
+    terms = terms_of(blanked(text))
+    terms.text = text
     sentences = []
     last = 0
     for start, end, _ in sentence_places(text):
@@ -168,10 +170,6 @@ def places_per_word(characters: int) -> int:
 
 _FEWEST_WORDS: Final = 3
 _AHEAD: Final = 100
-# Matches blanks before a citation from the first one only; trying each one would take quadratic time.
-_CITATION = re.compile(r"(?<!\s)\s*(?:\[\^?\d+(?:\s*[,–-]\s*\d+)*\]|【[^【】]*】)")
-_EMPHASIS = re.compile(r"\*\*|__|`")
-_MARKUP = re.compile(r"[*_`\[【]")
 _SUBJECTS: Final = word_set(
     """he she it they we you i this that these those there the his her its their он она оно они это этот эта эти
     мы вы его её их"""
@@ -184,13 +182,11 @@ _CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)")
 def split_claims(text: str) -> tuple[str, ...]:
     """Return the claims of ``text``: sentences, list items, and clauses with their own subject.
 
-    Removes citations such as "[2]" and emphasis marks. Leaves out questions, lead-ins ("Here are the steps:"),
+    Removes citations such as "[2]", tags and emphasis. Leaves out questions, lead-ins ("Here are the steps:"),
     courtesies ("Let me know if …") and remarks that the passages do not say it, unless nothing else remains. A claim
     has at least one letter or digit.
     """
-    pieces = [text[start:end] for start, end, _ in sentence_places(text)]
-    if _MARKUP.search(text):
-        pieces = [_EMPHASIS.sub("", _CITATION.sub("", piece)).strip() for piece in pieces]
+    pieces = [without_marks(text[start:end]) for start, end, _ in sentence_places(text)]
     stated = [piece for piece in pieces if piece and not _states_nothing(piece)]
     others = (piece for piece in pieces if piece and not is_bare_courtesy(piece))
     return tuple(claim for piece in stated or others for claim in _clauses(piece))

@@ -13,7 +13,7 @@ from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_denial, find_disagreement, find_omission
 from mlflow_ragmetrics.judges.lexical.source import MOST_PLACES, Source, source_of
 from mlflow_ragmetrics.judges.lexical.terms import ABOUT_PASSAGES, CONTENT, NAME, NUMBER, Terms, terms_of
-from mlflow_ragmetrics.text.sentences import has_content, word_set
+from mlflow_ragmetrics.text.words import has_content, word_set
 
 THRESHOLD: Final = 0.65
 

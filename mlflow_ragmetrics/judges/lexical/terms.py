@@ -25,7 +25,7 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
     read_date,
     spelled_number,
 )
-from mlflow_ragmetrics.text.sentences import STOP_WORDS, ByWord, word_set
+from mlflow_ragmetrics.text.words import STOP_WORDS, ByWord, word_set
 
 _LONGEST_STEMMED: Final = 40
 # The first two alternatives, plain words and breaks, match most tokens and halve the time. No alternative is tried at a

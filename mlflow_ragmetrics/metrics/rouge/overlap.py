@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from rapidfuzz.distance import LCSseq
 
 from mlflow_ragmetrics.metrics.rouge.porter import stem
-from mlflow_ragmetrics.text.sentences import normalize
+from mlflow_ragmetrics.text.words import normalize
 
 RougeKind = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
 Tokenizer = Literal["whitespace", "rouge_score"]

@@ -1,0 +1,252 @@
+"""Words and terms of texts, and the sentences of seed 001's metrics, in time linear in the length of the text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, wraps
+from itertools import chain, pairwise
+from operator import add
+from typing import NamedTuple, TypeVar
+
+from mlflow_ragmetrics.text.word_lists import words_of
+
+_combining = lru_cache(maxsize=4096)(unicodedata.combining)
+
+
+def normalize(form: str, text: str) -> str:
+    """The Unicode normal form (``"NFC"``, ``"NFKC"``) of ``text``, in linear time.
+
+    Runs of more than 30 combining marks would cost quadratic time. They are split as in the Stream-Safe Text Format
+    (Unicode Standard Annex 15).
+    """
+    if text.isascii():
+        return text
+    characters = set(text)
+    if any(map(_combining, characters)):
+        run = f"[{re.escape(''.join(filter(_combining, characters)))}]"
+        text = re.sub(f"({run}{{30}})(?={run})", "\\1\u034f", text)
+    return unicodedata.normalize(form, text)  # type: ignore[arg-type]
+
+
+def has_content(text: str | None) -> bool:
+    """Whether ``text`` contains at least one letter or digit, in any script."""
+    return text is not None and any(map(str.isalnum, text))
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The set of words in a space-separated text."""
+    return frozenset(text.split())
+
+
+STOP_WORDS = words_of("stop_words")
+
+T = TypeVar("T")
+
+_SHORTEST_TERM = 3
+_LONGEST_CACHED = 20_000
+_TEXTS = 8  # texts cached, about one row
+_LONGEST_WORD = 40
+_MOST_WORDS = 50_000
+
+_CJK = (
+    "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U0001aff0-\U0001b167\U00020000-\U000323af"
+)
+_SEPARATORS = {code: " " for code in range(1, 128) if not (chr(code).isalnum() or chr(code) in "-_")}  # for ASCII terms
+_MARKS = "\u3099\u309a\uff9e\uff9f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_CJK_CHARACTER = re.compile(f"[{_CJK}][{_MARKS}]*")
+_CJK_RUN = re.compile(f"((?:[{_CJK}][{_MARKS}]*)+)")
+_TERM = re.compile(r"[^\W_][\w-]+[^\W_]")  # in texts without marks, Han and Kana
+_RUN_OR_TERM = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}](?:[^\W{_CJK}]|-)+[^\W_{_CJK}]")  # in texts without marks
+_CLOSING = r"""(?:[\])}"»›”“「」『』】〉》〕）］｝«]|['’‘](?!\w))"""
+_SENTENCE_END = re.compile(  # starts with a single character class, for a fast search
+    rf"[.!?．。｡！？](?:(?<=[.!?．])(?=\s|\Z|{_CLOSING})|(?<=[。｡！？])[。｡！？]*){_CLOSING}*"
+)
+
+
+def terms(text: str) -> list[str]:
+    """The terms of ``text`` in order, with repeats (after the ElBruno.AI.Evaluation project).
+
+    The text is normalised (NFKC, casefold) and split at all characters except letters, marks, digits, ``-`` and ``_``;
+    ``-`` and ``_`` are stripped from the ends. Terms have 3 characters or more. Han and Kana runs become character
+    bigrams; a run of one character is a term.
+
+    >>> terms("The store opens at 9 AM: state-of-the-art vault.")
+    ['the', 'store', 'opens', 'state-of-the-art', 'vault']
+    >>> terms("巴黎是法国")
+    ['巴黎', '黎是', '是法', '法国']
+    """
+    return terms_of_each((text,))[0]
+
+
+def terms_of_each(texts: Sequence[str]) -> list[list[str]]:
+    """``terms`` of each text, faster than one by one."""
+    joined = "\0".join(texts)
+    if joined.isascii() and joined.count("\0") == len(texts) - 1:
+        pieces = list(map(str.split, joined.casefold().translate(_SEPARATORS).split("\0")))
+        if "-" in joined or "_" in joined:
+            pieces = [[piece.strip("-_") for piece in each] for each in pieces]
+        return [[piece for piece in each if len(piece) >= _SHORTEST_TERM] for each in pieces]
+    return [list(chain.from_iterable(map(_word_terms.__getitem__, text.split()))) for text in texts]
+
+
+def words(text: str) -> list[str]:
+    """The words of ``text``, split at whitespace; each Han or Kana character is a word.
+
+    >>> words("It isn't 2.5!")
+    ['It', "isn't", '2.5!']
+    >>> words("東京 Tower。")
+    ['東', '京', 'Tower。']
+    """
+    tokens = text.split()
+    if text.isascii() or not _CJK_CHARACTER.search(text):
+        return tokens
+    return [word for token in tokens for word in _words_of(token)]
+
+
+def has_words(text: str, least: int) -> bool:
+    """Whether ``text`` has at least ``least`` words (1 or more); stops reading at the last word needed."""
+    if text.isascii() or not _CJK_CHARACTER.search(text):
+        return len(text.split(None, least - 1)) >= least
+    return len(words(text)) >= least
+
+
+def plain_sentences(text: str) -> list[str]:
+    """The sentences of ``text``, each with its closing punctuation and without surrounding whitespace.
+
+    A sentence ends at ``. ! ?`` before whitespace, a closing quote or bracket, or the end of the text, and always at
+    a CJK full stop. Newlines do not end sentences, and a piece without a letter or digit is not a sentence.
+
+    >>> plain_sentences('Version 2.5 is out. He said "Go!" Then he left')
+    ['Version 2.5 is out.', 'He said "Go!"', 'Then he left']
+    """
+    return list(_cached_sentences(text) if len(text) <= _LONGEST_CACHED else _sentences(text))
+
+
+def kept(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Cache ``read`` for the last texts, which other metrics of the row also use; long texts are not cached."""
+    kept = lru_cache(_TEXTS)(read)
+
+    @wraps(read)
+    def reading(text: str) -> T:
+        return kept(text) if len(text) <= _LONGEST_CACHED else read(text)
+
+    return reading
+
+
+class AnswerTerms(NamedTuple):
+    """The sentences of an answer, the terms of each, and the count of each term, by first occurrence."""
+
+    sentences: Sequence[str]
+    terms: Sequence[Sequence[str]]
+    counts: Mapping[str, int]
+
+
+@kept
+def answer_terms(answer: str) -> AnswerTerms:
+    """The sentences and terms of an answer, shared by several metrics.
+
+    >>> answer_terms("The cat saw. The other cat?").terms
+    [['the', 'cat', 'saw'], ['the', 'other', 'cat']]
+    """
+    found = plain_sentences(answer)
+    each = terms_of_each(found)
+    in_pieces = answer.isascii()  # a piece that is not a sentence has no terms
+    return AnswerTerms(found, each, Counter(chain.from_iterable(each) if in_pieces else terms(answer)))
+
+
+@kept
+def term_counts(text: str) -> Mapping[str, int]:
+    """The count of each term of ``text``, by first occurrence."""
+    return Counter(terms(text))
+
+
+class ByWord(dict[str, T]):
+    """A cache of ``read`` by word, because words recur across texts.
+
+    Words longer than 40 characters are not cached. When the cache is full, it is cleared.
+    """
+
+    def __init__(self, read: Callable[[str], T]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, word: str) -> T:
+        found = self._read(word)
+        if len(word) <= _LONGEST_WORD:
+            if len(self) >= _MOST_WORDS:
+                self.clear()
+            self[word] = found
+        return found
+
+
+def terms_of_word(word: str) -> tuple[str, ...]:
+    """``terms`` of a word without whitespace; no term extends beyond such a word."""
+    folded = normalize("NFKC", word).casefold()
+    if folded.isalnum() and folded.isascii():
+        return (folded,) if len(folded) >= _SHORTEST_TERM else ()
+    if any(map(_is_mark, folded)):
+        return tuple(_marked_terms(folded))
+    return tuple(_mixed_terms(folded) if _CJK_CHARACTER.search(folded) else _TERM.findall(folded))
+
+
+_word_terms = ByWord(terms_of_word)
+
+
+def _mixed_terms(folded: str) -> list[str]:
+    found: list[str] = []
+    for match in _RUN_OR_TERM.finditer(folded):
+        run = match[1]
+        if run is None:
+            found.append(match[0])
+        else:
+            found.extend(map(add, run, run[1:]) if len(run) > 1 else run)
+    return found
+
+
+def _marked_terms(folded: str) -> Iterator[str]:
+    inside = [each for each in set(folded) if each.isalnum() or each in "-_" or _is_mark(each)]
+    separators = {ord(each): " " for each in set(folded).difference(inside)}
+    for piece in folded.translate(separators).split():
+        for place, part in enumerate(_CJK_RUN.split(piece)):
+            if place % 2:
+                yield from _bigrams(part)
+            elif len(term := part.strip("-_")) >= _SHORTEST_TERM:
+                yield term
+
+
+def _bigrams(run: str) -> Iterator[str]:
+    characters = _CJK_CHARACTER.findall(run)
+    if len(characters) == 1:
+        yield characters[0]
+    for first, second in pairwise(characters):
+        yield first + second
+
+
+@lru_cache(maxsize=4096)
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
+
+
+def _words_of(token: str) -> list[str]:
+    if token.isascii() or not _CJK_CHARACTER.search(token):
+        return [token]
+    found: list[str] = []
+    for place, part in enumerate(_CJK_RUN.split(token)):
+        if place % 2:
+            found.extend(_CJK_CHARACTER.findall(part))
+        elif has_content(part):
+            found.append(part)
+    return found
+
+
+def _sentences(text: str) -> tuple[str, ...]:
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    pieces = [text[start:end].strip() for start, end in pairwise((0, *ends, len(text)))]
+    return tuple(filter(has_content, pieces))
+
+
+_cached_sentences = lru_cache(maxsize=1024)(_sentences)
