@@ -25,7 +25,7 @@ No relevant response found|No information was found in the documents.|Not mentio
 It is not specified.|The answer is not mentioned in the context.|N/A|n.a.|n / a|None|none.|Unknown|It is unknown.
 "I don't know"|[not sure]|(I have no idea.)|I don't know. I have no idea.|I'm sorry, but I don't know the answer.
 I'm unable to answer that.|I do not have enough information to answer the question.|I couldn't find any information.
-The provided context does not contain information about X.|The context does not mention the capital of France.
+The provided context does not contain information about it.|The context does not mention the capital of France.
 There is no information about the capital of France in the provided documents.|There isn't enough information
 Не знаю|(не знаю)|«Не знаю.»|Я не знаю, что сказать|Нет информации|К сожалению, нет информации.|Не уверен.
 Я не уверена|Неизвестно|Затрудняюсь ответить|Понятия не имею|Информация отсутствует|В документах не указано
@@ -36,7 +36,7 @@ no|No.|Yes|yes|0|42|Paris|nothing|Nobody|No one|nobody knows|None of them|None o
 The unknown soldier|The author is unknown.|I'm not sure. Paris is the capital of France.|Information|sorry
 I'm not sure, but I think Paris.|I don't know, maybe Paris|I don't know. Paris.|I'm not sure it is a good idea
 I don't know anyone who uses it|I don't know if I would trust it|No, it is not.|It is not available.|She was confused.
-There is no information about the price, but it is 5 dollars.|There is no information about X but Y is Z.
+There is no information about the price, but it is 5 dollars.|There is no information about it but Y is Z.
 The treaty is not mentioned in the letter of 1848.|I did not say that|No idea is too small
 нет|да|Не знаю, возможно Париж|Нет информации, но Париж столица|Не знаю. Париж.|неизвестный солдат|巴黎
 """
