@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,8 +17,8 @@ from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.metrics.documents import match_documents
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
+from mlflow_ragmetrics.rows.aliases import FIELD_OF, MLFLOW_COLUMNS, folded
 from mlflow_ragmetrics.rows.passages import are_texts
-from mlflow_ragmetrics.rows.record import MLFLOW_COLUMNS
 from mlflow_ragmetrics.rows.values import is_missing
 from mlflow_ragmetrics.text.messages import Text, say
 
@@ -48,12 +49,34 @@ def likely_contexts(samples: Iterable[Sample]) -> str | None:
     return found
 
 
+_TELLING = {
+    "reference": ("gold", "truth", "expected", "ideal", "correct", "target", "label", "reference", "best"),
+    "question": ("question", "query", "prompt", "input", "utterance"),
+    "answer": ("answer", "response", "output", "prediction", "completion", "generat", "reply", "hypothesis"),
+}
+"""Parts of the names of columns, by field; an earlier field takes precedence."""
+
+
+def likely_column(field: str, samples: Iterable[Sample]) -> str | None:
+    """Return the unused column of texts most likely meant as ``field``: with a near name, else with a telling one."""
+    columns = _unused_columns(samples)
+    texts = [name for name, values in columns.items() if values and all(isinstance(value, str) for value in values)]
+    names = [folded(name) for name, known in FIELD_OF.items() if known == field]
+    near = [name for name in texts if difflib.get_close_matches(folded(name), names, n=1, cutoff=0.75)]
+    telling = [name for name in texts if _told_field(name.lower()) == field]
+    return next(iter([*near, *telling]), None)
+
+
+def _told_field(name: str) -> str | None:
+    return next((field for field, words in _TELLING.items() if any(word in name for word in words)), None)
+
+
 def way_out(field: str, samples: Sequence[Sample]) -> Text:
     """Return advice for a field that no row has, as the end of a sentence: the likely column and the unused ones."""
-    unused = list(_unused_columns(samples))
+    name = likely_contexts(samples) if field == "contexts" else likely_column(field, samples)
+    unused = sorted(_unused_columns(samples), key=lambda column: column != name)
     shown, more = ", ".join(unused[:_MOST_NAMED]), len(unused) - _MOST_NAMED
     there = say("way.many_unused" if more > 0 else "way.unused", names=shown, n=more) if unused else ""
-    name = likely_contexts(samples) if field == "contexts" else None
     mapping = f"columns={{{field!r}: {'…' if name is None else repr(name)}}}"
     if name is None:
         ids = field in ("retrieved_doc_ids", "gold_doc_ids")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
+from mlflow_ragmetrics.rows.aliases import FIELD_OF, accepted_name, folded
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides
 
@@ -54,10 +56,22 @@ def score(
         return _composed(measure, sample, language)
     suite = Suite([measure], judge=judge, embeddings=embeddings, language=language)
     samples = [to_sample(sample)] if isinstance(sample, (Mapping, Sample)) else read_samples([sample])
+    samples = [_checked(each, measure) for each in samples]
     if any("no_context" in each.definition.options.model_fields for each in suite.metrics):
         samples = [replace(each, contexts=each.contexts or ()) for each in samples]
     (row,) = suite.score_samples(samples, strict=on_missing == "raise" and isinstance(measure, Metric))
     return row.scores[measure.key]
+
+
+def _checked(sample: Sample, measure: Metric | Composite) -> Sample:
+    """``sample``; raises ``InvalidFieldError`` for an entry that is a misspelt name of a field without a value."""
+    for entry in sample.metadata:
+        (near,) = difflib.get_close_matches(folded(entry), map(folded, FIELD_OF), n=1, cutoff=0.8) or ("",)
+        field = FIELD_OF.get(accepted_name(near) or "", "id")
+        if field != "id" and getattr(sample, field) is None and field not in sample.invalid:
+            message = f"{measure.name}: {entry!r} is not a field of a sample; did you mean {accepted_name(near)!r}?"
+            raise InvalidFieldError(message, field=entry, metric=measure.name)
+    return sample
 
 
 def evaluate(
@@ -65,7 +79,7 @@ def evaluate(
     metrics: SuiteLike,
     /,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | None] | None = None,
     **options: Unpack[SuiteOverrides],
 ) -> Report:
     """Evaluate ``data`` with ``metrics``: the short form of ``Suite.of(metrics, **options).evaluate(data)``.

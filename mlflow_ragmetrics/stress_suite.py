@@ -108,7 +108,7 @@ def stress(
     data: Data,
     *,
     kinds: Iterable[str] | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | None] | None = None,
     progress: Union[bool, None] = None,
 ) -> Stress:
     """Measure which kinds of edits the judge of ``suite`` notices in the supported answers of ``data``, without labels.

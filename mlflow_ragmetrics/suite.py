@@ -260,7 +260,7 @@ class Suite:
         self,
         data: Data,
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str | None] | None = None,
         progress: Union[bool, None] = None,
         repeat: int = 1,
         groups: str | None = None,
@@ -384,7 +384,7 @@ class Suite:
         self,
         data: Data,
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str | None] | None = None,
         progress: Union[bool, None] = None,
         repeat: int = 1,
         groups: str | None = None,
@@ -397,7 +397,7 @@ class Suite:
         evaluate = partial(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
         return await run_beside(evaluate, patience=TO_HAND_OVER)
 
-    def stream(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
+    def stream(self, data: Data, *, columns: Mapping[str, str | None] | None = None) -> Iterator[Row]:
         """Yield each row of ``data`` once it is scored, in order, with bounded memory.
 
         Repeated ids are detected within 20,000 rows.
@@ -408,7 +408,7 @@ class Suite:
         """Score samples; ``strict`` raises an error instead of returning a skipped or failed score."""
         return self._engine(self.selection, strict=strict).rows(samples)
 
-    def plan(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Plans:
+    def plan(self, data: Data, *, columns: Mapping[str, str | None] | None = None) -> Plans:
         """Estimate the cost of an evaluation of ``data`` for each language-model judge, by name; nothing is sent.
 
         Each ``Plan`` is a range, from one claim per sentence to three (``most``). The number of calls is exact without
@@ -511,7 +511,7 @@ def _is_scorer(given: object) -> TypeGuard[Any]:
     return any(f"{each.__module__}.{each.__name__}" == _SCORER for each in type(given).__mro__)
 
 
-def mapped_field(name: str | None, columns: Mapping[str, str] | None) -> str | None:
+def mapped_field(name: str | None, columns: Mapping[str, str | None] | None) -> str | None:
     """Return the sample field that ``columns`` fills from the column ``name``; else ``name`` itself."""
     return next((field for field, column in (columns or {}).items() if column == name), name)
 

@@ -44,7 +44,7 @@ from mlflow_ragmetrics.tracking.writer import STATUS_TAG, SUITE, RunWriter, expl
 _logger = logging.getLogger(__name__)
 
 
-def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagScorer:
+def scorer(suite: SuiteLike, columns: Mapping[str, str | None] | None = None) -> RagScorer:
     """One scorer for ``mlflow.genai.evaluate(scorers=[…])`` that returns one feedback per metric of the suite.
 
     Fields are read from ``inputs``, ``outputs`` and ``expectations``, contexts also from the trace's retriever spans.
@@ -61,7 +61,7 @@ def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagSco
     return _scorer(mlflow_name(name), keys, suite, _SharedRows(suite, columns or {}))
 
 
-def scorers(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> list[RagScorer]:
+def scorers(suite: SuiteLike, columns: Mapping[str, str | None] | None = None) -> list[RagScorer]:
     """One scorer per metric, named by its key, for ``quality_criteria``. Each row is scored once for all scorers.
 
     Thresholds decide ``result.passed``. A metric without a threshold fails no row; a suite without thresholds passes no
@@ -81,7 +81,7 @@ def _composites_first(suite: Suite) -> list[str]:
 def get_scorer(
     metric: MetricLike,
     model: JudgeLike | Sequence[JudgeLike] = "lexical",
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | None] | None = None,
     **options: Any,
 ) -> RagScorer:
     """The scorer of one metric, created like MLflow's third-party scorers: ``get_scorer("faithfulness", model=…)``.
@@ -252,7 +252,7 @@ class SessionScorer(_SuiteScorer):
 class _SharedRows:
     """The scored rows by trace id: the scorers of a row run in parallel and share one evaluation."""
 
-    def __init__(self, suite: Suite, columns: Mapping[str, str]) -> None:
+    def __init__(self, suite: Suite, columns: Mapping[str, str | None]) -> None:
         self.suite = suite
         self.columns = dict(columns)
         self._lock = threading.Lock()
@@ -373,7 +373,7 @@ class _Entry:
         self.row: Row | None = None
 
 
-def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str, str]) -> Sample:
+def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str, str | None]) -> Sample:
     record = {**row, **(session_of(trace) if trace is not None else {})}
     outputs = record["outputs"]
     if isinstance(outputs, list) and len(outputs) == 1:  # from a model for many rows that received one
@@ -381,7 +381,7 @@ def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str
         is_message = isinstance(only, Mapping) and {"role", "content"} <= only.keys()
         if isinstance(only, (str, Mapping)) and not is_message:
             record["outputs"] = only
-    for name in columns.values():
+    for name in filter(None, columns.values()):
         record[name] = next((part[name] for part in map(mapping_of, row.values()) if name in part), None)
     sample = to_sample(record, columns)
     documents = retrieved_documents(trace) if trace is not None else None

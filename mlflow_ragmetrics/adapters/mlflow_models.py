@@ -21,7 +21,8 @@ from mlflow_ragmetrics.engine.program import Expenses, Row
 from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import read_samples
-from mlflow_ragmetrics.rows.record import RECORD_NAMES, to_sample
+from mlflow_ragmetrics.rows.aliases import RECORD_NAMES
+from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.trace_records import record_of_trace
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
@@ -52,7 +53,7 @@ class _SharedEvaluation:
     If a metric requests the same rows again, a new evaluation starts, which asks the judges again.
     """
 
-    def __init__(self, suite: Suite, columns: Mapping[str, str], *, traces: bool) -> None:
+    def __init__(self, suite: Suite, columns: Mapping[str, str | None], *, traces: bool) -> None:
         self._suite = suite
         self._columns = columns
         self._traces = traces
@@ -106,7 +107,7 @@ class _SharedEvaluation:
         return report_or_stop(*drive(rows, len(samples), make_report, expenses=self._expenses))
 
 
-def _samples(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Iterable[Sample]:
+def _samples(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str | None]) -> Iterable[Sample]:
     explicit: dict[str, str] = {}
     if records and "predictions" in records[0]:  # "outputs" may be dicts with contexts and ids
         records = [{"outputs" if name == "predictions" else name: v for name, v in each.items()} for each in records]
@@ -120,7 +121,7 @@ _LEFT_OUT = Score(status="skipped", reason="no row has the fields for this metri
 
 
 def extra_metrics(
-    suite: SuiteLike, columns: Mapping[str, str] | None = None, *, traces: bool = True
+    suite: SuiteLike, columns: Mapping[str, str | None] | None = None, *, traces: bool = True
 ) -> list[EvaluationMetric]:
     """The suite's metrics and composites for ``mlflow.models.evaluate(extra_metrics=…)``.
 
@@ -131,7 +132,8 @@ def extra_metrics(
     """
     suite = Suite.of(suite)
     shared = _SharedEvaluation(suite, columns or {}, traces=traces)
-    others = ("expectations", "metadata", *(columns or {}).values(), *([suite.groups] if suite.groups else []))
+    mapped = [name for name in (columns or {}).values() if name is not None]
+    others = ("expectations", "metadata", *mapped, *([suite.groups] if suite.groups else []))
     names = list(dict.fromkeys(["predictions", "targets", *RECORD_NAMES, *others]))
     return [_metric(shared, key, names, suite.better.get(key, True)) for key in suite.keys]
 

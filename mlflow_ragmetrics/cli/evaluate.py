@@ -48,6 +48,7 @@ from mlflow_ragmetrics.display.junit import row_cases
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.results.gates import check_figures, check_names, criteria
 from mlflow_ragmetrics.results.tables import has_diagnoses
+from mlflow_ragmetrics.rows.aliases import QUESTION_IDS
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
 from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
@@ -112,7 +113,7 @@ def command(
     data: str | None,
     results: str | None,
     reference: str | None,
-    columns: Mapping[str, str] | None,
+    columns: Mapping[str, str | None] | None,
     limit: int | None,
     suite: str | None,
     metric: Sequence[str],
@@ -229,7 +230,7 @@ class _Source:
 
     path: str
     data: Any
-    columns: Mapping[str, str] | None
+    columns: Mapping[str, str | None] | None
     limit: int | None
     delimiter: str | None
     warnings: tuple[str, ...] = ()
@@ -246,7 +247,7 @@ def _source(
     data: str | None,
     results: str | None,
     reference: str | None,
-    columns: Mapping[str, str] | None,
+    columns: Mapping[str, str | None] | None,
     limit: int | None,
     settings: RunSettings,
     tracking_uri: str | None,
@@ -272,7 +273,7 @@ class _Reread(Collection["Sample"]):
     def __init__(self, source: _Source) -> None:
         self._source = source
         self._ids = array("q")
-        self._sessions = {name: array("q") for name in SESSION_FIELDS}
+        self._sessions = {name: array("q") for name in (*SESSION_FIELDS, *QUESTION_IDS)}
 
     def __iter__(self) -> Iterator[Sample]:
         is_first = not self._ids
@@ -280,7 +281,8 @@ class _Reread(Collection["Sample"]):
             if is_first:
                 self._ids.append(hash(sample.id))
                 for name, found in self._sessions.items():
-                    if (value := sample_value(sample, name)) is not None:
+                    value = sample.metadata.get(name) if name in QUESTION_IDS else sample_value(sample, name)
+                    if value is not None:
                         found.append(hash(str(value)))
             yield sample
 

@@ -54,6 +54,16 @@ def assignments(context: click.Context, parameter: click.Parameter, given: Seque
     return pairs or None
 
 
+def columns_of(
+    context: click.Context, parameter: click.Parameter, given: Sequence[str]
+) -> dict[str, str | None] | None:
+    """``assignments`` in which ``field=`` drops the field: its value is ``None``."""
+    parts = [part.strip() for each in given for part in each.split(",")]
+    dropped = {part[:-1].strip(): None for part in parts if part[:-1].strip() and part.endswith("=")}
+    named = assignments(context, parameter, [part for part in parts if part.rstrip("=") not in dropped])
+    return {**(named or {}), **dropped} or None
+
+
 def numbers(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, float] | None:
     """``assignments`` with finite numbers as values."""
     option = _name(parameter)
@@ -98,7 +108,7 @@ file_option = partial(click.option, metavar="FILE", type=click.Path())
 default_option = partial(click.option, show_default=True)
 
 columns_option = click.option(
-    "--columns", metavar="FIELD=COLUMN,…", multiple=True, callback=assignments, help="Names of the file's columns."
+    "--columns", metavar="FIELD=COLUMN,…", multiple=True, callback=columns_of, help="Names of the file's columns."
 )
 limit_option = click.option(
     "--limit",

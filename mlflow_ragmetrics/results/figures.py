@@ -18,7 +18,7 @@ from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.results.marks import Failures, Ranking
 from mlflow_ragmetrics.results.tables import judge_slugs
-from mlflow_ragmetrics.rows.row_groups import SESSION, sample_groups
+from mlflow_ragmetrics.rows.row_groups import SESSION, question_id_field, sample_groups
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS, MANY_ROWS, bootstrap_intervals, clusters_of
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
@@ -244,7 +244,7 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
 
 
 def grouping_of(rows: Sequence[Row], totals: Totals, groups: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """The field that groups the rows (default: the conversation of traces), and warnings.
+    """The field that groups the rows (default: the conversation of traces, or a shared question id), and warnings.
 
     The field is ``None`` if there is none. A warning reports a named field that is missing, or similar rows with
     repeated questions.
@@ -252,6 +252,7 @@ def grouping_of(rows: Sequence[Row], totals: Totals, groups: str | None) -> tupl
     samples = [row.sample for row in rows]
     if groups is None and any(SESSION in sample.metadata for sample in samples):
         groups = SESSION
+    groups = groups or question_id_field(samples)
     if groups is not None:
         try:
             sample_groups(samples, groups)

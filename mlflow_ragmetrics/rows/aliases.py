@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 from mlflow_ragmetrics.core.score import FIELDS
+from mlflow_ragmetrics.errors import InvalidDataError
 
 RECORD_FIELDS = ("id", *FIELDS)
 """The canonical names, for records and column mappings."""
@@ -23,6 +27,7 @@ ALIASES: Mapping[str, Sequence[str]] = {
         "actualOutput",
         "result",
         "answer_rag",
+        "completion",
     ],
     "reference": [
         "groundTruth",
@@ -68,3 +73,57 @@ ALIASES_BY_NATURE: Mapping[str, Sequence[str]] = {
 }
 """Ambiguous aliases: ``sources`` may be URLs, ``conversation`` may be an id. They are used only if the values are texts
 or messages and no other name of the field has a value."""
+
+FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
+"""Canonical name or alias -> canonical field."""
+
+RECORD_NAMES = (*FIELD_OF, *(name for names in ALIASES_BY_NATURE.values() for name in names))
+"""All accepted names of fields."""
+
+MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")
+"""The columns of an MLflow evaluation row. Each holds a mapping."""
+
+QUESTION_IDS = ("question_id", "query_id", "qid")
+"""Aliases of ``id`` that several rows may share; the shared value is their group."""
+
+_IGNORED = re.compile(r"[\s_\-\ufeff]+")
+
+
+def folded(name: str) -> str:
+    """``name`` without case, blanks, ``_``, ``-`` and byte order mark."""
+    return _IGNORED.sub("", name).casefold()
+
+
+_ACCEPTED = {folded(name): name for name in (*reversed(RECORD_NAMES), *MLFLOW_COLUMNS, "messages", "metadata")}
+
+
+@lru_cache(maxsize=4096)
+def accepted_name(name: Any) -> str | None:
+    """The accepted name that differs from ``name`` at most in case, blanks, ``_`` and ``-``; ``None`` if none does.
+
+    >>> accepted_name("User Input"), accepted_name("Comment")
+    ('user_input', None)
+    """
+    if not isinstance(name, str):
+        return None
+    return name if name in FIELD_OF else _ACCEPTED.get(folded(name))
+
+
+def with_accepted_names(row: Mapping[Any, Any], kept: Iterable[Any] = ()) -> Mapping[Any, Any]:
+    """``row`` with the accepted spelling of its names, except those in ``kept``. A field's exact names take precedence.
+
+    Raises:
+        InvalidDataError: if two names differ only in case, blanks, ``_`` and ``-``.
+    """
+    renamed = {name: accepted for name in row if (accepted := accepted_name(name)) not in (None, name)}
+    if not renamed:
+        return row
+    exact = {FIELD_OF.get(name, name) for name in row}
+    for name, accepted in [*renamed.items()]:
+        if name in kept or FIELD_OF.get(accepted, accepted) in exact:
+            del renamed[name]
+    if len({*renamed.values()}) < len(renamed):
+        repeated = [name for name, accepted in renamed.items() if [*renamed.values()].count(accepted) > 1]
+        names = " and ".join(map(repr, repeated))
+        raise InvalidDataError(f"The columns {names} differ only in spelling; rename one of them.")
+    return {renamed.get(name, name): value for name, value in row.items()}

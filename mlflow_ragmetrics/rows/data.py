@@ -15,11 +15,13 @@ from typing import Any
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
-from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
+from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, with_accepted_names
 from mlflow_ragmetrics.rows.exports import records_of_exports
-from mlflow_ragmetrics.rows.files import check_delimiter, read_file
-from mlflow_ragmetrics.rows.record import FIELD_OF, check_columns, to_sample
+from mlflow_ragmetrics.rows.files import read_file
+from mlflow_ragmetrics.rows.json_objects import rows_of_columns
+from mlflow_ragmetrics.rows.record import check_columns, to_sample
 from mlflow_ragmetrics.rows.row_groups import with_ids
+from mlflow_ragmetrics.rows.text_files import check_delimiter
 from mlflow_ragmetrics.rows.trace_records import SCHEME, read_traces, record_of_trace
 from mlflow_ragmetrics.rows.values import is_missing, text_of
 
@@ -106,15 +108,15 @@ def _mapping_of_row(row: Any) -> Any:
 
 def read_samples(
     data: Data,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | None] | None = None,
     *,
     remembered: int | None = None,
     delimiter: str | None = None,
 ) -> Iterator[Sample]:
     """Stream the samples of ``data`` with unique ids; ``remembered`` as in ``rows.row_groups.with_ids``.
 
-    ``columns`` maps canonical fields to names in the data and takes precedence over aliases. Each name must be in one
-    of the first 100 rows. In a row without the name, the field is missing.
+    ``columns`` maps canonical fields to names in the data, or to ``None`` to drop a field, and takes precedence over
+    aliases. Each name must be in one of the first 100 rows. In a row without the name, the field is missing.
 
     Raises:
         InvalidDataError: as in ``read_rows``.
@@ -125,12 +127,12 @@ def read_samples(
     return with_ids(_mapped(rows, columns) if columns else map(to_sample, rows), remembered)
 
 
-def _mapped(rows: Iterator[Any], columns: Mapping[str, str]) -> Iterator[Sample]:
+def _mapped(rows: Iterator[Any], columns: Mapping[str, str | None]) -> Iterator[Sample]:
     first = list(islice(rows, _LOOK_AHEAD))
     names = dict.fromkeys(name for row in first if not isinstance(row, Sample) for name in dict(row))
     if names:
-        check_columns(columns, names)
-    absent = dict.fromkeys(columns.values())
+        columns = check_columns(columns, names)
+    absent = {name: None for name in columns.values() if name is not None}
     for row in chain(first, rows):
         yield row if isinstance(row, Sample) else to_sample({**absent, **row}, columns)
 
@@ -154,6 +156,8 @@ def _rows_in(data: Any) -> Iterable[Any]:
     if hasattr(data, "to_batches") or hasattr(data, "read_next_batch"):
         batches = data.to_batches() if hasattr(data, "to_batches") else data
         return (row for batch in batches for row in batch.to_pylist())
+    if isinstance(data, Mapping) and (table := rows_of_columns(data)):
+        return table
     if isinstance(data, Iterable) and not isinstance(data, (Mapping, bytes, Sample)):
         return data
     raise InvalidDataError(
@@ -238,7 +242,7 @@ def join(results: Data, references: Data, on: str = "qid", *, delimiter: str | N
 def _by_id(data: Data, on: str, source: str, delimiter: str | None) -> dict[str, Mapping[str, Any]]:
     rows: dict[str, Mapping[str, Any]] = {}
     numbers: dict[str, int] = {}
-    for number, row in enumerate(read_rows(data, delimiter), start=1):
+    for number, row in enumerate(map(with_accepted_names, read_rows(data, delimiter)), start=1):
         key = _id_of(row, on, f"Row {number} of the {source}")
         if key in rows:
             raise InvalidDataError(f"Rows {numbers[key]} and {number} of the {source} have the same id {key!r}.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.chat_messages import answer_in, mapping_of
@@ -129,21 +129,51 @@ def _is_langsmith_run(row: Record) -> bool:
     return {"run_type", "inputs", "outputs"} <= row.keys() and bool({"trace_id", "id", "run_id"} & row.keys())
 
 
+class _Span(NamedTuple):
+    id: str
+    trace: str
+    parent: str | None
+    kind: str
+    inputs: Any
+    outputs: Any
+    documents: list[Any]
+    metadata: dict[str, Any]
+
+
 def _records_of_spans(spans: Iterable[Record]) -> Iterator[Record]:
-    """One record per trace: the root span's input and output, and the retrievers' documents."""
-    roots: dict[str, Record] = {}
-    found: dict[str, list[Any]] = {}
-    for span in chain.from_iterable(map(_with_children, spans)):
-        trace, parent, kind, inputs, outputs, documents, own = _span(span)
-        if is_missing(parent) or not parent:
-            roots[trace] = {"id": trace, "inputs": inputs, "outputs": outputs, **own}
-        if kind == "RETRIEVER":
-            found.setdefault(trace, []).extend(documents)
+    """One record per root span: its input and output, and the documents of the retrievers below it.
+
+    Without its root in the export, a trace's chains without an exported parent are taken as roots.
+    """
+    parents: dict[str, str | None] = {}
+    kept: list[_Span] = []
+    for record in chain.from_iterable(map(_with_children, spans)):
+        span = _span(record, len(parents))
+        parents[span.id] = span.parent
+        if span.parent is None or span.kind in ("CHAIN", "AGENT", "RETRIEVER"):
+            kept.append(span)
+    roots = {span.id: span for span in kept if span.parent is None}
+    rooted = {root.trace for root in roots.values()}
+    chains = [span for span in kept if span.kind != "RETRIEVER" and span.parent not in parents]
+    roots |= {span.id: span for span in chains if span.trace not in rooted}
     if not roots:
         message = "the export has no root span or run; export whole traces, not single spans"
         raise InvalidDataError(message)
-    for trace, root in roots.items():
-        yield {**root, **({"contexts": found[trace]} if trace in found else {})}
+    of_trace: dict[str, list[str]] = {}
+    for root in roots.values():
+        of_trace.setdefault(root.trace, []).append(root.id)
+    documents: dict[str, list[Any]] = {}
+    for span in kept:
+        if span.kind == "RETRIEVER":
+            above = span.parent
+            while above in parents and above not in roots:
+                above = parents[above]
+            owner = above if above in roots else next(iter(of_trace.get(span.trace, ())), None)
+            documents.setdefault(owner or "", []).extend(span.documents)
+    for root in roots.values():
+        record_id = root.trace if len(of_trace[root.trace]) == 1 else root.id
+        contexts = {"contexts": documents[root.id]} if root.id in documents else {}
+        yield {"id": record_id, "inputs": root.inputs, "outputs": root.outputs, **root.metadata, **contexts}
 
 
 def _with_children(run: Record) -> Iterator[Record]:
@@ -157,19 +187,24 @@ def _trace_of(run: Record) -> str:
     return str(next((run[name] for name in ("trace_id", "id", "run_id") if not is_missing(run.get(name))), ""))
 
 
-def _span(span: Record) -> tuple[str, Any, str, Any, Any, list[Any], dict[str, Any]]:
-    """Trace, parent, kind, input, output, documents and metadata of a span or run."""
+def _span(span: Record, number: int) -> _Span:
+    """A span of Phoenix or a run of LangSmith; ``number`` names one without an id."""
+    metadata = {name: span[name] for name in ("name", "error", "tags") if not is_missing(span.get(name))}
+    parent = span.get("parent_run_id", span.get("parent_id"))
+    parent = None if is_missing(parent) or not parent else str(parent)
     if "run_type" in span:
+        span_id = str(next((span[name] for name in ("id", "run_id") if not is_missing(span.get(name))), number))
         outputs = decoded(span["outputs"])
-        documents = mapping_of(outputs).get("documents", mapping_of(outputs).get("output", outputs))
-        own = {name: span[name] for name in ("name", "error", "tags") if not is_missing(span.get(name))}
-        parent = span.get("parent_run_id")
-        found = documents if isinstance(documents, list) else []
-        return _trace_of(span), parent, str(span["run_type"]).upper(), decoded(span["inputs"]), outputs, found, own
+        retrieved = mapping_of(outputs).get("documents", mapping_of(outputs).get("output", outputs))
+        documents = retrieved if isinstance(retrieved, list) else []
+        kind = str(span["run_type"]).upper()
+        return _Span(span_id, _trace_of(span), parent, kind, decoded(span["inputs"]), outputs, documents, metadata)
     context = mapping_of(span.get("context"))
     attributes = {**mapping_of(span.get("attributes"))}
     attributes |= {str(n).removeprefix("attributes."): v for n, v in span.items() if str(n).startswith("attributes.")}
     trace = str(context.get("trace_id", span.get("context.trace_id")))
-    values = (decoded(attributes.get(name)) for name in ("input.value", "output.value"))
-    own = {"name": span["name"]} if not is_missing(span.get("name")) else {}
-    return trace, span.get("parent_id"), str(span["span_kind"]).upper(), *values, documents_in(attributes), own
+    span_id = str(context.get("span_id", span.get("context.span_id", number)))
+    inputs, outputs = (decoded(attributes.get(name)) for name in ("input.value", "output.value"))
+    kind = str(span["span_kind"]).upper()
+    name = {"name": metadata["name"]} if "name" in metadata else {}
+    return _Span(span_id, trace, parent, kind, inputs, outputs, documents_in(attributes), name)

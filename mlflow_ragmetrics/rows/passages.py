@@ -49,14 +49,14 @@ def _elements(value: Any) -> Sequence[Any] | None:
     """``elements_of``; a mapping or document is one element, a mapping of equally long lists one per position."""
     value = cell(value, "contexts") if isinstance(value, str) else value
     if isinstance(value, Mapping):
-        rows: list[Any] = _rows_of_columns(value)
+        rows: list[Any] = passages_of_columns(value)
         return rows or [value]
     if isinstance(value, Chunk) or hasattr(value, "page_content"):
         return [value]
     return elements_of(value, "contexts")
 
 
-def _rows_of_columns(columns: Mapping[Any, Any]) -> list[dict[Any, Any]]:
+def passages_of_columns(columns: Mapping[Any, Any]) -> list[dict[Any, Any]]:
     """The passages of a mapping of equally long lists, as Hugging Face, Chroma and TriviaQA store them; else ``[]``."""
     texts = next((name for name in (*_TEXT_LISTS, *_TEXT_KEYS, *_OTHER_TEXT_KEYS) if is_list(columns.get(name))), None)
     if texts is None or any(isinstance(value, str) for value in columns.values()):
@@ -184,7 +184,8 @@ def _chunk_of_mapping(element: Mapping[Any, Any], place: int) -> Chunk | None:
     if key is None:
         names = ", ".join(f"`{name}`" for name in list(element)[:5]) or "none"
         message = (
-            f"passage {place} of `contexts` has no text under `text`, `page_content` or `content` (its keys: {names})."
+            f"passage {place} of `contexts` has no text under `text`, `page_content` or `content` (its keys: {names}); "
+            "rename the one with the text to `text`."
         )
         raise InvalidFieldError(message, field="contexts")
     text = text_of(_joined_text(element[key]), "contexts")

@@ -16,7 +16,17 @@ from typing import Any, NamedTuple
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.score import FIELDS, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
-from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
+from mlflow_ragmetrics.rows.aliases import (
+    ALIASES,
+    ALIASES_BY_NATURE,
+    FIELD_OF,
+    MLFLOW_COLUMNS,
+    QUESTION_IDS,
+    RECORD_FIELDS,
+    accepted_name,
+    folded,
+    with_accepted_names,
+)
 from mlflow_ragmetrics.rows.chat_messages import (
     answer_in,
     citations_in,
@@ -42,15 +52,6 @@ from mlflow_ragmetrics.rows.values import (
     texts_of,
 )
 from mlflow_ragmetrics.text.messages import Text, say
-
-FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
-"""Canonical name or alias -> canonical field."""
-
-RECORD_NAMES = (*FIELD_OF, *(name for names in ALIASES_BY_NATURE.values() for name in names))
-"""All accepted names of fields."""
-
-MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")
-"""The columns of an MLflow evaluation row. Each holds a mapping."""
 
 _ALWAYS_SAID = ("question", "answer", "reference", "contexts")
 _READ_ELSEWHERE = frozenset({"messages", "choices", "content", "expected_facts", "expected_retrieved_context"})
@@ -148,23 +149,30 @@ def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, A
 
 
 def entries_by_field(
-    row: Mapping[Any, Any], columns: Mapping[str, str]
+    row: Mapping[Any, Any], columns: Mapping[str, str | None]
 ) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
     """The entries of each field by name, and the entries that belong to no field."""
-    found = {field: {name: row[name]} for field, name in columns.items()}
+    found = {field: {name: row[name]} for field, name in columns.items() if name is not None}
     taken = set(columns.values())
     rest: dict[Any, Any] = {}
     for name, value in row.items():
         field = FIELD_OF.get(name)
         if name in taken:
             continue
-        if field is None or (field == "history" and not is_missing(value) and not fits(field, value)):
+        if (
+            field is None
+            or columns.get(field, "") is None
+            or (field == "history" and not is_missing(value) and not fits(field, value))
+        ):
             rest[name] = value
         elif field not in columns:
             found.setdefault(field, {})[name] = value
     contexts = found.get("contexts", {})
     if "context" in contexts and not contexts.keys().isdisjoint(("retrieval_context", "retrievalContext")):
         rest["context"] = contexts.pop("context")  # deepeval's is the ideal one
+    pointers = [name for name, value in contexts.items() if not are_texts(value)] if len(contexts) > 1 else []
+    if len(pointers) < len(contexts):
+        rest |= {name: contexts.pop(name) for name in pointers}  # ids or titles next to the texts
     return found, rest
 
 
@@ -242,7 +250,8 @@ def _accepted(answers: object) -> list[Any]:
     """The answers in a mapping of SQuAD (``text``) or TriviaQA (``value``, ``aliases``); ``[]`` for anything else."""
     if not isinstance(answers, Mapping):
         return []
-    entries = [answers[name] for name in ("value", "text", "answers", "aliases") if not is_missing(answers.get(name))]
+    names = ("value", "text", "answers", "aliases")
+    entries = [answers[name] for name in names if not is_missing(answers.get(name))]
     return [text for entry in entries for text in (entry if is_list(entry) else [entry])]
 
 
@@ -266,12 +275,13 @@ def _document_uris(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
 _NOTHING = dict.fromkeys(RECORD_FIELDS, MISSING)
 
 
-def to_sample(record: Any, columns: Mapping[str, str] | None = None) -> Sample:
+def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> Sample:
     """Convert a record to a ``Sample``.
 
     Args:
         record: a mapping or a pandas row; a ``Sample`` is returned unchanged.
-        columns: canonical field -> name in the record; takes precedence over aliases. Each name is used for one field.
+        columns: canonical field -> name in the record; takes precedence over aliases. Each name is used for one field;
+            ``None`` drops the field.
 
     An unreadable field does not raise: ``Sample.invalid`` holds the reason.
 
@@ -281,10 +291,11 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None) -> Sample:
     """
     if isinstance(record, Sample):
         return record
-    row = _mapping(record)
+    named = _mapping(record)
     columns = columns or {}
     if columns:
-        check_columns(columns, row)
+        columns = check_columns(columns, named)
+    row = with_accepted_names(named, columns.values())
     found, rest = entries_by_field(row, columns)
     readings = {**_NOTHING, **{field: read_field(field, entries) for field, entries in found.items()}}
     nested: Mapping[str, Any] = {}
@@ -301,32 +312,46 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None) -> Sample:
     if messages_of(rest.get("messages")):
         _add_conversation(readings, rest.pop("messages"))
     _add_history(readings, () if "history" in columns else found.get("question", {}).values())
-    metadata = {**_metadata(rest), **nested}
+    question_id = {name: readings["id"].value for name in QUESTION_IDS if name == readings["id"].name}
+    metadata = {**_metadata(rest), **nested, **question_id}
     _add_retrieved_ids(readings, metadata, prefers_uri="expectations" in row)
     citations = [each for answer in found.get("answer", {}).values() if (each := citations_in(answer))]
     if citations and "citations" not in metadata:
         metadata["citations"] = citations[-1]
-    return _sample(readings, metadata)
+    return _sample(readings if row is named else _with_spelling(readings, named, row), metadata)
 
 
-def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
-    """Check that ``columns`` has only known fields and entries from ``names``.
+def _with_spelling(
+    readings: Mapping[str, Reading], named: Mapping[Any, Any], row: Mapping[Any, Any]
+) -> dict[str, Reading]:
+    """``readings`` with the names of columns as ``named`` spells them."""
+    spelled = {accepted_name(name): name for name in named if name not in row}
+    return {field: each._replace(name=spelled.get(each.name, each.name)) for field, each in readings.items()}
+
+
+def check_columns(columns: Mapping[str, str | None], names: Iterable[str]) -> dict[str, str | None]:
+    """``columns`` with the names as they are spelled in ``names``; a name of ``None`` drops the field.
 
     Raises:
         InvalidOptionError: with ``param="columns"``, naming the invalid and the accepted values.
     """
-    known = list(names)
+    known, spelled = list(names), dict(columns)
     for field, name in columns.items():
         if field not in RECORD_FIELDS:
             accepted = ", ".join(RECORD_FIELDS)
             raise InvalidOptionError(
                 f"`columns` names the unknown field {field!r}; fields are {accepted}.", param="columns"
             )
-        if name not in known:
+        if name is not None and name not in known:
+            alike = [other for other in known if folded(str(other)) == folded(str(name))]
+            if len(alike) == 1:
+                spelled[field] = alike[0]
+                continue
             there = ", ".join(repr(each) for each in known[:20]) or "none"
             raise InvalidOptionError(
                 f"`columns` maps {field} to {name!r}, which the data lacks; the data has {there}.", param="columns"
             )
+    return spelled
 
 
 def content_id(question: str | None, references: Sequence[str] | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
+from mlflow_ragmetrics.rows.aliases import FIELD_OF, QUESTION_IDS, accepted_name
 from mlflow_ragmetrics.rows.chat_messages import mapping_of
-from mlflow_ragmetrics.rows.record import FIELD_OF, content_id
+from mlflow_ragmetrics.rows.record import content_id
 from mlflow_ragmetrics.rows.values import is_missing
 
 if TYPE_CHECKING:
@@ -49,6 +51,11 @@ def sample_slices(samples: Sequence[Sample], name: str, *, param: str = "by") ->
 def session_field(samples: Sequence[Sample]) -> Union[str, None]:
     """The first of ``SESSION_FIELDS`` with a value shared by several samples, or ``None``."""
     return _shared_field(lambda name: [sample_value(sample, name) for sample in samples])
+
+
+def question_id_field(samples: Sequence[Sample]) -> Union[str, None]:
+    """The first of ``QUESTION_IDS`` with a value shared by several samples, or ``None``."""
+    return _shared_field(lambda name: [sample.metadata.get(name) for sample in samples], QUESTION_IDS)
 
 
 def table_session_field(table: pd.DataFrame) -> Union[str, None]:
@@ -110,8 +117,8 @@ def _present(values: Sequence[Any], name: str, param: str, there: Iterable[Any])
     return found
 
 
-def _shared_field(values_of: Callable[[str], list[Any]]) -> Union[str, None]:
-    for name in SESSION_FIELDS:
+def _shared_field(values_of: Callable[[str], list[Any]], names: Sequence[str] = SESSION_FIELDS) -> Union[str, None]:
+    for name in names:
         there = [str(value) for value in values_of(name) if not is_missing(value) and str(value).strip()]
         if len(set(there)) < len(there):
             return name
@@ -141,13 +148,16 @@ class Recent(Generic[V]):
             self._older, self._newer = self._newer, {}
         self._newer[key] = value
 
+    def __bool__(self) -> bool:
+        return bool(self._newer or self._older)
+
     def get(self, key: str) -> Union[V, None]:
         """The latest value, or ``None``."""
         return self._newer.get(key, self._older.get(key))
 
 
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
-    """Stream the samples of one data set with unique ids: repeats of a content id get ``-2``, ``-3``, ….
+    """Stream the samples of one data set with unique ids: repeats get ``-2``, ``-3``, ….
 
     ``remembered``: compare ids with at least this number of previous rows, to bound memory; by default with all rows.
 
@@ -163,8 +173,17 @@ def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterat
         if earlier := rows.get(unique):
             derived = content_id(sample.question, sample.references)
             if unique != derived:
-                message = f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none."
-                raise InvalidFieldError(message, field="id")
+                name = sample.read_from.get("id", "id")
+                if accepted_name(name) not in QUESTION_IDS:
+                    raise InvalidFieldError(
+                        f"Rows {earlier} and {row} have the same id {unique!r} in {name!r}; give each row its own "
+                        "`id`, or drop the column with columns={'id': None} or --columns id=",
+                        field="id",
+                    )
+                if not repeats:
+                    sentence = f"rows {earlier} and {row} and others share a {name!r}"
+                    warnings.warn(f"{sentence}: it is their group, and their ids get a suffix", stacklevel=2)
+                derived = unique
             while rows.get(unique):
                 repeated = (repeats.get(derived) or 1) + 1
                 repeats[derived] = repeated

@@ -18,9 +18,9 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.chat_messages import mapping_of
-from mlflow_ragmetrics.rows.passages import are_texts
+from mlflow_ragmetrics.rows.passages import are_texts, passages_of_columns, text_entry
 from mlflow_ragmetrics.rows.row_groups import SESSION
-from mlflow_ragmetrics.rows.values import decoded, is_missing
+from mlflow_ragmetrics.rows.values import decoded, is_list, is_missing
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo
@@ -32,6 +32,7 @@ TRACE_TIMES = ("request_time", "execution_duration")
 """The metadata of a row from a trace: start time and duration of its call, in milliseconds."""
 
 _FILE_SEARCH = "file_search_call"
+_DEEPEST = 4
 _NUMBERED = re.compile(r"retrieval\.documents\.(?P<number>\d{1,6})\.(?P<name>[\w.]+)")
 
 
@@ -117,12 +118,22 @@ def documents_in(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _documents(outputs: Any) -> list[Any]:
     if isinstance(outputs, Mapping):
+        if passages := passages_of_columns(outputs):
+            return passages
         named = [outputs[name] for name in ("contexts", *ALIASES["contexts"]) if name in outputs]
         named += [outputs[name] for name in ALIASES_BY_NATURE["contexts"] if are_texts(outputs.get(name))]
-        outputs = named[0] if named else [outputs]
+        outputs = named[0] if named else _hits_in(outputs) or [outputs]
     if outputs is None:
         return []
-    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    return _hits_in(outputs) or list(outputs) if is_list(outputs) else [outputs]
+
+
+def _hits_in(outputs: Any, depth: int = 1) -> list[Any]:
+    """The first list of mappings with a text in a vector store's reply; ``[]`` if there is none."""
+    if is_list(outputs) and outputs and all(isinstance(hit, Mapping) for hit in outputs):
+        return list(outputs) if all(text_entry(hit)[0] for hit in outputs) else []
+    inner = outputs.values() if isinstance(outputs, Mapping) else outputs if is_list(outputs) else ()
+    return next((hits for value in inner if depth < _DEEPEST and (hits := _hits_in(value, depth + 1))), [])
 
 
 def _returned_documents(span: Span) -> list[Any] | None:
@@ -283,14 +294,16 @@ def experiment_named(name: str) -> str:
     import mlflow
 
     client = mlflow.MlflowClient()
-    found = client.get_experiment_by_name(name)
-    if found is None:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
         with suppress(mlflow.exceptions.MlflowException):
-            found = client.get_experiment(name)
-    if found is None or found.lifecycle_stage == "deleted":
-        there = ", ".join(each.name for each in client.search_experiments(max_results=5))
-        raise InvalidDataError(f"there is no experiment {shown(name)} in MLflow; use one of {there}")
-    return str(found.experiment_id)
+            experiment = client.get_experiment(name)
+    if experiment is None or experiment.lifecycle_stage == "deleted":
+        there = ", ".join(active.name for active in client.search_experiments(max_results=5))
+        problem = f"there is no experiment {shown(name)} in MLflow"
+        problem = problem if experiment is None else f"the experiment {shown(name)} is deleted"
+        raise InvalidDataError(f"{problem}; use one of {there}")
+    return str(experiment.experiment_id)
 
 
 def whole_trace(info: TraceInfo) -> Union[Trace, None]:

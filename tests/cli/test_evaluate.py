@@ -89,7 +89,7 @@ def test_the_environment_names_the_experiment(ragmetrics, written, rows, monkeyp
         (
             ['{"answer": "It is red.", "note": 1, "blurbs": ["It is red, they say."]}'],
             ["-m", "faithfulness"],
-            ["answers.jsonl", "faithfulness needs the field 'contexts'", "--columns contexts=blurbs", "note, blurbs"],
+            ["answers.jsonl", "faithfulness needs the field 'contexts'", "--columns contexts=blurbs", "blurbs, note"],
         ),
         (['{"answer": "a"}'], ["--suite", "lexical", "-m", "correctness"], ["correctness", "'reference'"]),
         (['{"answer": "a"}'], ["-m", "rogue"], ["'rogue'", "did you mean 'rouge'"]),

@@ -122,7 +122,7 @@ def test_the_worst_rows_come_first_as_everywhere(ragmetrics: Run, mlflow_store: 
     answers = {"good": reference, "bad": "It rains. It is cold.", "half": "The tower is red. It rains."}
     asked = {"question": "Which tower?", "reference": reference}
     rows = [{"id": name, "answer": answers[name], "contexts": [reference], **asked} for name in answers]
-    rows.append({"id": "none", "answer": reference, "contexts": [], **asked})
+    rows.append({"id": "bare", "answer": reference, "contexts": [], **asked})
     for metrics in (["hallucination_rate"], ["hallucination_rate", "faithfulness"], ["faithfulness", "rag_score"]):
         report = rm.Suite(metrics).evaluate(rows, progress=False)
         run = report.log(traces=False)
@@ -132,8 +132,8 @@ def test_the_worst_rows_come_first_as_everywhere(ragmetrics: Run, mlflow_store: 
         assert f"the worst row by {report.totals.ranking.by} is shown" in " ".join(
             ragmetrics("show", run, "--limit", "1").stdout.split()
         )
-    assert "by rule 1.000" in next(line for line in lines if line.startswith("none"))
-    assert "faithfulness 1.000, 5.0 of 5, not measured" in ragmetrics("show", run, "none").stdout
+    assert "by rule 1.000" in next(line for line in lines if line.startswith("bare"))
+    assert "faithfulness 1.000, 5.0 of 5, not measured" in ragmetrics("show", run, "bare").stdout
 
 
 def test_a_file_shows_its_worst_rows_with_the_score_that_says_so(ragmetrics: Run, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
-from mlflow_ragmetrics.rows.aliases import ALIASES, RECORD_FIELDS
-from mlflow_ragmetrics.rows.record import FIELD_OF, content_id, to_sample
+from mlflow_ragmetrics.rows.aliases import ALIASES, FIELD_OF, RECORD_FIELDS
+from mlflow_ragmetrics.rows.record import content_id, to_sample
 from mlflow_ragmetrics.rows.row_groups import with_ids
 
 TEXT_FIELDS = ("question", "answer", "reference")

@@ -8,13 +8,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows import read_rows
-from mlflow_ragmetrics.rows.files import check_delimiter
+from mlflow_ragmetrics.rows import join, read_rows, read_samples
+from mlflow_ragmetrics.rows.text_files import check_delimiter
 
 RUSSIAN = (
     "id;question;answer\n1;Какова высота башни?;Высота башни 330 метров, она построена давно.\n2;Где она?;В Париже.\n"
@@ -61,7 +62,7 @@ def test_the_encoding_is_detected_and_said(tmp_path: Path, ending: str, encoding
     path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
     rows, said = read(path)
     assert [row["question"] for row in rows] == ["Какова высота башни?", "Где она?"]
-    assert re.fullmatch(r".* is not UTF-8 text and was read as \w+; save it as UTF-8 if that is wrong", said[0])
+    assert re.fullmatch(r".* is not UTF-8 text and was read as [\w-]+; save it as UTF-8 if that is wrong", said[0])
     assert "semicolons" in said[1]
 
 
@@ -74,11 +75,94 @@ def test_western_european_is_detected(tmp_path: Path, encoding: str) -> None:
     assert "cp1252" in said[0]
 
 
-def test_too_little_text_to_detect_its_encoding_is_refused(tmp_path: Path) -> None:
+def test_an_encoding_that_is_not_clear_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
-    path.write_bytes("answer\nrésumé\n".encode("latin-1"))
-    with pytest.raises(InvalidDataError, match="is not UTF-8 text"):
+    path.write_bytes("answer\nΟ πύργος είναι ψηλός.\n".encode("cp1253"))
+    with pytest.raises(InvalidDataError, match="is not UTF-8 text, and no other encoding is clear"):
         list(read_rows(path))
+
+
+SHORT = {
+    "cp1252": [
+        "Die Größe steht in Köln.",
+        "El señor tiene ocho años.",
+        "The résumé is naïve.",
+        "41 metres – that’s all.",
+    ],
+    "cp1250": ["Żółw śpi pod łóżkiem.", "Příliš žluťoučký kůň.", "Čovjek će doći kući.", "Az árvíztűrő tükörfúrógép."],
+    "cp1251": ["Мост открыт для пешеходов.", "Міст відкритий для пішоходів.", "Да"],
+}
+
+
+@pytest.mark.parametrize(("page", "text"), [(page, text) for page, texts in SHORT.items() for text in texts])
+def test_a_few_letters_show_the_code_page(tmp_path: Path, page: str, text: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(f"question,answer\nWhat does the card say?,{text}\n".encode(page))
+    assert read(path)[0] == [{"question": "What does the card say?", "answer": text}]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('id\tanswer\n1\t"six\n2\tHelp\n3\tsaid so"\n', [("1", '"six'), ("2", "Help"), ("3", 'said so"')]),
+        ('id\tanswer\n1\t"Help" is it\n2\t"b"\n', [("1", '"Help" is it'), ("2", "b")]),
+        ('id\tanswer\n1\t"a ""b""\nc"\n2\td\n', [("1", 'a "b"\nc'), ("2", "d")]),
+        ('id\tanswer\n1\t"a\tb"\n2\t"c"\n', [("1", "a\tb"), ("2", "c")]),
+        ('id\tanswer\n1\t"six\n2\n', [("1", '"six'), ("2", None)]),
+        ("sep=;\r\nid;answer\r\n1;a\r\n", [("1", "a")]),
+        ("Results of May\n\nid,answer\n1,a\n", [("1", "a")]),
+        ("Results of May;;\nid;answer\n1;a\n", [("1", "a")]),
+    ],
+)
+def test_quotes_without_quoting_and_lines_above_the_header(
+    tmp_path: Path, text: str, rows: list[tuple[str, str | None]]
+) -> None:
+    path = tmp_path / ("rows.tsv" if "\t" in text else "rows.csv")
+    path.write_bytes(text.encode())
+    assert [(row["id"], row.get("answer")) for row in read(path)[0]] == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"id": 1, "answer": "a"}\n{"id": 2, "answer": "b"}\n', None),
+        ('{"goldens": [{"id": 1, "answer": "a"}, {"id": 2, "answer": "b"}], "version": 2}', "its list 'goldens'"),
+        (
+            '{"results": {"results": [{"id": 1, "answer": "a"}, {"id": 2, "answer": "b"}]}}',
+            "its list 'results.results'",
+        ),
+        ('{"testCases": [{"id": 1, "answer": "a"}, {"id": 2, "answer": "b"}], "scores": [{"x": 1}]}', "'testCases'"),
+        ('{"id": [1, 2], "answer": ["a", "b"]}', None),
+        ('{"id": {"0": 1, "1": 2}, "answer": {"0": "a", "1": "b"}}', None),
+        ('{"1": {"answer": "a"}, "2": {"answer": "b"}}', None),
+        ('{"columns": ["id", "answer"], "data": [[1, "a"], [2, "b"]]}', None),
+    ],
+)
+def test_rows_in_an_object(tmp_path: Path, text: str, said: str | None) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(text)
+    rows, messages = read(path)
+    assert [(str(row["id"]), row["answer"]) for row in rows] == [("1", "a"), ("2", "b")]
+    assert said in messages[0] if said else messages == []
+
+
+def test_a_workbook_is_read_by_its_first_sheet(tmp_path: Path) -> None:
+    cells = [["Results"], ["id", "Answer", "contexts"], [1, "a", '["p"]'], [None, None, None], [2, "NA", None]]
+    with pd.ExcelWriter(tmp_path / "rows.xlsx") as book:
+        for sheet in ("first", "second"):
+            pd.DataFrame(cells).to_excel(book, sheet_name=sheet, header=False, index=False)
+    rows, said = read(tmp_path / "rows.xlsx")
+    assert rows == [{"id": 1, "Answer": "a", "contexts": '["p"]'}, {"id": 2, "Answer": "NA", "contexts": None}]
+    assert "only the first sheet 'first' was read, not 'second'" in said[0]
+    assert "above the header" in said[1]
+
+
+def test_runs_and_judgements_of_trec_are_joined(tmp_path: Path) -> None:
+    (tmp_path / "run.txt").write_text("q1 Q0 d2 1 0.5 bm25\nq1 Q0 d1 2 9.2 bm25\nq2\tQ0\td4\t1\t7.7\tbm25\n")
+    (tmp_path / "a.qrels").write_text("q1 0 d1 2\nq1 0 d2 0\nq2 0 d4 0\n")
+    joined = join(tmp_path / "run.txt", tmp_path / "a.qrels")
+    samples = [(s.id, s.retrieved_doc_ids, s.gold_doc_ids) for s in read_samples(joined.rows)]
+    assert samples == [("q1", ("d1", "d2"), ("d1",)), ("q2", ("d4",), ())]
 
 
 def test_utf_16_is_read_by_its_mark(tmp_path: Path) -> None:

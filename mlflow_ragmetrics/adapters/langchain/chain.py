@@ -45,7 +45,7 @@ def evaluate_chain(
     data: Data,
     suite: SuiteLike,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | None] | None = None,
     input_key: str | None = None,
     output_key: str | None = None,
     make_input: Callable[[Sample], Any] | None = None,

@@ -10,7 +10,7 @@ from typing import Any, Union
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in, replies_of
 from mlflow_ragmetrics.core.score import Message, Sample
-from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
+from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF
 from mlflow_ragmetrics.rows.chat_messages import (
     answer_in,
     attribute_of,
@@ -23,7 +23,7 @@ from mlflow_ragmetrics.rows.chat_messages import (
     question_in,
 )
 from mlflow_ragmetrics.rows.passages import document_ids_of
-from mlflow_ragmetrics.rows.record import FIELD_OF, to_sample
+from mlflow_ragmetrics.rows.record import to_sample
 
 Known = Union[Mapping[str, Any], Callable[..., Any]]
 """References or gold ids: a mapping by question or id, or a function of the question (and the id)."""

@@ -22,8 +22,14 @@ from mlflow_ragmetrics.core.options import check_count
 from mlflow_ragmetrics.core.score import FIELDS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
-from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.record import FIELD_OF, MLFLOW_COLUMNS, RECORD_NAMES, check_columns, to_sample
+from mlflow_ragmetrics.rows.aliases import (
+    ALIASES_BY_NATURE,
+    FIELD_OF,
+    MLFLOW_COLUMNS,
+    RECORD_NAMES,
+    accepted_name,
+)
+from mlflow_ragmetrics.rows.record import check_columns, to_sample
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides, is_suite_file
 from mlflow_ragmetrics.suite_file import read_yaml
@@ -151,33 +157,33 @@ def _divided(value: Any, workers: int, name: str = "") -> Any:
     return value // workers if isinstance(value, int) and name in _AT_LEAST_ONE else value / workers
 
 
-def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str] | None) -> tuple[str, ...]:
+def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str | None] | None) -> tuple[str, ...]:
     """The columns in ``names`` that the suite's metrics may read; warns of metrics that lack a field.
 
     Raises:
         InvalidOptionError: (``param="columns"``) for a mapping to a missing column, or a repeated column name.
         MissingFieldError: if an explicitly named metric needs a field that no column has.
     """
-    mapping = columns or {}
-    check_columns(mapping, names)
+    mapping = check_columns(columns or {}, names)
     repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:
         raise InvalidOptionError(f"the frame has two columns {repeated!r}; rename or drop one", param="columns")
-    fields = {*mapping, *(FIELD_OF[name] for name in names if name in FIELD_OF and name not in mapping.values())}
-    fields.update(field for field, aliases in ALIASES_BY_NATURE.items() if any(name in names for name in aliases))
+    accepted = {name: accepted_name(name) for name in names if name not in mapping.values()}
+    fields = {*mapping, *(FIELD_OF[name] for name in accepted.values() if name is not None and name in FIELD_OF)}
+    fields.update(field for field, aliases in ALIASES_BY_NATURE.items() if not {*aliases}.isdisjoint(accepted.values()))
     if "contexts" in fields or "doc_uri" in names:
         fields.add("retrieved_doc_ids")
     if not any(name in names for name in MLFLOW_COLUMNS):
         given: dict[str, Any] = {field: () for field in FIELDS if field in fields}
         references = given.pop("reference", None)
-        unused = [name for name in names if name not in RECORD_NAMES and name not in mapping.values()]
+        unused = [name for name, known in accepted.items() if known not in RECORD_NAMES]
         row = Sample(references=None if references is None else ("",), metadata=dict.fromkeys(unused), **given)
         for warning in check_presence(suite.selection, [row])[1]:
             _logger.warning("%s", render(warning, suite.language))
     if any("metadata" in (*each.definition.required, *each.definition.optional) for each in suite.metrics):
         return tuple(names)
     wanted = {*RECORD_NAMES, *_BESIDE_FIELDS, *mapping.values()}
-    return tuple(name for name in names if name in wanted)
+    return tuple(name for name in names if name in wanted or accepted.get(name) in wanted)
 
 
 def records_of(batch: pa.RecordBatch, names: Collection[str]) -> list[dict[str, Any]]:
@@ -212,7 +218,7 @@ class Scoring:
     """
 
     recipe: Recipe
-    columns: Mapping[str, str] | None
+    columns: Mapping[str, str | None] | None
     read: Sequence[str]
     adds_id: bool
 
@@ -256,7 +262,7 @@ def score_spark(
     frame: DataFrame,
     suite: SuiteLike,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | None] | None = None,
     workers: int | None = None,
     **options: Unpack[SuiteOverrides],
 ) -> DataFrame:
@@ -276,7 +282,9 @@ def score_spark(
     recipe = Recipe.of(suite, options)
     built = recipe.build()
     read = columns_read(built, frame.columns, columns)
-    adds_id = "id" not in (columns or ()) and not any(FIELD_OF.get(name) == "id" for name in frame.columns)
+    adds_id = "id" not in (columns or ()) and not any(
+        FIELD_OF.get(accepted_name(name) or "") == "id" for name in frame.columns
+    )
     scoring = Scoring(recipe, columns, read, adds_id)
     if is_remote(built):
         tasks = recipe.most_workers(_parallelism(frame.sparkSession) if workers is None else workers)
@@ -288,7 +296,7 @@ def score_spark(
 def spark_udf(
     suite: SuiteLike,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | None] | None = None,
     workers: int | None = None,
     **options: Unpack[SuiteOverrides],
 ) -> Any:

@@ -1,0 +1,91 @@
+"""Finds the rows in an object: a list under a name, columns of equally long lists, or records by id."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mlflow_ragmetrics.core.options import kind_of
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.rows.aliases import accepted_name
+
+_USUAL_NAMES = ("data", "testCases", "test_cases", "goldens", "results", "examples", "rows", "samples", "records")
+_DEEPEST = 3
+
+
+def rows_of_object(content: Any, file: str) -> list[Any]:
+    """The rows of a JSON file whose content is no list.
+
+    Read are MLflow's table (``{"columns": […], "data": [[…], …]}``), a table of columns, records by id, a single
+    record, and the list of objects in an object, with a warning that names it.
+
+    Raises:
+        InvalidDataError: if there is no list of objects, or several with unusual names.
+    """
+    if not isinstance(content, dict):
+        raise InvalidDataError(f"{file} is {kind_of(content)}, but must be a list of objects (or a .jsonl file).")
+    if isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):
+        return _table_rows([str(name) for name in content["columns"]], content["data"], file)
+    fields = {name: value for name, value in content.items() if accepted_name(name)}
+    if any(isinstance(value, str) for value in fields.values()):
+        return [content]
+    if columns := rows_of_columns(content):
+        return columns
+    if content and all(isinstance(value, dict) for value in content.values()):
+        records = [(key, record) for key, record in content.items() if any(map(accepted_name, record))]
+        if len(records) == len(content):
+            return [{"id": key, **record} for key, record in records]
+    return _only_list(content, file)
+
+
+def rows_of_columns(content: Mapping[Any, Any]) -> list[dict[Any, Any]]:
+    """The rows of a table of columns: lists of equal length, or mappings from row to cell (pandas); else ``[]``."""
+    columns = [*content.values()]
+    are_alike = all(isinstance(column, type(columns[0])) for column in columns)
+    if not any(map(accepted_name, content)) or not are_alike:
+        return []
+    if isinstance(columns[0], dict) and all(column.keys() == columns[0].keys() for column in columns):
+        columns = [[*column.values()] for column in columns]
+    if not isinstance(columns[0], list) or len({len(column) for column in columns}) != 1:
+        return []
+    return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _only_list(content: dict[str, Any], file: str) -> list[Any]:
+    lists = dict(_lists_of_objects(content))
+    usual = [name for name in lists if name.rpartition(".")[2] in _USUAL_NAMES]
+    names = usual if len(usual) == 1 or not lists else [*lists]
+    if "data" in usual:
+        names = ["data"]
+    if not names and isinstance(content.get("data"), list):
+        return list(content["data"])
+    if not names:
+        keys = ", ".join(f"`{key}`" for key in list(content)[:5]) or "none"
+        raise InvalidDataError(f"{file} is a dict, but must be a list of objects or hold one (its keys: {keys}).")
+    if len(names) > 1:
+        keys = ", ".join(f"`{name}`" for name in names)
+        raise InvalidDataError(f"{file} has several lists of objects ({keys}); save the one with the rows.")
+    if names[0] != "data":
+        warnings.warn(f"the rows of {file} were read from its list {names[0]!r}", stacklevel=2)
+    return lists[names[0]]
+
+
+def _lists_of_objects(content: dict[str, Any], path: str = "", depth: int = 1) -> Iterator[tuple[str, list[Any]]]:
+    """The lists of objects of the highest level that has one, by their path."""
+    lists = {name: value for name, value in content.items() if isinstance(value, list) and value}
+    lists = {name: value for name, value in lists.items() if all(isinstance(row, dict) for row in value)}
+    if lists or depth == _DEEPEST:
+        yield from ((f"{path}{name}", value) for name, value in lists.items())
+        return
+    for name, value in content.items():
+        if isinstance(value, dict):
+            yield from _lists_of_objects(value, f"{path}{name}.", depth + 1)
+
+
+def _table_rows(names: list[str], data: list[Any], file: str) -> list[dict[str, Any]]:
+    for number, cells in enumerate(data, start=1):
+        if not isinstance(cells, list) or len(cells) != len(names):
+            message = f"{file}, row {number}: must be a list of {len(names)} cells, one per column."
+            raise InvalidDataError(message)
+    return [dict(zip(names, cells, strict=True)) for cells in data]
