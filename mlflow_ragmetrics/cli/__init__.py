@@ -7,7 +7,6 @@ ends it at once.
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import signal
@@ -16,7 +15,6 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from importlib import import_module
 from types import FrameType
 from typing import IO, Any
@@ -24,6 +22,7 @@ from typing import IO, Any
 import click
 
 from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.engine.collecting import rare_collections
 from mlflow_ragmetrics.errors import RagMetricsError
 
 _COMMANDS = {
@@ -41,7 +40,6 @@ _COMMANDS = {
 }
 
 _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-_ALLOCATIONS = 50_000  # between garbage collections: Python's default of 700 costs a tenth of a short command's time
 _AT_ONCE = b"Ended at once: files being written are incomplete.\n"
 
 
@@ -110,8 +108,7 @@ def main() -> None:
     from mlflow_ragmetrics.registry import importing_from
 
     context = click.get_current_context()
-    context.call_on_close(partial(gc.set_threshold, *gc.get_threshold()))
-    gc.set_threshold(_ALLOCATIONS)
+    context.with_resource(rare_collections())
     with suppress(OSError):  # the working directory may be deleted
         context.with_resource(importing_from(os.getcwd()))
     warnings.showwarning = _say_warning

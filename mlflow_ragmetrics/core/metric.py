@@ -169,25 +169,30 @@ class Metric:
     def _fields(self) -> tuple[str, ...]:
         return (*self.definition.required, *self.definition.optional)
 
+    @cached_property
+    def _creates_scores(self) -> bool:
+        return self.definition.function.__module__.startswith("mlflow_ragmetrics.metrics.")
+
     def _result(self, sample: Sample) -> Any:
         return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._given_options)
 
     def finish(self, score: Score, sample: Sample, language: str, duration_ms: float) -> Score:
-        """``score`` with threshold, 1–5 value, ``duration_ms`` and chunk ids, and texts in ``language``."""
+        """``score`` with threshold, 1–5 value, ``duration_ms`` and chunk ids, and texts in ``language``.
+
+        It is changed in place if this package's metric created it. Any other metric may return one score for several
+        samples.
+        """
         language = self.settings.language or language
         value, better, threshold = score.value, self.definition.higher_is_better, self.threshold
-        warnings = self._warnings(score, sample)
-        return score.finished(
-            language,
-            sample.contexts,
-            threshold=threshold,
-            passed=None if value is None or threshold is None else passes(value, threshold, better),
-            higher_is_better=better,
-            duration_ms=duration_ms,
-            scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
-            warnings=tuple([(code, render(text, language)) for code, text in warnings]) if warnings else (),
-            details=self._marked(score, language),
-        )
+        score = score if self._creates_scores else score.changed()
+        score.threshold, score.higher_is_better, score.duration_ms = threshold, better, duration_ms
+        score.passed = None if value is None or threshold is None else passes(value, threshold, better)
+        score.scaled = 1.0 + 4.0 * value if self.definition.scaled and value is not None else None
+        score.reason = render(score.reason, language)
+        score.warnings = tuple([(code, render(text, language)) for code, text in self._warnings(score, sample)])
+        score.details = self._marked(score, language)
+        score.finish_items(language, sample.contexts)
+        return score
 
     def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:
         """The score's warnings, plus those for assumed contexts and for languages without rules."""

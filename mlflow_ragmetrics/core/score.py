@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
-from typing import Any, Literal, Union
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple, Union
+
+from typing_extensions import Self
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
@@ -15,8 +17,26 @@ from mlflow_ragmetrics.text.messages import say
 FIELDS = ("question", "answer", "reference", "contexts", "retrieved_doc_ids", "gold_doc_ids", "history")
 
 
-@dataclass(frozen=True)
-class Chunk:
+class _Changeable:
+    """Results are filled once; copies of them share the fields that do not change."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def changed(self, **fields: Any) -> Self:
+        """A copy with the given fields changed and not validated."""
+        copy = object.__new__(type(self))
+        for name in self.__slots__:
+            if name not in fields:
+                setattr(copy, name, getattr(self, name))
+        for name, value in fields.items():
+            setattr(copy, name, value)
+        return copy
+
+    __replace__ = changed
+
+
+@dataclass(slots=True)
+class Chunk(_Changeable):
     """A retrieved passage: its text, and its id and metadata if the retriever provides them."""
 
     text: str
@@ -129,8 +149,8 @@ def passes(value: float, threshold: float, higher_is_better: Better = True) -> b
     return value <= threshold + _TOLERANCE if higher_is_better is False else value >= threshold - _TOLERANCE
 
 
-@dataclass(frozen=True)
-class Evidence:
+@dataclass(slots=True)
+class Evidence(_Changeable):
     """A passage that decided a verdict: its number ``chunk`` (from 1), its ``id`` if it has one, and a ``quote``."""
 
     chunk: int | None = None
@@ -138,8 +158,8 @@ class Evidence:
     quote: str = ""
 
 
-@dataclass(frozen=True)
-class Item:
+@dataclass(slots=True)
+class Item(_Changeable):
     """One claim, token, sentence, chunk or document, with its verdict.
 
     ``kind`` is one of these five, ``text`` its wording. ``verdict`` is SUPPORTED, CONTRADICTED or NEUTRAL for claims
@@ -164,33 +184,52 @@ class Item:
         judged = self.verdict in ("NEUTRAL", "CONTRADICTED") and self.kind in ("claim", "sentence")
         return judged and any(each.chunk for each in self.evidence)
 
-    def changed(self, **fields: Any) -> Item:
-        """A copy with the given fields changed; twice as fast as creating a new item."""
-        copy = object.__new__(Item)
-        object.__setattr__(copy, "__dict__", vars(self) | fields)  # avoids filling the dictionary twice
-        return copy
+
+class CompactItems:
+    """Items of one kind as columns, without evidence. They become objects when someone reads ``Score.items``.
+
+    ``language``: the language of the reasons.
+    """
+
+    __slots__ = ("language",)
+    kind: ClassVar[Kind]
+    against: ClassVar[Literal["answer", "reference"] | None] = None
+
+    def __init__(self) -> None:
+        self.language = "en"
+
+    def columns(self) -> tuple[Sequence[str], Sequence[Verdict], Sequence[str]]:
+        """The texts, verdicts and reasons."""
+        raise NotImplementedError
+
+    def __call__(self) -> tuple[Item, ...]:
+        """The items."""
+        rows = zip(*self.columns(), strict=True)
+        return tuple([Item(self.kind, *row, against=self.against) for row in rows])
 
 
-def token_items(terms: Iterable[str], found: Iterable[bool]) -> Callable[[], tuple[Item, ...]]:
-    """A function that creates one item per term; a compact form for items that may never be read.
+class TokenItems(CompactItems):
+    """One item per term, FOUND or NOT_FOUND.
 
-    >>> [(item.text, item.verdict) for item in token_items(["cat", "dog"], [True, False])()]
+    >>> [(item.text, item.verdict) for item in TokenItems(["cat", "dog"], [True, False])()]
     [('cat', 'FOUND'), ('dog', 'NOT_FOUND')]
     """
-    return partial(_token_items, " ".join(terms), bytes(found))
+
+    __slots__ = ("_found", "_terms")
+    kind = "token"
+
+    def __init__(self, terms: Iterable[str], found: Iterable[bool]) -> None:
+        super().__init__()
+        self._terms, self._found = " ".join(terms), bytes(found)
+
+    def columns(self) -> tuple[Sequence[str], Sequence[Verdict], Sequence[str]]:
+        """The terms, whether they were found, and no reasons."""
+        verdicts: list[Verdict] = ["FOUND" if found else "NOT_FOUND" for found in self._found]
+        return self._terms.split(), verdicts, [""] * len(verdicts)
 
 
-def _token_items(joined: str, found: bytes) -> tuple[Item, ...]:
-    return tuple(map(_token_item, joined.split(), found))
-
-
-@lru_cache(maxsize=1 << 14)  # rows share the items of frequent tokens
-def _token_item(term: str, found: int) -> Item:
-    return Item("token", term, "FOUND" if found else "NOT_FOUND")
-
-
-@dataclass(frozen=True)
-class Score:
+@dataclass(slots=True)
+class Score(_Changeable):
     """The score of one metric on one sample.
 
     ``value`` is the raw score; it is ``None`` unless ``status`` is ``"ok"``, and never NaN. ``scaled`` is the value on
@@ -220,12 +259,11 @@ class Score:
     def __post_init__(self) -> None:
         if self.value is not None:
             value = float(self.value)
-            object.__setattr__(self, "value", value if abs(value) <= LARGEST else None)
+            self.value = value if abs(value) <= LARGEST else None
         if self.status is None:
-            unscored: Status = "error" if self.error else "skipped"
-            object.__setattr__(self, "status", "ok" if self.value is not None else unscored)
+            self.status = "ok" if self.value is not None else "error" if self.error else "skipped"
         if self.passed is None and self.threshold is not None and self.value is not None:
-            object.__setattr__(self, "passed", passes(self.value, self.threshold, self.higher_is_better))
+            self.passed = passes(self.value, self.threshold, self.higher_is_better)
 
     @property
     def scored(self) -> bool:
@@ -279,75 +317,70 @@ class Score:
         return tuple(name for name, holds in found.items() if holds)
 
     def changed(self, **fields: Any) -> Score:
-        """A copy with the given fields changed and not validated; ten times as fast as ``replace``."""
-        return _score_with(vars(self) | fields)
+        """A copy with the given fields changed and not validated. Items that nobody has read stay unread."""
+        return _Changeable.changed(self, items=fields.pop("items", _get_items(self)), **fields)
 
     def with_items(self, make: Callable[[], tuple[Item, ...]]) -> Score:
-        """A copy whose items are created by ``make`` on first access."""
-        copy = self.changed(_unread_items=make)
-        vars(copy).pop("items", None)
-        return copy
+        """This score, with items that ``make`` creates on first access."""
+        self.items = make  # type: ignore[assignment]
+        return self
 
-    def finished(self, language: str, contexts: Sequence[Chunk] | None, **fields: Any) -> Score:
-        """A copy with the given fields changed, texts in ``language`` and the contexts' ids in the evidence.
+    @property
+    def compact_items(self) -> CompactItems | None:
+        """The items as columns, if nobody has read them and they have this form."""
+        items = _get_items(self)
+        return items if isinstance(items, CompactItems) else None
 
-        Items are converted on first access; a second call does not change their language or contexts.
+    def finish_items(self, language: str, contexts: Sequence[Chunk] | None) -> None:
+        """Set the language of the items' reasons, and the contexts' ids in their evidence, on first access.
+
+        A second call changes nothing.
         """
-        own = vars(self) | fields
-        own["reason"] = rendered(own["reason"], language)
-        own.setdefault("_contexts", contexts)
-        own.setdefault("_language", language)
-        if "items" in own:
-            own["_unread_items"] = own.pop("items")
-        return _score_with(own)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"items": self.items, **vars(self)}
+        items = _get_items(self)
+        if isinstance(items, CompactItems):
+            items.language = language
+        elif items and not isinstance(items, _Unfinished):
+            self.items = _Unfinished(items, contexts, language)  # type: ignore[assignment]
 
     def with_details(self, **counts: Any) -> Score:
         """A copy with more entries in ``details``."""
         return self.changed(details={**self.details, **counts})
 
 
-def _score_with(own: dict[str, Any]) -> Score:
-    score = object.__new__(Score)
-    object.__setattr__(score, "__dict__", own)  # avoids filling the dictionary twice
-    return score
+class _Unfinished(NamedTuple):
+    """Items, or a function that creates them, whose reasons need a language and whose evidence needs ids."""
+
+    items: tuple[Item, ...] | Callable[[], tuple[Item, ...]]
+    contexts: Sequence[Chunk] | None
+    language: str
+
+    def __call__(self) -> tuple[Item, ...]:
+        items = self.items() if callable(self.items) else self.items
+        ids = {number: chunk.id for number, chunk in enumerate(self.contexts or (), 1) if chunk.id is not None}
+        unfinished = [item for item in items if type(item.reason) is not str or (ids and item.evidence)]
+        return items if not unfinished else tuple([_finished(item, ids, self.language) for item in items])
 
 
-def _finished_items(items: tuple[Item, ...], contexts: Sequence[Chunk] | None, language: str) -> tuple[Item, ...]:
-    ids = {number: chunk.id for number, chunk in enumerate(contexts or (), 1) if chunk.id is not None}
-    unfinished = [item for item in items if type(item.reason) is not str or (ids and item.evidence)]
-    return items if not unfinished else tuple([_finished_item(item, ids, language) for item in items])
-
-
-def _finished_item(item: Item, ids: Mapping[int, str], language: str) -> Item:
+def _finished(item: Item, ids: Mapping[int, str], language: str) -> Item:
     if not (ids and item.evidence):
         return item if type(item.reason) is str else item.changed(reason=rendered(item.reason, language))
-    evidence = tuple(Evidence(each.chunk, each.id or ids.get(each.chunk or 0), each.quote) for each in item.evidence)
+    evidence = tuple([Evidence(e.chunk, e.id or ids.get(e.chunk or 0), e.quote) for e in item.evidence])
     return item.changed(reason=rendered(item.reason, language), evidence=evidence)
 
 
-class _ItemsWhenRead:
-    """Creates a score's items on first access. Python does not call it for items that already exist."""
-
-    def __get__(self, score: Score | None, owner: type[Score]) -> tuple[Item, ...]:
-        if score is None:
-            return ()  # the field's default
-        own = vars(score)
-        unread = own.get("_unread_items", ())  # another thread may have created the items already
-        items = unread() if callable(unread) else unread
-        if "_language" in own:
-            items = _finished_items(items, own["_contexts"], own["_language"])
-        own.setdefault("items", items)
-        own["_unread_items"], own["_contexts"] = (), None
-        return score.items
+_get_items, _set_items = Score.items.__get__, Score.items.__set__  # type: ignore[attr-defined,misc]
 
 
-Score.items = _ItemsWhenRead()  # type: ignore[assignment]
-# All objects of a class share one table of attribute names, which the first objects determine. Setting this attribute
-# here reduces a score's memory to a quarter.
-vars(Score())["_unread_items"] = ()
+def _read_items(score: Score) -> tuple[Item, ...]:
+    """The claims, tokens, sentences, chunks or documents; some metrics create them on first access."""
+    items: Any = _get_items(score)
+    if not isinstance(items, tuple) or isinstance(items, _Unfinished):
+        items = items()
+        _set_items(score, items)
+    return items  # type: ignore[no-any-return]
+
+
+Score.items = property(_read_items, _set_items)  # type: ignore[assignment,misc]
 
 
 def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:

@@ -18,6 +18,7 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.question import Declined, Embed, Outcome, Question
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.engine.collecting import rare_collections
 from mlflow_ragmetrics.engine.program import (
     ChargesCaller,
     Job,
@@ -225,26 +226,29 @@ class Engine:
 
     def rows(self, samples: Iterable[Sample]) -> Iterator[Row]:
         """Yield one ``Row`` per sample, in order, as soon as it and all rows before it are done."""
-        source = enumerate(samples)
-        following = 0
         try:
-            while True:
-                check_awaited()
-                exhausted = self._admit(source)
-                while following in self._finished:
-                    yield self._finished.pop(following)
-                    following += 1
-                if self._batches:
-                    self._ask_local()
-                elif self._workers.in_flight:
-                    for session, call, outcomes in self._workers.finished():
-                        self._deliver(session, call, outcomes)
-                elif exhausted and not self._finished:
-                    return
+            with rare_collections():
+                yield from self._rows(enumerate(samples))
         finally:
             self._workers.close()
             for session in (*self.sessions.values(), *self._own.values()):
                 session.end()
+
+    def _rows(self, source: Iterator[tuple[int, Sample]]) -> Iterator[Row]:
+        following = 0
+        while True:
+            check_awaited()
+            exhausted = self._admit(source)
+            while following in self._finished:
+                yield self._finished.pop(following)
+                following += 1
+            if self._batches:
+                self._ask_local()
+            elif self._workers.in_flight:
+                for session, call, outcomes in self._workers.finished():
+                    self._deliver(session, call, outcomes)
+            elif exhausted and not self._finished:
+                return
 
     @property
     def stopped(self) -> JudgeError | None:

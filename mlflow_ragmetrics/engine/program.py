@@ -131,7 +131,7 @@ def _outcome(program: Steps[Score]) -> Steps[Score | RagMetricsError]:
         return error
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Row:
     """A sample with its scores by metric key, in the suite's order; ``index`` is its position in the data, from 0."""
 

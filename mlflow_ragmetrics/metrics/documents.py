@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import compress, count
+from itertools import compress, count, repeat
 from typing import Annotated, Literal, Union
 
 from pydantic import AfterValidator, Field
 
-from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.text.messages import Text, say
+from mlflow_ragmetrics.core.score import CompactItems, Score, Verdict
+from mlflow_ragmetrics.text.messages import Text, said, say
 
 _CHUNK = re.compile(r"(?:doc-(?=<urn:uuid:))?(?P<document>.+)::chunk-\d+", re.DOTALL)
 _WRAPPED = re.compile(r"doc-(?P<document><urn:uuid:[^>]*>)")
@@ -65,19 +65,33 @@ class Match:
         """The ranks, from 1, of the relevant documents among the retrieved ones."""
         return tuple(compress(count(1), map(self.correct.__contains__, self.retrieved)))
 
-    def items(self) -> tuple[Item, ...]:
-        """The retrieved documents in rank order, FOUND if relevant, else NOT_FOUND; then the missed documents."""
-        missed = [each for each in self.gold if each not in self.correct]
-        return (
-            *[_item(each, rank, each in self.correct) for rank, each in enumerate(self.retrieved, 1)],
-            *[Item("document", each, "NOT_FOUND", say("retrieval.missed")) for each in missed],
-        )
+
+class DocumentItems(CompactItems):
+    """The retrieved documents in rank order, FOUND if relevant, else NOT_FOUND; then the missed documents."""
+
+    __slots__ = ("_match",)
+    kind = "document"
+
+    def __init__(self, match: Match) -> None:
+        super().__init__()
+        self._match = match
+
+    def columns(self) -> tuple[Sequence[str], Sequence[Verdict], Sequence[str]]:
+        """The documents, whether they are relevant and retrieved, and their ranks."""
+        retrieved, correct = self._match.retrieved, self._match.correct
+        missed = [document for document in self._match.gold if document not in correct]
+        verdicts: list[Verdict] = ["FOUND" if document in correct else "NOT_FOUND" for document in retrieved]
+        reasons = [_reason(rank, verdict, self.language) for rank, verdict in enumerate(verdicts, 1)]
+        verdicts += repeat("NOT_FOUND", len(missed))
+        reasons += repeat(_reason(None, "NOT_FOUND", self.language), len(missed))
+        return [*retrieved, *missed], verdicts, reasons
 
 
-def _item(document: str, rank: int, relevant: bool) -> Item:
-    if relevant:
-        return Item("document", document, "FOUND", say("retrieval.rank", rank=rank))
-    return Item("document", document, "NOT_FOUND", say("retrieval.irrelevant", rank=rank))
+@lru_cache(maxsize=4096)
+def _reason(rank: int | None, verdict: Verdict, language: str) -> str:
+    if rank is None:
+        return said("retrieval.missed", language)
+    return said("retrieval.rank" if verdict == "FOUND" else "retrieval.irrelevant", language, rank=rank)
 
 
 def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
@@ -139,7 +153,7 @@ def score_of_documents(match: Match, zero_division: float | str, value: float | 
     """
     if not match.gold:
         value, reason = None if isinstance(zero_division, str) else zero_division, say("retrieval.no_gold")
-    return Score(value=value, reason=reason, details=match.counts).with_items(match.items)
+    return Score(value=value, reason=reason, details=match.counts).with_items(DocumentItems(match))
 
 
 @dataclass

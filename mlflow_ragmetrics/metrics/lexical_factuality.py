@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.text.messages import Text, say
+from mlflow_ragmetrics.core.score import CompactItems, Score, Verdict
+from mlflow_ragmetrics.text.messages import said, say
 from mlflow_ragmetrics.text.words import answer_terms, has_words, term_counts
 
 _SHORTEST_CLAIM = 3
@@ -51,19 +51,29 @@ def lexical_factuality(answer: str, reference: str) -> Score:
     if claims:
         reason = say("lexical_factuality.counts", n=len(claims), supported=supported)
         score = Score(value=supported / len(claims), reason=reason, details=details | rule)
-        return score.with_items(partial(_items, tuple(claims)))
+        return score.with_items(_ClaimItems(claims))
     if not answer.strip():
         return Score(value=0.0, reason=say("lexical_factuality.blank"), details=details)
     return Score(value=1.0, reason=say("lexical_factuality.no_claims"), details=details | rule)
 
 
-def _items(claims: Sequence[Claim]) -> tuple[Item, ...]:
-    return tuple(
-        Item("sentence", text, "SUPPORTED" if 2 * shared >= n else "NEUTRAL", _reason(n, shared), against="reference")
-        for text, n, shared in claims
-    )
+class _ClaimItems(CompactItems):
+    """One sentence per claim, SUPPORTED if the reference has at least half of its terms, else NEUTRAL."""
+
+    __slots__ = ("_claims",)
+    kind, against = "sentence", "reference"
+
+    def __init__(self, claims: Sequence[Claim]) -> None:
+        super().__init__()
+        self._claims = claims
+
+    def columns(self) -> tuple[Sequence[str], Sequence[Verdict], Sequence[str]]:
+        """The claims, their verdicts, and the counts of their terms."""
+        verdicts: list[Verdict] = ["SUPPORTED" if 2 * shared >= n else "NEUTRAL" for _, n, shared in self._claims]
+        reasons = [_reason(n, shared, self.language) for _, n, shared in self._claims]
+        return [claim for claim, _, _ in self._claims], verdicts, reasons
 
 
-@lru_cache(maxsize=256)
-def _reason(n: int, shared: int) -> Text:
-    return say("lexical_factuality.claim", n=n, shared=shared)
+@lru_cache(maxsize=1024)
+def _reason(n: int, shared: int, language: str) -> str:
+    return said("lexical_factuality.claim", language, n=n, shared=shared)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.score import Score, token_items
+from mlflow_ragmetrics.core.score import Score, TokenItems
 from mlflow_ragmetrics.errors import MissingFieldError
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.words import answer_terms, term_counts
@@ -57,7 +57,7 @@ def lexical_groundedness(
         reason = say("lexical_groundedness.no_terms")
         return Score(value=1.0, reason=reason, details={**counts, "rule": "no_claims"})
     reason = say("lexical_groundedness.counts", n=len(found), grounded=grounded)
-    return Score(value=grounded / len(found), reason=reason, details=counts).with_items(token_items(distinct, found))
+    return Score(value=grounded / len(found), reason=reason, details=counts).with_items(TokenItems(distinct, found))
 
 
 def _known(grounding: Mapping[Source, str | None]) -> set[str]:

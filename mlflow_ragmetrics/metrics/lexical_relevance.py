@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.score import Score, token_items
+from mlflow_ragmetrics.core.score import Score, TokenItems
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.words import answer_terms, term_counts
 
@@ -42,4 +42,4 @@ def lexical_relevance(question: str, answer: str) -> Score:
     }
     reason = say("lexical_relevance.counts", value=value, n=len(shared), question=len(asked), answer=len(answered))
     found = [term in shared for term in asked]
-    return Score(value=value, reason=reason, details=counts).with_items(token_items(asked, found))
+    return Score(value=value, reason=reason, details=counts).with_items(TokenItems(asked, found))

@@ -9,16 +9,21 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.score import Better, Evidence, Sample, Score
+from mlflow_ragmetrics.engine.collecting import rare_collections
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 
 BETTER: Mapping[Better, str] = {False: "lower", None: "neither"}
@@ -102,20 +107,40 @@ def score_keys(frame: pd.DataFrame) -> list[str]:
     return [name for name in names if f"{name}_status" in names]
 
 
-def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dict[str, list[Any]]]:
+def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dict[str, NDArray[np.object_]]]:
     """The number of items of each score, and all items by column.
 
     ``evidence`` is a list of mappings. ``unbacked`` lists the parts of an unsupported claim whose words are in no
     passage.
     """
-    owned = [(score.items, sample) for score, sample in scored]
-    items = [item for own, _ in owned for item in own]
-    columns = {name: list(map(attrgetter(name), items)) for name in _ITEM_FIELDS}
-    columns["evidence"] = [list(map(_evidence, item.evidence)) if item.evidence else _NONE for item in items]
-    unbacked = [unbacked_in(item, of.texts) if item.evidence else () for own, of in owned for item in own]
-    columns["unbacked"] = [list(map(plain_text, texts)) if texts else _NONE for texts in unbacked]
-    columns |= {name: plain_texts(columns[name]) for name in ("text", "reason")}
-    return [len(own) for own, _ in owned], columns
+    shared_texts: dict[str, str] = {}
+    parts = [_columns_of(score, sample, shared_texts) for score, sample in scored]
+    sizes = [len(part["text"]) for part in parts]
+    columns = {name: np.empty(sum(sizes), object) for name in (*_ITEM_FIELDS, "evidence", "unbacked")}
+    for name, value in (("reason", ""), ("evidence", _NONE), ("unbacked", _NONE)):
+        columns[name].fill(value)
+    for part, size, end in zip(parts, sizes, accumulate(sizes), strict=True):
+        for name, values in part.items():
+            columns[name][end - size : end] = values
+    for name in ("text", "reason"):
+        columns[name][:] = plain_texts(columns[name])
+    return sizes, columns
+
+
+def _columns_of(score: Score, sample: Sample, shared_texts: dict[str, str]) -> Mapping[str, Any]:
+    """The columns of a score's items that are not empty; equal texts become one of ``shared_texts``."""
+    compact = score.compact_items
+    if compact is not None:
+        texts, verdicts, reasons = compact.columns()
+        texts = list(map(shared_texts.setdefault, texts, texts))
+        return {"kind": compact.kind, "text": texts, "verdict": verdicts, "reason": reasons, "against": compact.against}
+    items = score.items
+    columns: dict[str, Any] = {name: list(map(attrgetter(name), items)) for name in _ITEM_FIELDS}
+    if any(item.evidence for item in items):
+        unbacked = [unbacked_in(item, sample.texts) if item.evidence else () for item in items]
+        columns["evidence"] = [list(map(_evidence, item.evidence)) or _NONE for item in items]
+        columns["unbacked"] = [list(map(plain_text, texts)) or _NONE for texts in unbacked]
+    return columns
 
 
 def _evidence(each: Evidence) -> dict[str, Any]:
@@ -161,9 +186,10 @@ def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = N
     name of a score's column is renamed to ``<name>_given``. ``more`` columns follow the reasons and replace data
     columns of the same name.
     """
-    layout = Layout()
-    layout.add(rows)
-    return layout.frame(rows, more)
+    with rare_collections():
+        layout = Layout()
+        layout.add(rows)
+        return layout.frame(rows, more)
 
 
 class Layout:
@@ -249,12 +275,14 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
     import pandas as pd
 
     scored = [(row.sample, key, score) for row in rows for key, score in row.scores.items()]
-    sizes, found = item_columns((score, sample) for sample, _, score in scored)
-    columns: dict[str, Any] = {name: _objects(values) for name, values in found.items()}
-    columns["support"] = pd.array(found["support"], dtype="Float64")
+    with rare_collections():
+        sizes, found = item_columns((score, sample) for sample, _, score in scored)
+    columns: dict[str, Any] = {name: pd.Series(values, dtype=object) for name, values in found.items()}
+    columns["support"] = pd.array(found["support"].tolist(), dtype="Float64")
     ids = plain_texts(sample.id for sample, _, _ in scored)
-    columns["id"] = _objects([name for name, size in zip(ids, sizes, strict=True) for _ in range(size)])
-    columns["metric"] = _objects([key for (_, key, _), size in zip(scored, sizes, strict=True) for _ in range(size)])
+    keys = [key for _, key, _ in scored]
+    for name, values in (("id", ids), ("metric", keys)):
+        columns[name] = pd.Series(np.repeat(np.array(values, object), sizes), dtype=object)
     judge = ("judge",) if any(found["judge"]) else ()
     return pd.DataFrame({name: columns[name] for name in (*ITEM_COLUMNS, *judge)})
 
@@ -263,7 +291,9 @@ def _objects(values: Sequence[Any]) -> pd.Series[Any]:
     """A column of dtype ``object``, so that pandas does not convert ``values`` to text and NaN."""
     import pandas as pd
 
-    return pd.Series(values, dtype=object)
+    column = np.empty(len(values), object)
+    column[:] = values
+    return pd.Series(column, dtype=object)
 
 
 def row_without_texts(row: Row) -> Row:

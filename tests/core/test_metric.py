@@ -12,7 +12,7 @@ from pydantic import Field
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.question import Claims, Steps, ask
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Evidence, Score
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.registry import all_metrics
 
@@ -363,3 +363,15 @@ def test_a_value_by_a_rule_counts_as_measured_only_if_the_rule_was_asked_for(
     score = rm.score(ruled, {"answer": "a", "contexts": []}, **options)
     assert (score.value, score.measured) == (0.5, measured)
     assert bool(score.details.get("unmeasured")) is not measured
+
+
+def test_one_score_that_a_metric_returns_for_several_samples_is_finished_for_each() -> None:
+    always = rm.Score(value=0.5, items=(rm.Item("chunk", "a", evidence=(Evidence(1),)),))
+
+    @rm.metric
+    def constant(contexts: list[str]) -> rm.Score:
+        return always
+
+    rows = [{"contexts": [{"text": "a", "id": name}]} for name in ("x", "y")]
+    found = [row.scores["constant"].items[0].evidence[0].id for row in rm.Suite([constant]).stream(rows)]
+    assert found == ["x", "y"]

@@ -159,8 +159,10 @@ def test_the_message_names_the_score_and_its_threshold(given: object, threshold:
 def test_the_evidence_of_an_item_gets_the_id_of_its_passage() -> None:
     evidence = (Evidence(1, quote="a"), Evidence(2, "own"), Evidence(3), Evidence())
     score = Score(0.5, items=(Item("claim", "It is red.", "NEUTRAL", evidence=evidence), Item("claim", "Other.")))
-    finished = score.finished("en", (Chunk("a", "x"), Chunk("b", "y"), Chunk("c")))
+    finished = score.changed()
+    finished.finish_items("en", (Chunk("a", "x"), Chunk("b", "y"), Chunk("c")))
     assert finished.items[0].evidence == (Evidence(1, "x", "a"), Evidence(2, "own"), Evidence(3), Evidence())
     assert finished.items[1] is score.items[1]
-    assert score.finished("en", (Chunk("a"),)).items is score.items
-    assert score.finished("en", None).items is score.items
+    items = score.items
+    score.finish_items("en", (Chunk("a"),))
+    assert score.items is items

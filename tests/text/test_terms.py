@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.score import token_items
+from mlflow_ragmetrics.core.score import TokenItems
 from mlflow_ragmetrics.text.words import answer_terms, plain_sentences, term_counts, terms
 
 
@@ -31,7 +31,7 @@ def test_counts_of_an_answer_are_those_of_its_terms(text: str) -> None:
 
 
 def test_items_of_tokens_are_made_when_they_are_read() -> None:
-    make = token_items(["猫", "cat"], [False, True])
+    make = TokenItems(["猫", "cat"], [False, True])
     assert [(item.text, item.verdict) for item in make()] == [("猫", "NOT_FOUND"), ("cat", "FOUND")]
     assert pickle.loads(pickle.dumps(make))() == make()
 
@@ -41,6 +41,6 @@ def test_scores_with_many_items_make_them_when_they_are_read(key: str) -> None:
     record = {"question": "Which cat?", "answer": "The cat saw it.", "reference": "A cat."}
     ids = {"retrieved_doc_ids": ["a"], "gold_doc_ids": ["a"]}
     score = rm.score(key, record | ids)
-    assert "items" not in vars(score)
+    assert score.compact_items is not None
     assert score.items
-    assert "items" in vars(score)
+    assert score.compact_items is None
