@@ -55,7 +55,7 @@ class WorstRows:
 
 
 def drive(
-    rows: Iterable[Row],
+    start: Callable[[], Iterable[Row]],
     total: int,
     make_report: Callable[[WorstRows, float, Expenses], Report],
     *,
@@ -65,11 +65,11 @@ def drive(
     ahead: Callable[[], Iterable[Row]] = tuple,
     stopped: Callable[[], JudgeError | None] = lambda: None,
 ) -> tuple[Report, Stop | None]:
-    """Score ``total`` rows by iterating over ``rows``; returns the report, and what ended the evaluation early.
+    """Score ``total`` rows with the iterator that ``start`` makes; returns the report, and what ended it early.
 
     ``make_report`` gets the rows, the seconds that they took, and their expenses. An interruption before the first row
     is raised. ``kept`` collects the rows. ``progress``: show a bar (``None``: on a
-    terminal). ``expenses``: those of earlier rows. ``ahead``: rows that are scored, but not yet part of ``rows``, at an
+    terminal). ``expenses``: those of earlier rows. ``ahead``: rows that are scored, but not yet returned, at an
     interruption. ``stopped``: the error after which no judge was asked, if there is one.
     """
     began, kept = time.perf_counter(), kept or WorstRows()
@@ -77,7 +77,7 @@ def drive(
     reserve = bytes(_RESERVE)  # address space only: unlike a bytearray, its zeros take no memory
     with charged_to(Expenses() if expenses is None else expenses) as charged, progress_of(progress, total) as bar:
         try:
-            for row in rows:
+            for row in start():
                 kept.add(row)
                 bar.advance(row)
         except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:

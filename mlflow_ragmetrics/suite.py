@@ -23,7 +23,7 @@ from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_cou
 from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
-from mlflow_ragmetrics.engine.program import Expenses, Row, ScoringRules
+from mlflow_ragmetrics.engine.program import Expenses, Row, ScoringRules, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
@@ -332,22 +332,23 @@ class Suite:
             sample_groups(samples, groups)  # reports errors before anything is scored
 
         def evaluated(each: Callable[[Row], object] | None, *, stored: bool) -> Report:
-            engine = self._engine(selection, stored=stored)
-
             def make_report(kept: WorstRows, seconds: float, expenses: Expenses) -> Report:
                 about: dict[str, Any] = {"source": source, "groups": groups, "totals": kept.totals}
                 found = (*warnings, *kept.warnings)
                 return self.report(kept.rows, warnings=found, seconds=seconds, expenses=expenses, **about)
 
-            report, stop = drive(
-                engine.rows(samples),
-                len(samples),
-                make_report,
-                kept=WorstRows(keep, each),
-                progress=progress,
-                ahead=lambda: engine.ahead,
-                stopped=lambda: engine.stopped,
-            )
+            with charged_to(Expenses()) as expenses:
+                engine = self._engine(selection, stored=stored)
+                report, stop = drive(
+                    lambda: engine.rows(samples),
+                    len(samples),
+                    make_report,
+                    kept=WorstRows(keep, each),
+                    progress=progress,
+                    expenses=expenses,
+                    ahead=lambda: engine.ahead,
+                    stopped=lambda: engine.stopped,
+                )
             return report_or_stop(report, stop)
 
         if repeat == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
@@ -97,14 +97,16 @@ class _SharedEvaluation:
         self._expenses = self._expenses if known else Expenses()
         samples = with_traced_contexts(list(_samples(records, self._columns)), self._suite, self._run_id)
         warnings = check_presence(self._suite.selection, samples)[1] if len(samples) > 1 else ()
-        rest = self._suite.score_samples(samples[len(known) :])
-        rows = (replace(row, index=index) for index, row in enumerate(chain(known, rest)))
+
+        def scored() -> Iterator[Row]:
+            rest = self._suite.score_samples(samples[len(known) :])
+            return (replace(row, index=index) for index, row in enumerate(chain(known, rest)))
 
         def make_report(kept: WorstRows, seconds: float, expenses: Expenses) -> Report:
             self._rows = kept.rows
             return self._suite.report(kept.rows, warnings=warnings, seconds=seconds, expenses=expenses)
 
-        return report_or_stop(*drive(rows, len(samples), make_report, expenses=self._expenses))
+        return report_or_stop(*drive(scored, len(samples), make_report, expenses=self._expenses))
 
 
 def _samples(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str | None]) -> Iterable[Sample]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from inspect import cleandoc
 from itertools import count, islice
 from pathlib import Path
@@ -126,8 +126,8 @@ def evaluate_chain(
             return replace(report, figures=_timings(kept.rows), stopped=_failed_on_all(kept.rows, suite.language))
 
         with ask_all(caller, samples, concurrency) as answers:
-            rows = _scored(answers, reduced, 4 * concurrency)
-            report, stop = drive(rows, len(samples), make_report, progress=progress)
+            scored = partial(_scored, answers, reduced, 4 * concurrency)
+            report, stop = drive(scored, len(samples), make_report, progress=progress)
         if (failed := _failed_on_all(report.rows, suite.language)) is not None:
             warn(failed, stacklevel=2)
         if run_id is not None:
