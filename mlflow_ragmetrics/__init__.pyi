@@ -83,6 +83,7 @@ class _AnswerCorrectness(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _AnswerCorrectness:
         """The same metric with these options replaced."""
 
@@ -102,6 +103,7 @@ class _AnswerRelevance(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _AnswerRelevance:
         """The same metric with these options replaced."""
 
@@ -122,6 +124,7 @@ class _ChunkPrecision(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _ChunkPrecision:
         """The same metric with these options replaced."""
 
@@ -140,6 +143,7 @@ class _CitationPrecision(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _CitationPrecision:
         """The same metric with these options replaced."""
 
@@ -158,6 +162,7 @@ class _CitationRecall(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _CitationRecall:
         """The same metric with these options replaced."""
 
@@ -178,6 +183,7 @@ class _Coherence(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _Coherence:
         """The same metric with these options replaced."""
 
@@ -199,6 +205,7 @@ class _ContentSafety(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _ContentSafety:
         """The same metric with these options replaced."""
 
@@ -219,6 +226,7 @@ class _ContextF1(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _ContextF1:
         """The same metric with these options replaced."""
 
@@ -239,6 +247,7 @@ class _ContextPrecision(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _ContextPrecision:
         """The same metric with these options replaced."""
 
@@ -259,6 +268,7 @@ class _ContextRecall(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _ContextRecall:
         """The same metric with these options replaced."""
 
@@ -277,6 +287,7 @@ class _ContextRelevance(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _ContextRelevance:
         """The same metric with these options replaced."""
 
@@ -295,6 +306,7 @@ class _ContextSufficiency(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _ContextSufficiency:
         """The same metric with these options replaced."""
 
@@ -314,6 +326,7 @@ class _ContextUtilization(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _ContextUtilization:
         """The same metric with these options replaced."""
 
@@ -333,6 +346,7 @@ class _Correctness(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _Correctness:
         """The same metric with these options replaced."""
 
@@ -354,6 +368,7 @@ class _FactRecall(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _FactRecall:
         """The same metric with these options replaced."""
 
@@ -373,6 +388,7 @@ class _FactualCorrectness(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _FactualCorrectness:
         """The same metric with these options replaced."""
 
@@ -393,6 +409,7 @@ class _Faithfulness(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _Faithfulness:
         """The same metric with these options replaced."""
 
@@ -412,6 +429,7 @@ class _HallucinationRate(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _HallucinationRate:
         """The same metric with these options replaced."""
 
@@ -433,6 +451,7 @@ class _HitRateK(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _HitRateK:
         """The same metric with these options replaced."""
 
@@ -451,6 +470,7 @@ class _JudgedMap(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _JudgedMap:
         """The same metric with these options replaced."""
 
@@ -469,6 +489,7 @@ class _JudgedMrr(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _JudgedMrr:
         """The same metric with these options replaced."""
 
@@ -488,6 +509,7 @@ class _JudgedNdcg(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _JudgedNdcg:
         """The same metric with these options replaced."""
 
@@ -507,6 +529,7 @@ class _JudgedPrecisionK(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _JudgedPrecisionK:
         """The same metric with these options replaced."""
 
@@ -526,6 +549,7 @@ class _LexicalFactuality(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _LexicalFactuality:
         """The same metric with these options replaced."""
 
@@ -546,6 +570,7 @@ class _LexicalGroundedness(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _LexicalGroundedness:
         """The same metric with these options replaced."""
 
@@ -565,6 +590,7 @@ class _LexicalRelevance(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _LexicalRelevance:
         """The same metric with these options replaced."""
 
@@ -585,6 +611,7 @@ class _Map(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _Map:
         """The same metric with these options replaced."""
 
@@ -605,6 +632,7 @@ class _Mrr(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _Mrr:
         """The same metric with these options replaced."""
 
@@ -626,6 +654,7 @@ class _Ndcg(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _Ndcg:
         """The same metric with these options replaced."""
 
@@ -645,6 +674,7 @@ class _NoiseSensitivityIrrelevant(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _NoiseSensitivityIrrelevant:
         """The same metric with these options replaced."""
 
@@ -664,6 +694,7 @@ class _NoiseSensitivityRelevant(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _NoiseSensitivityRelevant:
         """The same metric with these options replaced."""
 
@@ -685,6 +716,7 @@ class _NuggetRecall(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _NuggetRecall:
         """The same metric with these options replaced."""
 
@@ -706,6 +738,7 @@ class _PrecisionK(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _PrecisionK:
         """The same metric with these options replaced."""
 
@@ -729,6 +762,7 @@ class _RecallK(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _RecallK:
         """The same metric with these options replaced."""
 
@@ -748,6 +782,7 @@ class _Refusal(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _Refusal:
         """The same metric with these options replaced."""
 
@@ -767,6 +802,7 @@ class _RelevantChunkPrecision(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _RelevantChunkPrecision:
         """The same metric with these options replaced."""
 
@@ -789,6 +825,7 @@ class _Rouge(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _Rouge:
         """The same metric with these options replaced."""
 
@@ -808,6 +845,7 @@ class _SelfKnowledge(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _SelfKnowledge:
         """The same metric with these options replaced."""
 
@@ -826,6 +864,7 @@ class _SemanticSimilarity(Metric):
         on_missing: Literal["raise", "skip"] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _SemanticSimilarity:
         """The same metric with these options replaced."""
 
@@ -846,6 +885,7 @@ class _WeakestClaim(Metric):
         models: _Several[str] | None = ...,
         aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
         tolerance: float = ...,
+        min_judges: int | None = ...,
     ) -> _WeakestClaim:
         """The same metric with these options replaced."""
 

@@ -28,7 +28,7 @@ from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationEr
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
-from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
+from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, check_min_judges, judges_of
 from mlflow_ragmetrics.mlflow_scorers import metric_of_scorer
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report import Report
@@ -58,7 +58,7 @@ SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, 
 _EMBEDDINGS = "char-ngram"
 _SCORER = "mlflow.genai.scorers.base.Scorer"
 _NOT_OF_JUDGES = {"metrics", "embeddings", "weights", "thresholds", "name_prefix", "cache", "concurrency"}
-_NOT_OF_JUDGES |= {"aggregate", "tolerance", "groups"}
+_NOT_OF_JUDGES |= {"aggregate", "tolerance", "min_judges", "groups"}
 
 
 class SuiteKeywords(JudgeKeywords, total=False):
@@ -74,6 +74,7 @@ class SuiteKeywords(JudgeKeywords, total=False):
     concurrency: int
     aggregate: Aggregate
     tolerance: float
+    min_judges: int | None
     groups: str | None
 
 
@@ -93,7 +94,8 @@ class Suite:
     conservative, balanced, lenient, or a mapping from key to threshold. ``language``: of reasons, ``"en"`` or ``"ru"``.
     ``name_prefix``: a prefix for every key. ``cache``: a path for judges' answers; ``None`` stores nothing.
     ``concurrency``: the maximum number of judge calls at a time, over all threads that use this suite. ``aggregate``
-    and ``tolerance``: how to combine several judges' scores, unless a metric or a ``Panel`` sets this. ``groups``: a
+    and ``tolerance``: how to combine several judges' scores, unless a metric or a ``Panel`` sets this. A row that fewer
+    than ``min_judges`` of several judges answered is not measured (default: all must answer). ``groups``: a
     column or metadata field shared by rows that belong together, such as the turns of a conversation, for the intervals
     of reports. The other options (``calls="compact"``, ``prompts=folder``, ``max_calls``, …) are those of
     ``ChatJudge``, for judges created here from a URI or a chat model.
@@ -116,6 +118,7 @@ class Suite:
         concurrency: int = 8,
         aggregate: Aggregate = "mean",
         tolerance: float = 0.1,
+        min_judges: int | None = None,
         groups: str | None = None,
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
@@ -136,14 +139,16 @@ class Suite:
         self._slots = Slots(concurrency)
         self.several = isinstance(judge, (list, tuple, Panel))
         if isinstance(judge, Panel):
-            aggregate, tolerance = judge.aggregate, judge.tolerance
+            aggregate, tolerance, min_judges = judge.aggregate, judge.tolerance, judge.min_judges
         self.aggregate, self.tolerance = check_aggregate(aggregate, tolerance)
         self.judges: list[Judge] = judges_of(judge, language=language, **judge_options)
+        self.min_judges = check_min_judges(min_judges, len(self.judges))
         embeds = any("embeddings" in each.definition.asks for each in self.selection.metrics)
         is_default = isinstance(embeddings, str) and embeddings == _EMBEDDINGS
         self.embeddings = [] if is_default and not embeds else embeddings_of(embeddings)
         given |= {"metrics": metrics, "embeddings": self.embeddings or embeddings}
-        self._arguments = given | {"aggregate": self.aggregate, "tolerance": self.tolerance, **judge_options}
+        panel = {"aggregate": self.aggregate, "tolerance": self.tolerance, "min_judges": min_judges}
+        self._arguments = given | panel | dict(judge_options)
         self.selection.check_models([*(j.name for j in self.judges), *(e.name for e in self.embeddings)])
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -443,8 +448,14 @@ class Suite:
             "judge_versions": {j.name: re.sub(r"calls=\w+;", "", j.fingerprint or "") for j in self.judges},
             "calls": {j.name: j.form for j in self.judges if j.form},
             "embeddings": [embedding.name for embedding in self.embeddings],
+            **({"panel": self._panel} if self.several else {}),
             "language": self.language,
         }
+
+    @property
+    def _panel(self) -> dict[str, Any]:
+        enough = self.min_judges or len(self.judges)
+        return {"aggregate": self.aggregate, "tolerance": self.tolerance, "min_judges": enough}
 
     def _engine(
         self,
@@ -463,6 +474,7 @@ class Suite:
             several=self.several,
             aggregate=self.aggregate,
             tolerance=self.tolerance,
+            min_judges=self.min_judges,
             prefix=self.name_prefix,
         )
         return Engine(

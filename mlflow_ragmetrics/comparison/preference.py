@@ -159,7 +159,7 @@ class Preference(Mapping[str, Any]):
         ):
             among = f"the win rate is {judged.mean():.2f}, and {rate:.2f} among answers of similar length"
             found.append(f"preference: the judge may prefer by length: {among}")
-        causes = [row.scores[_KEY].cause for row in self.report.rows if row.scores[_KEY].value is None]
+        causes = [row.scores[_KEY].cause for row in self.report.rows if row.scores[_KEY].measurement is None]
         if causes:
             found.append(f"preference: {counted(len(causes), 'row')} could not be judged, first cause: {causes[0]}")
         return tuple(found)
@@ -235,7 +235,7 @@ def preference_of(a: Results, b: Results, pairing: Pairing, suite: Suite, rows: 
     """The preference of the judges of ``suite`` between the paired answers, with the ``rows`` most decisive rows;
     ``options`` as in ``differences_of``."""
     report = suite.evaluate_samples(answer_pairs(a, b, pairing))
-    given = [row.scores[_KEY].value for row in report.rows]
+    given = [row.scores[_KEY].measurement for row in report.rows]
     outcomes = np.array([np.nan if v is None else v if v in (0.0, 1.0) else 0.5 for v in given])  # 0.75: no majority
     (found,) = differences_of({"preference": (1 - outcomes, outcomes)}, **options)
     found = replace(found, only_a=len(pairing.only_a), only_b=len(pairing.only_b))

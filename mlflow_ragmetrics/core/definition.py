@@ -116,7 +116,7 @@ def options_of(definition: Definition) -> dict[str, dict[str, str]]:
     """The types and defaults of the metric's own options and of the common options, each under a heading."""
     own = definition.options.model_fields
     without_effect = set(own) | (set() if definition.levels else {"preset"})
-    without_effect |= set() if "judge" in definition.asks else {"models", "aggregate", "tolerance"}
+    without_effect |= set() if "judge" in definition.asks else {"models", "aggregate", "tolerance", "min_judges"}
     common = {name: field for name, field in Settings.model_fields.items() if name not in without_effect}
     found = {"Options": own, "Common options": common}
     return {title: {name: _said(field) for name, field in each.items()} for title, each in found.items() if each}

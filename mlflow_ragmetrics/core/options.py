@@ -47,6 +47,7 @@ class Settings(BaseModel):
     models: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     aggregate: Aggregate = "mean"
     tolerance: Annotated[float, Field(ge=0)] = 0.1
+    min_judges: Annotated[int, Field(ge=1)] | None = None
 
 
 def options_model(function: Callable[..., Any]) -> type[BaseModel]:

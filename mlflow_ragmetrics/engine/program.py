@@ -29,7 +29,7 @@ from mlflow_ragmetrics.errors import (
     MissingFieldError,
     RagMetricsError,
 )
-from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.messages import joined, say
 
 
 class Expenses:
@@ -225,8 +225,8 @@ class Job:
 class ScoringRules:
     """How runs become scores. ``strict``: raise errors and missing fields instead of recording them.
 
-    ``several``: the user gave a list of judges, so if all fail, the error is an ``AllJudgesFailedError``. ``aggregate``
-    and ``tolerance`` are the defaults for metrics that do not set their own.
+    ``several``: the user gave a list of judges, so if all fail, the error is an ``AllJudgesFailedError``.
+    ``aggregate``, ``tolerance`` and ``min_judges`` are the defaults for metrics that do not set their own.
     """
 
     metrics: Sequence[Metric]
@@ -237,6 +237,7 @@ class ScoringRules:
     prefix: str = ""
     aggregate: Aggregate = "mean"
     tolerance: float = 0.1
+    min_judges: int | None = None
 
     def scores(self, job: Job) -> dict[str, Score]:
         """The scores of one sample by key, composites last."""
@@ -272,7 +273,8 @@ class ScoringRules:
         named = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
         how = metric.settings.aggregate if "aggregate" in metric.given else self.aggregate
         tolerance = metric.settings.tolerance if "tolerance" in metric.given else self.tolerance
-        return merge_judges(named, how, tolerance, several=self.several)
+        enough = metric.settings.min_judges or self.min_judges
+        return merge_judges(named, how, tolerance, several=self.several, min_judges=enough)
 
     def _raises(self, metric: Metric, error: Exception) -> bool:
         on_missing = metric.settings.on_missing
@@ -292,13 +294,19 @@ def _unscored(error: Exception) -> Score:
 
 
 def merge_judges(
-    outcomes: Mapping[str, Score | JudgeError], how: Aggregate, tolerance: float, *, several: bool
+    outcomes: Mapping[str, Score | JudgeError],
+    how: Aggregate,
+    tolerance: float,
+    *,
+    several: bool,
+    min_judges: int | None = None,
 ) -> Score:
     """Merge one score (or failure) per judge into one.
 
-    Details and reason come from the first judge that scored; with ``several``, the items of all judges are kept. Failed
-    judges are left out and listed in ``excluded_models``. If none scored, a single judge's reply error is raised; with
-    ``several``, ``AllJudgesFailedError``.
+    Details come from the first judge that scored; with ``several``, the reasons and items of all judges are kept.
+    Failed judges are left out and listed in ``excluded_models``; if fewer than ``min_judges`` (default: all) answered,
+    the score is not measured. If none scored, a single judge's reply error is raised; with ``several``,
+    ``AllJudgesFailedError``.
     """
     scores = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Score)}
     failures = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, JudgeError)}
@@ -315,7 +323,8 @@ def merge_judges(
         each = "; ".join(f"{name}: {value:.3f}" for name, value in voted.items())
         judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=each)
         value = aggregate(list(voted.values()), how, tolerance)
-        merged = merged.changed(value=value, reason=say("joined", first=merged.reason, second=judges))
+        reasons = [say("judges.reason", name=name, reason=scores[name].reason) for name in voted if scores[name].reason]
+        merged = merged.changed(value=value, reason=joined(judges, *reasons))
         merged = merged.changed(
             items=tuple(item.changed(judge=name) for name in voted for item in scores[name].items)
         ).with_details(
@@ -326,6 +335,9 @@ def merge_judges(
         )
     if not failures:
         return merged
+    if several and len(scores) < min(min_judges or len(outcomes), len(outcomes)):
+        short = say("unmeasured.judges", n=len(scores), total=len(outcomes))
+        merged = merged.with_details(unmeasured=short, judges_missing=len(failures))
     excluded = tuple((f"judge_failed:{name}", text) for name, text in zip(failures, _named(failures), strict=True))
     return merged.changed(
         excluded_models=(*merged.excluded_models, *failures),

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
 from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
-from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, shown
+from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_count, shown
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -90,11 +90,22 @@ def _lexical(language: str) -> Judge:
     return LexicalJudge(language=language)
 
 
+def check_min_judges(min_judges: int | None, judges: int) -> int | None:
+    """``min_judges``; ``InvalidOptionError`` unless it is from 1 to the number of ``judges``, or ``None``."""
+    if min_judges is not None:
+        check_count("min_judges", min_judges)
+        if min_judges > judges:
+            message = f"min_judges={min_judges} is more than the number of judges, {judges}"
+            raise InvalidOptionError(message, param="min_judges")
+    return min_judges
+
+
 class Panel:
     """Several judges; each one scores every judged metric.
 
     ``judges``: URIs, chat models or judges, with different names. ``aggregate``: mean, median, min, max, majority or
-    consensus; for consensus the scores may differ by at most ``tolerance``. A judge that fails has no vote.
+    consensus; for consensus the scores may differ by at most ``tolerance``. A judge that fails has no vote; a row that
+    fewer than ``min_judges`` (default: all) answered is not measured.
     ``InvalidOptionError`` names an argument that cannot be used.
     Panel(lexical, aggregate='median')
     """
@@ -106,6 +117,7 @@ class Panel:
         name: str = "panel",
         aggregate: Aggregate = "mean",
         tolerance: float = 0.1,
+        min_judges: int | None = None,
         language: str = "en",
     ) -> None:
         if isinstance(judges, str):
@@ -115,6 +127,7 @@ class Panel:
         self.name = name
         self.aggregate: Aggregate = aggregate
         self.tolerance = tolerance
+        self.min_judges = check_min_judges(min_judges, len(self.judges))
 
     def __iter__(self) -> Iterator[Judge]:
         return iter(self.judges)

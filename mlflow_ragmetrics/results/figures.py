@@ -291,7 +291,7 @@ def panel_figures(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
     """
     figures: dict[str, float] = {}
     for key in dict.fromkeys(key for row in rows for key in row):
-        scores = [row[key] for row in rows if key in row and (row[key].measured or row[key].value is None)]
+        scores = [row[key] for row in rows if key in row and _is_panel_score(row[key])]
         slugs = judge_slugs(scores)
         if not slugs:
             continue
@@ -312,6 +312,11 @@ def panel_figures(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
     return figures
 
 
+def _is_panel_score(score: Score) -> bool:
+    """Whether the panel's figures count the score: judges gave it, or failed to."""
+    return score.measured or score.value is None or "judges_missing" in score.details
+
+
 def panel_warnings(rows: Sequence[Row]) -> tuple[str, ...]:
     """One warning per judge that failed on rows that another judge scored, with the first cause."""
     found: dict[str, tuple[set[int], dict[str, None], str]] = {}
@@ -323,8 +328,8 @@ def panel_warnings(rows: Sequence[Row]) -> tuple[str, ...]:
                     on.add(number)
                     keys.setdefault(key)
     return tuple(
-        f"{name} did not judge {len(on)} of {counted(len(rows), 'row')} ({', '.join(keys)}), so only the others "
-        f"scored there; {text}"
+        f"{name} did not judge {len(on)} of {counted(len(rows), 'row')} ({', '.join(keys)}); rows that fewer than "
+        f"min_judges (default: all) judged are not measured; {text}"
         for name, (on, keys, text) in found.items()
     )
 

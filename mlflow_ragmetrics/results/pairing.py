@@ -195,6 +195,8 @@ def failed_rows(results: Results) -> Column:
     failed = np.zeros(len(table), dtype=bool)
     for key in results.keys:
         failed |= table[f"{key}_status"].eq("error").to_numpy(dtype=bool, na_value=False)
+        votes = table[[name for name in table.columns if name.startswith(f"{key}_judge_")]].notna().to_numpy(dtype=bool)
+        failed |= votes.any(axis=1) & ~votes.all(axis=1) & measured(results, key).isna().to_numpy(dtype=bool)
     for place, (answer, reference) in enumerate(zip(*(column_texts(table, n) for n in _TEXTS), strict=True)):
         if is_indistinct(answer):
             failed[place] = not is_refused_rightly(answer, [reference] if reference else [])
@@ -313,6 +315,7 @@ def definition_of(key: str) -> Definition | None:
 _MEASURE = {
     "judge": "judge",
     "judge_versions": "judge or prompt version",
+    "panel": "panel of judges",
     "metrics": "suite",
     "weights": "weights",
     "thresholds": "thresholds",

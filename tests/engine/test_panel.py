@@ -17,7 +17,10 @@ def test_merged_judges() -> None:
     assert (merged.value, merged.judge, merged.excluded_models) == (0.75, "a, c", ("b",))
     assert merged.model_scores == {"a": 1.0, "c": 0.5}
     assert merged.details["agreement"] == 0.5
-    assert merged.reason.startswith("first ")
+    assert render(merged.reason, "en") == "mean of 2 judges (a: 1.000; c: 0.500). a: first"
+    assert (merged.measured, merged.passed) == (False, None)
+    assert render(merged.details["unmeasured"], "en") == "2 of 3 judges answered"
+    assert merge_judges(outcomes, "mean", 0.1, several=True, min_judges=2).measured
     assert merged.warnings == (("judge_failed:b", "b: down"),)
 
 

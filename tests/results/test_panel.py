@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Outcome, Question
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError, JudgeError
 from mlflow_ragmetrics.results.figures import panel_figures
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 
@@ -62,6 +64,26 @@ def test_rows_that_one_judge_left_out_are_counted_and_warned_of() -> None:
     assert warning.startswith("openai:/b did not judge 4 of 4 rows (faithfulness)")
     assert "no credit" in warning
     assert ": unknown (no row has scores of two judges)" in report.banner[-1]
+    assert (report.metrics["faithfulness/n_measured"], "faithfulness/mean" in report.metrics) == (0, False)
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "majority", "consensus"])
+def test_rows_that_too_few_judges_answered_keep_their_value_and_are_not_measured(aggregate: str) -> None:
+    judges = [OneClaim("a", "0123"), OneClaim("b", "0123", silent="23"), OneClaim("c", "0123", silent="3")]
+    for options, enough in (({}, 2), ({"min_judges": 2}, 3), ({"min_judges": 1}, 4)):
+        whole = rm.Suite(["faithfulness"], judge=judges, aggregate=aggregate, **options)
+        own = rm.Suite([rm.faithfulness(aggregate=aggregate, **options)], judge=judges)
+        panelled = rm.Suite(["faithfulness"], judge=rm.Panel(judges, aggregate=aggregate, **options))
+        for suite in (whole, own, panelled, panelled.replace(language="ru")):
+            report = suite.evaluate(ROWS, progress=False)
+            assert [row.scores["faithfulness"].value for row in report.rows] == [1.0] * 4
+            assert report.metrics["faithfulness/n_measured"] == enough
+            assert report.metrics["faithfulness/n_fewer_judges"] == 2
+            with pytest.raises(GateError, match=f"{enough} of 4 rows were measured") if enough < 4 else nullcontext():
+                report.check(faithfulness=0.5)
+    for wrong in (0, 4, True):
+        with pytest.raises(InvalidOptionError, match="min_judges"):
+            rm.Suite(["faithfulness"], judge=judges, min_judges=wrong)
 
 
 def test_one_judge_is_no_panel() -> None:
