@@ -12,7 +12,7 @@ from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
 from mlflow_ragmetrics.text.sentences import blanked, sentence_places, without_marks
 from mlflow_ragmetrics.text.word_lists import pattern_of
-from mlflow_ragmetrics.text.words import word_set
+from mlflow_ragmetrics.text.words import has_content, word_set
 
 _LONGEST_KEPT: Final = 8_000  # characters; the cache holds many texts up to this length
 _PREFIX: Final = 5
@@ -174,6 +174,14 @@ _SUBJECTS: Final = word_set(
     """he she it they we you i this that these those there the his her its their он она оно они это этот эта эти
     мы вы его её их"""
 )
+_NO_CLAIM = pattern_of("no_claims", before=r"[\W_]*", after=r"[\W_]*")
+_LEAD_IN = pattern_of("lead_ins", passages=r"(?:based on|according to|from|на основе|согласно)[^,.:;]{1,60}")
+_SIGNED = re.compile(
+    r"\W*(?:(?:with |my )?(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|(?:yours )?(?:sincerely|truly)|"
+    r"sincerely yours|с уважением|с наилучшими пожеланиями)\W*",
+    re.IGNORECASE,
+)
+_BOLD = re.compile(r"\*\*[^*]*[^*.!?…]\*\*:?")
 _REMARK = pattern_of("remarks_on_passages", before=r"\b(?=[iwptcdsnотк])")  # tries only words with these initials
 CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+")
 _CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)")
@@ -183,18 +191,30 @@ def split_claims(text: str) -> tuple[str, ...]:
     """Return the claims of ``text``: sentences, list items, and clauses with their own subject.
 
     Removes citations such as "[2]", tags and emphasis. Leaves out questions, lead-ins ("Here are the steps:"),
-    courtesies ("Let me know if …") and remarks that the passages do not say it, unless nothing else remains. A claim
+    headings, courtesies ("Let me know if …"), sources and remarks that the passages do not say it, unless nothing else
+    remains. Cuts a lead-in before a claim ("Based on the passages, the answer is: …"). A claim
     has at least one letter or digit.
     """
-    pieces = [without_marks(text[start:end]) for start, end, _ in sentence_places(text)]
-    stated = [piece for piece in pieces if piece and not _states_nothing(piece)]
-    others = (piece for piece in pieces if piece and not is_bare_courtesy(piece))
+    stated: list[str] = []
+    others: list[str] = []
+    is_signed = False
+    for start, end, marker in sentence_places(text):
+        piece = without_marks(text[start:end])
+        is_heading = marker.startswith("#") or _BOLD.fullmatch(text, start, end) is not None
+        if piece and not (is_heading or is_signed or _states_nothing(piece)):
+            lead = _LEAD_IN.match(piece)
+            stated.append(piece[lead.end() :] if lead and has_content(piece[lead.end() :]) else piece)
+        elif piece and not is_bare_courtesy(piece):
+            others.append(piece)
+        is_signed = is_signed or _SIGNED.fullmatch(piece) is not None
     return tuple(claim for piece in stated or others for claim in _clauses(piece))
 
 
 def _states_nothing(piece: str) -> bool:
     piece = " ".join(piece.split())
-    return piece.endswith(("?", ":", "？", "：")) or is_courtesy(piece) or _REMARK.search(piece) is not None
+    if piece.rstrip(" ,;").endswith(("?", ":", "？", "：", "؟", ";")) or _NO_CLAIM.fullmatch(piece) is not None:
+        return True
+    return is_courtesy(piece) or _REMARK.search(piece) is not None
 
 
 def _clauses(sentence: str) -> Iterator[str]:

@@ -51,3 +51,38 @@ def test_courtesies_and_remarks_about_the_passages_are_not_claims(remark):
 @given(st.text(alphabet=st.sampled_from("ab A.?!\n;,1-")))
 def test_claims_are_pieces_of_the_text(text):
     assert all(claim and claim in text for claim in split_claims(text))
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "# Summary\n{}",
+        "Overview\n{}",
+        "**Answer**\n{}",
+        "Hi there! {}",
+        "I'm sorry to hear that. {}",
+        "Great! {}",
+        "Let me explain. {}",
+        "Here's a short guide. {}",
+        "{}\nSource: mast.pdf",
+        "{} (see p. 4)",
+        "{}\n(Passages 1 and 2)",
+        "{}\nhttps://example.com/mast",
+        "{}\n\nBest regards,\nAnna",
+        "{} Have a great day!",
+        "{} Хорошего дня!",
+        "Based on the provided passages, the correct answer is: {}",
+        "Final answer: {}",
+        "Based on the text. {}",
+    ],
+)
+def test_what_surrounds_a_claim_is_no_claim(around: str) -> None:
+    assert split_claims(around.format("The mast is 40 m tall.")) == ("The mast is 40 m tall.",)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    ["Summary courts sit in town.", "Good harbours are rare.", "Sources of the Nile lie south.", "Great Britain."],
+)
+def test_a_claim_that_begins_like_a_courtesy_is_a_claim(claim: str) -> None:
+    assert split_claims(f"It is red. {claim}") == ("It is red.", claim)
