@@ -19,6 +19,7 @@ from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError
 from mlflow_ragmetrics.text.messages import joined, say
 
 Vectors = Sequence[Sequence[float]]
+_ROUNDING = 1e-6  # noise in cosines of float32 vectors
 _LONGEST_PIECE = 2000
 _BANDS = (("identical", 0.9), ("very_high", 0.8), ("moderate", 0.5))
 
@@ -76,7 +77,8 @@ def _compared(reply: Vectors | JudgeError, answer_pieces: int, reference_pieces:
         raise reply
     if len(reply) != answer_pieces + reference_pieces:
         raise ValueError(f"{len(reply)} vectors for {answer_pieces + reference_pieces} texts")
-    return cosine(_mean(reply[:answer_pieces]), _mean(reply[answer_pieces:]))
+    value = cosine(_mean(reply[:answer_pieces]), _mean(reply[answer_pieces:]))
+    return 1.0 if value > 1 - _ROUNDING else value
 
 
 def _mean(vectors: Vectors) -> Sequence[float]:

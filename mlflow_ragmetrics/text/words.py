@@ -31,6 +31,37 @@ def normalize(form: str, text: str) -> str:
     return unicodedata.normalize(form, text)  # type: ignore[arg-type]
 
 
+INVISIBLE = "\u00ad\u200b-\u200f\u2060\ufeff"  # soft hyphens and characters without width
+MARKS = "".join(
+    chr(code)
+    for code in chain(range(0x300, 0x1E00), range(0x20D0, 0x2100), range(0xA66F, 0xABEE), range(0xFE20, 0xFE30))
+    if unicodedata.category(chr(code))[0] == "M"
+)
+_UNSEEN = re.compile(rf"[{INVISIBLE}]|(?<=[^\W\d_])-[ \t]*\r?\n[ \t]*(?=[^\W\d_])")
+# Accents of Greek, Latin and Russian letters, and the points of Arabic and Hebrew, which many texts leave out.
+_POINTS = re.compile(
+    "(?<=[A-Za-z\u0370-\u03ff])[\u0300-\u036f]+|(?<=[\u0400-\u04ff])[\u0300\u0301]+"
+    "|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u0652\u0656-\u065f\u0670]+"
+)
+_PRINTED = {ord(mark): plain for marks, plain in (("‘’ʼ`´‹›", "'"), ("“”„«»", '"'), ("‐‑‒–—―−", "-")) for mark in marks}
+
+
+def normalised(text: str) -> str:
+    """``text`` as people read it, so that equal words are equal characters; case is kept.
+
+    Compatibility forms and ligatures are resolved (NFKC). Soft hyphens, hyphens at line ends, characters without width,
+    accents and points are left out. Quotes, dashes and spaces have one form.
+
+    >>> normalised("The ofﬁce of\\u00adten opened on Mon-\\nday — “early”")
+    'The office often opened on Monday - "early"'
+    """
+    text = _UNSEEN.sub("", text)
+    if not text.isascii():
+        text = normalize("NFKC", text).translate(_PRINTED)
+        text = normalize("NFC", _POINTS.sub("", normalize("NFD", text)))
+    return " ".join(text.split())
+
+
 def has_content(text: str | None) -> bool:
     """Whether ``text`` contains at least one letter or digit, in any script."""
     return text is not None and any(map(str.isalnum, text))

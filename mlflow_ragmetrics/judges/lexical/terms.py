@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
@@ -25,16 +24,17 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
     read_date,
     spelled_number,
 )
-from mlflow_ragmetrics.text.words import STOP_WORDS, ByWord, word_set
+from mlflow_ragmetrics.text.words import INVISIBLE, MARKS, STOP_WORDS, ByWord, normalised, word_set
 
 _LONGEST_STEMMED: Final = 40
 # The first two alternatives, plain words and breaks, match most tokens and halve the time. No alternative is tried at a
 # blank.
 _TOKEN = re.compile(
-    r"(?! )([A-Za-z]{2,}(?![^\W\d_]|[\u0300-\u036f'’])|[.!?;:,()\n]"
+    rf"(?! )([A-Za-z]{{2,}}(?![^\W\d_]|[{MARKS}{INVISIBLE}'’₀-₉]|-\r?\n)|[.!?;:,()\n]"
     r"|\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d{1,3}(?:, \d{3})*, 0\d{2}(?!\w)"
     r"|\d+(?:[.,:]\d+)*|[%$€£₽℃℉]|°(?:[CFcf](?!\w))?"
-    r"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){2,}|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][̀-ͯ]*)+(?:['’][^\W\d_]+)?)"
+    rf"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){{2,}}"
+    rf"|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][{MARKS}{INVISIBLE}]*(?:-\r?\n[ \t]*(?=[^\W\d_]))?)+(?:['’][^\W\d_]+)?)"
 )
 ABOUT_PASSAGES = word_set(
     """passag provid mention base accord inform text context state given specif howev overal addit summari
@@ -47,7 +47,6 @@ NEGATORS = word_set(
 )
 CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
 _VERBS = frozenset(("is", "was", "has", "had", "был", "была", "было", "является"))
-_ACCENTED = re.compile("([a-z])[\u0300-\u036f]+")
 _CYRILLIC = re.compile("[а-яё]")
 _OUR = re.compile(r"(?<=[a-z]{3})our")
 _ISE = re.compile(r"(?<=[a-z]{3})([iy])s(e|ed|es|er|ers|ing|ation|ations)$")
@@ -266,21 +265,14 @@ def _fold(token: str) -> str:
     """Normalize case and compatibility forms; "John's" becomes "john", "can’t" becomes "can't"."""
     if len(token) > _LONGEST_STEMMED:  # normalizing a long run of combining marks takes quadratic time
         return token.casefold()
-    if token.isascii():
+    if token in _BREAKS or (token.isascii() and "\n" not in token):
         word = token.lower()
     else:
-        word = unicodedata.normalize("NFKC", token).replace("’", "'").casefold().replace("ё", "е")
-        word = _without_accents(word)
+        word = normalised(token).casefold().replace("ё", "е")
     stump, apostrophe, ending = word.rpartition("'")
     if apostrophe and ending in ("s", "re", "ve", "ll", "m", "d"):
         return stump
     return word[:-1] if len(word) > 2 and word.endswith(".") else word
-
-
-def _without_accents(word: str) -> str:
-    """Remove accents from Latin letters: "beyoncé" becomes "beyonce"; other scripts keep their marks."""
-    decomposed = unicodedata.normalize("NFD", word)
-    return _ACCENTED.sub(r"\1", decomposed) if decomposed[0] < "\u0250" else word
 
 
 def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...], int, bool]:
