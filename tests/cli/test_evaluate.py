@@ -334,5 +334,5 @@ def test_the_rows_of_a_run_are_scored_again(ragmetrics, written, rows):
     assert "coherence" in other.stdout
     planned = ragmetrics("evaluate", "runs:/first", "--judge", "openai:/gpt-4o-mini", "--dry-run")
     assert "Nothing was sent" in planned.stdout
-    assert "prices" in planned.stdout
+    assert "dollars" in planned.stdout
     assert ragmetrics("evaluate", "runs:/nobody").exit_code == 2

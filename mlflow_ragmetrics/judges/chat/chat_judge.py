@@ -37,6 +37,7 @@ from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
 from mlflow_ragmetrics.judges.chat.judge_options import MOST_AGREED, Calls, judge_options
 from mlflow_ragmetrics.judges.chat.models import name_of, open_model
+from mlflow_ragmetrics.judges.chat.prices import priced
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
 from mlflow_ragmetrics.judges.chat.tasks import (
     Block,
@@ -93,7 +94,7 @@ class ChatJudge(Judge):
     knows_declines = True
 
     def __init__(self, model: Any, *, language: str = "en", **options: Unpack[JudgeKeywords]) -> None:
-        self.options = judge_options(options)
+        self.options = priced(judge_options(options), model)
         self.language = check_language(language)
         self.prompts = Prompts.load(self.options.prompts)
         self.form: Calls = MOST_AGREED if self.options.calls == "auto" else self.options.calls

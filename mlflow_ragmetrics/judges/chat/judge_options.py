@@ -15,7 +15,6 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
-    model_validator,
 )
 
 from mlflow_ragmetrics.core.options import meant, shown
@@ -94,8 +93,9 @@ class JudgeOptions(Options):
 
     For requests: ``timeout`` (seconds per request; ``None``: no limit); ``retry``, or only its ``attempts``;
     ``requests_per_minute`` and ``tokens_per_minute`` (the provider's rate limits); ``max_calls`` and ``max_cost`` (in
-    dollars; needs ``prices``), which end the evaluation with ``BudgetExceededError``; ``trace``: let MLflow's
-    autologging and LangSmith record the calls; ``structured=False``: never request structured output.
+    dollars), which end the evaluation with ``BudgetExceededError``; ``prices`` (default: those of the model's URI in
+    the catalogue that MLflow ships); ``trace``: let MLflow's autologging and LangSmith record the calls;
+    ``structured=False``: never request structured output.
     """
 
     name: str | None = None
@@ -117,13 +117,6 @@ class JudgeOptions(Options):
     prices: Prices | None = None
     trace: bool = False
     structured: bool = True
-
-    @model_validator(mode="after")
-    def _priced(self) -> JudgeOptions:
-        if self.max_cost is not None and self.prices is None:
-            message = f"max_cost={self.max_cost:g} needs prices={{'input': …, 'output': …}}"
-            raise InvalidOptionError(message, param="max_cost")
-        return self
 
     @property
     def retries(self) -> RetryOptions:
@@ -166,9 +159,6 @@ def judge_options(given: Mapping[str, Any]) -> JudgeOptions:
         return JudgeOptions.model_validate(dict(given))
     except ValidationError as error:
         first = error.errors()[0]
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, InvalidOptionError):
-            raise cause from None
         place = [part for part in first["loc"] if isinstance(part, str)]
         raise InvalidOptionError(_refusal(place, first["type"], first["msg"], given), param=place[-1]) from None
 

@@ -84,7 +84,7 @@ def _range(least: int, most: int) -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
-_PRICES = "To see dollars, give the suite prices (input, output), in dollars per million tokens."
+_PRICES = "Dollars are unknown for some models: give the suite prices, per million tokens."
 
 
 class PlanJudge(Judge):

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords, JudgeOptions, RetryOptions, judge_options
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords, JudgeOptions, Prices, RetryOptions, judge_options
+from mlflow_ragmetrics.judges.chat.prices import priced
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,6 @@ from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords, JudgeOpti
         ({"retry": {"initial": -1}}, "initial", "retry.initial=-1"),
         ({"calls": "many"}, "calls", "'full', 'compact' or 'single'"),
         ({"max_calls": 0}, "max_calls", "max_calls=0"),
-        ({"max_cost": 0.5}, "max_cost", "max_cost=0.5 needs prices"),
         ({"max_cost": float("nan")}, "max_cost", "finite"),
         ({"prices": {"input": 1}}, "output", "prices.output is missing"),
         ({"timeout": 0}, "timeout", "timeout=0"),
@@ -31,6 +31,30 @@ def test_a_wrong_option_is_named(given: dict[str, Any], param: str, message: str
     with pytest.raises(InvalidOptionError, match=message) as raised:
         judge_options(given)
     assert raised.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "known"),
+    [
+        ("openai:/gpt-4o-mini", {}, True),
+        ("anthropic:/claude-3-haiku-20240307", {}, True),
+        ("ollama:/codegemma", {}, True),
+        ("openai:/gpt-4o-mini", {"base_url": "http://localhost:1/v1"}, False),
+        ("openai:/no-such-model", {}, False),
+        ("bedrock:/amazon.nova-canvas-v1:0", {}, False),
+        ("../openai:/gpt-4o-mini", {}, False),
+        ("gpt-4o-mini", {}, False),
+        (object(), {}, False),
+    ],
+)
+def test_prices_are_those_of_mlflows_catalogue(model: object, options: dict[str, Any], known: bool) -> None:
+    """Fails if MLflow moves its catalogue."""
+    prices = priced(judge_options(options), model).prices
+    assert (prices is not None) is known
+    assert priced(judge_options({"prices": {"input": 7, "output": 8}}), model).prices == Prices(input=7, output=8)
+    if not known:
+        with pytest.raises(InvalidOptionError, match=r"max_cost=0\.5 needs"):
+            priced(judge_options({"max_cost": 0.5, **options}), model)
 
 
 def test_a_key_is_shown_nowhere() -> None:
