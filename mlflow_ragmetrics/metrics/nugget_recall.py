@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.metrics.claims import Warnings, has_context, is_right, need_reference, read_findings
 from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, is_indistinct, states_of
+from mlflow_ragmetrics.text.words import has_content
 
 Counted = Literal["vital", "all", "weighted"]
 _PARTIAL = 0.3
@@ -38,8 +39,8 @@ def nugget_recall(
     The facts come from the reference or, if it is missing, from the contexts, provided that they answer the question.
     Finding them takes one call per question, independent of the answer, so a cache serves all systems. Checking the
     answer takes another call; a non-answer scores 0.0 without it. Unscored: no question or answer, neither reference
-    nor contexts, no facts. The offline judge treats each claim of the reference as a vital fact, and cannot find facts
-    in contexts.
+    nor contexts, a reference that is a non-answer, no facts. The offline judge treats each claim of the reference as a
+    vital fact, and cannot find facts in contexts.
 
     Options: ``counted``; ``partial``; ``indistinct``, non-answer detection ("rules", "off", further phrases, or
     a function of the text).
@@ -60,11 +61,13 @@ def nugget_recall(
     >>> rm.score("nugget_recall", record, judge=judge).value
     0.5
     """
-    clear = reference is not None and not is_indistinct(reference)
-    sources = (reference,) if reference is not None and clear else tuple(contexts or ())
+    has_reference = reference is not None and has_content(reference)
+    if has_reference and is_indistinct(reference):
+        return Score(reason=say("nugget_recall.declines"), details={"vital": 0, "okay": 0})
+    sources = (str(reference),) if has_reference else tuple(contexts or ())
     if not has_context(sources):
         raise need_reference("nugget_recall", "there are no contexts to find the facts of a good answer in")
-    nuggets = yield from ask(Nuggets(question, sources, clear))
+    nuggets = yield from ask(Nuggets(question, sources, has_reference))
     if not nuggets:
         return Score(reason=say("nugget_recall.none"), details={"vital": 0, "okay": 0})
     texts = tuple(nugget.text for nugget in nuggets)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Literal
 
 from mlflow_ragmetrics.core.metric import metric
@@ -14,10 +12,9 @@ from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict
 from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.metrics.claims import declined, has_context
 from mlflow_ragmetrics.text.messages import joined, say
-from mlflow_ragmetrics.text.non_answers import Indistinct, asserts, is_error_text, is_indistinct, is_non_answer
-from mlflow_ragmetrics.text.sentences import statements
+from mlflow_ragmetrics.text.non_answers import Indistinct, is_error_text, kind_of, shown_statements
 from mlflow_ragmetrics.text.word_lists import pattern_of
-from mlflow_ragmetrics.text.words import has_content, normalize
+from mlflow_ragmetrics.text.words import has_content
 
 SUFFICIENT = 0.5
 """The lowest support at which passages count as sufficient."""
@@ -235,48 +232,17 @@ def refusal(
 Reply = Literal["answer", "refusal", "partly", "clarification"]
 
 _REPLIES: Mapping[Declines, Reply] = {"yes": "refusal", "partly": "partly", "no": "answer"}
-_LONGEST = 20_000
-_FEWEST_WORDS = 3
 _SHORT = 3
-_SOURCE = (
-    r"(?:contexts?|documents?|documentation|passages?|texts?|excerpts?|sources?|articles?|materials?|snippets?|"
-    r"information|content|data|search results|results|knowledge base|references?)"
-)
-_TELL = (
-    r"(?:mention|provide|say|specify|contain|state|include|give|address|discuss|cover|indicate|answer|offer|list|"
-    r"describe|explain|have|tell|reveal|confirm|clarify|elaborate|detail|speak|talk)"
-)
-_KNOWLEDGE = (
-    r"(?:information|info|details?|mention|answer|data|evidence|indication|reference|knowledge|idea|way of knowing|"
-    r"way to (?:know|tell|answer)|record|specifics|context)"
-)
-_ADVERBS = r"(?: (?!not\b)\w+ly| (?:also|even|yet|still|just|really|much|currently))*"
-_NOT = r"(?:(?:do|does|did|is|are|was|were|have|has)(?: not|n't|nt))"
-_DECLINES = pattern_of("refusals", source=_SOURCE, tell=_TELL, knowledge=_KNOWLEDGE, adverbs=_ADVERBS, denied=_NOT)
 _ASKS_BACK = pattern_of("questions_back")
-_ASIDE = pattern_of(
-    "asides",
-    before=r"\W*(?:(?:however|but|instead|so|also|if so|therefore),? |(?:for (?:more|further|accurate|the)|"
-    r"in (?:this|that)|to) [^,]{1,60}, ){0,3}",
-    source=_SOURCE,
-)
-_CONTRAST = re.compile(
-    r"(?:[,;:.–—-] ?| )\b(?:however|but|nevertheless|nonetheless|although|though|that said|still|yet|однако|но|"
-    r"тем не менее|зато|хотя)\b,? ?",
-    re.IGNORECASE,
-)
-_QUOTED = re.compile('“[^”]{0,400}”|«[^»]{0,400}»|"[^"]{0,400}"')
-_APOSTROPHE = re.compile("[’‘ʼ`´]")
 
 
 def reply_kind(text: str, indistinct: Indistinct = "rules") -> Reply:
     """Classify ``text`` as a reply to a question.
 
     "refusal": declines, admits not knowing, or reports that the sources do not say, and adds at most where to look;
-    also blank texts and non-answers by ``is_indistinct``. "partly": declines and states something. "clarification":
-    asks back, possibly listing the options. "answer": everything else. ``indistinct`` is the
-    metric option: further phrases that refuse, a function of the text that returns whether it refuses, or "off" to
-    disable ``is_indistinct`` and keep these rules.
+    also blank texts. "partly": declines and states something. "clarification": asks back, possibly listing the options.
+    "answer": everything else. ``indistinct`` is the metric option: further phrases that refuse, a function of the text
+    that returns whether it refuses, or "off" to take error texts for refusals or answers like any other text.
 
     >>> reply_kind("I don't have the price list. Please ask the shop.")
     'refusal'
@@ -287,32 +253,16 @@ def reply_kind(text: str, indistinct: Indistinct = "rules") -> Reply:
     """
     if callable(indistinct):
         return "refusal" if indistinct(text) else "answer"
-    phrases = indistinct if isinstance(indistinct, tuple) else ()
     if indistinct != "off" and is_error_text(text):
         return "answer"
-    if not has_content(text) or (indistinct != "off" and is_indistinct(text, phrases)):
+    lines = shown_statements(text)
+    if not lines:
         return "refusal"
-    return _kind(text[:_LONGEST], phrases)
-
-
-@lru_cache(maxsize=256)
-def _kind(text: str, phrases: tuple[str, ...]) -> Reply:
-    lines = statements(_QUOTED.sub(" … ", _APOSTROPHE.sub("'", normalize("NFKC", text))))
-    if lines and _asks_back(lines):
-        return "clarification"
-    declines = states = False
-    for clause in filter(has_content, (clause for line in lines for clause in _CONTRAST.split(line))):
-        if _DECLINES.search(clause) or is_non_answer(clause, phrases):
-            declines = True
-        elif len(clause.split()) >= _FEWEST_WORDS and asserts(clause) and not _ASIDE.match(clause):
-            states = True
-    if not declines:
-        return "answer"
-    return "partly" if states else "refusal"
+    return "clarification" if _asks_back(lines) else kind_of(text, indistinct if isinstance(indistinct, tuple) else ())
 
 
 def _asks_back(lines: list[str]) -> bool:
     """Whether the text ends with a clarifying question, or consists only of questions."""
-    asked = [line.rstrip(" \"')»”").endswith(("?", "？")) for line in lines]
-    ends_by_asking = any(asked[-2:]) or len(lines) <= _SHORT
-    return all(asked) or (ends_by_asking and _ASKS_BACK.search(" ".join(lines[-2:])) is not None)
+    asks = [line.rstrip(" \"')»”").endswith(("?", "？")) for line in lines]
+    ends_by_asking = any(asks[-2:]) or len(lines) <= _SHORT
+    return all(asks) or (ends_by_asking and _ASKS_BACK.search(" ".join(lines[-2:])) is not None)

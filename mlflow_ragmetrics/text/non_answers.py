@@ -1,38 +1,26 @@
 """Which sentences assert something: detects courtesies, and non-answers such as "I don't know".
 
-A sentence is a non-answer if it consists of non-answer phrases and filler words ("sorry", "the provided documents"). A
-phrase about silent sources ("the context does not mention", "no information about") may be followed by its topic,
-provided that nothing else is claimed. English and Russian have the longer lists, eight languages some patterns; other
-languages are reported as not covered.
+A text is a non-answer if at least one clause declines and no other clause states anything. A clause declines if it
+consists of non-answer phrases and filler words ("sorry", "the provided documents"), or matches a pattern ("the context
+does not mention"). English and Russian have the longer lists, eight languages some patterns; other languages are
+reported as not covered.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.text.sentences import each_statement
 from mlflow_ragmetrics.text.word_lists import pattern_of, phrases_of, words_of
 from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, normalize, word_set
 
-_LONGEST_TOPIC = 20
-
-
 _DROPPED = words_of("dropped")
 _FILLERS = words_of("fillers")
-_SOURCES = word_set(
-    "context contexts document documents text passage passages source sources article content chunks it"
-)
-_SILENT_VERBS = word_set("mention mentions specify say state indicate provide discuss address")
-_TOPIC_STARTS = word_set("about on regarding concerning of to for as in о об по для про в")
-_CONTRASTS = word_set(
-    """but however although though yet except only because since while whereas instead unless until , ; : – — но
-    однако хотя зато кроме только потому поскольку"""
-)
-
 _SPELLINGS = (
     (re.compile("[’‘ʼ`´]"), "'"),
     (re.compile(r"\bn\s?[/.]\s?a\b|\bн\s?[/.]\s?д\b"), "notapplicable"),
@@ -65,27 +53,20 @@ def is_bare_courtesy(sentence: str) -> bool:
     return courtesy is not None and all(token in _FILLERS for token in _tokens(sentence[courtesy.end() :]))
 
 
-def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
-    """Whether the whole sentence gives no answer; ``extra`` are further phrases, ignoring case.
-
-    The phrases are English and Russian; ``declining`` has rules for eight more languages. Brackets, quotes, closing
-    punctuation, typographic apostrophes and ``ё`` are ignored.
-    """
-    tokens = _tokens(sentence)
-    phrases = _phrases_with(tuple(extra)) if extra else _PHRASE_SET
+def _is_non_answer(tokens: list[str], extra: tuple[str, ...]) -> bool:
+    """Whether the tokens are phrases that give no answer, and fillers; ``extra`` are further phrases."""
+    phrases = _phrases_with(extra) if extra else _PHRASES
     longest = _LONGEST_PHRASE if not extra else max(len(phrase) for phrase in phrases)
-    found, place = False, 0
+    has_phrase, place = False, 0
     while place < len(tokens):
         phrase = _phrase_at(tokens, place, phrases, longest)
         if phrase:
-            found, place = True, place + len(phrase)
-            if phrase in _SILENCE_SET and _is_topic(tokens[place:], phrase):
-                return True
+            has_phrase, place = True, place + len(phrase)
         elif tokens[place] in _FILLERS:
             place += 1
         else:
-            return declines(sentence)
-    return found or declines(sentence)
+            return False
+    return has_phrase
 
 
 def _phrase_at(
@@ -98,12 +79,6 @@ def _phrase_at(
     return None
 
 
-def _is_topic(rest: list[str], phrase: tuple[str, ...]) -> bool:
-    if not rest or len(rest) > _LONGEST_TOPIC or _CONTRASTS.intersection(rest):
-        return False
-    return phrase in _SILENT_SOURCE_SET or rest[0] in _TOPIC_STARTS
-
-
 def _tokens(text: str) -> list[str]:
     folded = text.casefold()
     for pattern, replacement in _SPELLINGS:
@@ -111,19 +86,13 @@ def _tokens(text: str) -> list[str]:
     return [token for token in _TOKEN.findall(folded) if token not in _DROPPED]
 
 
-def _table(name: str) -> frozenset[tuple[str, ...]]:
-    return frozenset(map(tuple, phrases_of(name)))
-
-
 @lru_cache(maxsize=64)
 def _phrases_with(extra: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
-    return _PHRASE_SET | {phrase for phrase in map(tuple, map(_tokens, extra)) if phrase}
+    return _PHRASES | {phrase for phrase in map(tuple, map(_tokens, extra)) if phrase}
 
 
-_SILENT_SOURCE_SET = frozenset((source, "not", verb) for source in _SOURCES for verb in _SILENT_VERBS)
-_SILENCE_SET = _table("silences") | _SILENT_SOURCE_SET
-_PHRASE_SET = _table("no_answers") | _SILENCE_SET
-_LONGEST_PHRASE = max(map(len, _PHRASE_SET))
+_PHRASES = frozenset(map(tuple, phrases_of("no_answers")))
+_LONGEST_PHRASE = max(map(len, _PHRASES))
 
 
 _BOLD = re.compile(r"\*\*[^*]+\*\*")
@@ -136,12 +105,120 @@ def asserts(sentence: str) -> bool:
     >>> [asserts(each) for each in ("It is red.", "Is it?", "Hello!", "Two ways:", "I don't know.", "Yes.")]
     [True, False, False, False, False, True]
     """
-    plain = sentence.strip()
+    plain = normalize("NFKC", sentence.strip())
+    return _is_statement(plain) and not all(_declines(clause, _tokens(clause), ()) for clause in _clauses(plain))
+
+
+def _is_statement(plain: str) -> bool:
     if not has_content(plain) or plain.rstrip(_CLOSING).endswith(("?", "？", "؟")):
         return False
     if plain.startswith("#") or plain.rstrip("* ").endswith((":", "：")) or _BOLD.fullmatch(plain):
         return False
-    return not (is_courtesy(plain) or is_non_answer(normalize("NFKC", plain)))
+    return not is_courtesy(plain)
+
+
+Kind = Literal["answer", "refusal", "partly"]
+
+_LONGEST_READ = 20_000
+_SOURCE = (
+    r"(?:contexts?|documents?|documentation|passages?|texts?|excerpts?|sources?|articles?|snippets?|search results|"
+    r"knowledge base|(?:this|these|your|my|our|provided|given|retrieved|available|supplied|reference|source|context) "
+    r"(?:information|content|data|materials?|results?|references?)|"
+    r"(?:information|content|data|materials?|results?|references?) (?:provided|given|retrieved|available|supplied))"
+)
+_TELL = (
+    r"(?:mention|provide|say|specify|contain|state|include|give|address|discuss|cover|indicate|answer|offer|list|"
+    r"describe|explain|have|tell|reveal|confirm|clarify|elaborate|detail|speak|talk|permit|allow)"
+)
+_KNOWLEDGE = (
+    r"(?:information(?! (?:desk|office|point|board|cent(?:re|er)|technology|system))|info|details?|mention|answer|data|"
+    r"indication|reference|knowledge|idea|way of knowing|"
+    r"way to (?:know|tell|answer)|record|specifics|context)"
+)
+_ADVERBS = r"(?: (?!not\b)\w+ly| (?:also|even|yet|still|just|really|much|currently))*"
+_NOT = r"(?:(?:do|does|did|is|are|was|were|have|has)(?: not|n't|nt)|'s not)"
+_REFUSES = pattern_of("refusals", source=_SOURCE, tell=_TELL, knowledge=_KNOWLEDGE, adverbs=_ADVERBS, denied=_NOT)
+_DENYING = word_set(
+    """no not none neither never nothing unable unsure uncertain unaware unclear unknown unspecified insufficient
+    inadequate impossible lack lacks lacking fail fails decline refuse prefer silent outside beyond не нет недостаточно
+    невозможно нельзя затруднительно отсутствует отсутствуют вне пределами выходит"""
+)  # each pattern of the refusals contains one of these
+_ASIDE = pattern_of(
+    "asides",
+    before=r"\W*(?:(?:however|but|instead|so|also|if so|therefore),? |(?:for (?:more|further|accurate|the)|"
+    r"in (?:this|that)|to) [^,]{1,60}, ){0,3}",
+    source=_SOURCE,
+)
+_CONTRAST = re.compile(
+    r"(?:[,;:.–—-] ?| )\b(?:however|but|nevertheless|nonetheless|although|though|that said|still|yet|maybe|perhaps|"
+    r"probably|possibly|i (?:think|guess|believe)|однако|но|тем не менее|зато|хотя|возможно|наверное|может быть)\b,? ?|"
+    r"; |, and (?=(?:it|he|she|they|we|there|the \w+ (?:is|was|are|were|has|have)) )",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile('“[^”]{0,400}”|«[^»]{0,400}»|"[^"]{0,400}"')
+_APOSTROPHE = re.compile("[’‘ʼ`´]")
+_MARKUP = re.compile(r"\*+|_{2,}|\[[^\]\s]{1,12}\]|【[^】]{0,40}】")
+_LABEL = re.compile(
+    r"^\W*(?:(?:the )?(?:final |short |correct )?(?:answer|response)|(?:итоговый )?ответ)\s*:\s*", re.IGNORECASE
+)
+
+
+def shown_statements(text: str) -> list[str]:
+    """The sentences of ``text`` without emphasis, citation marks and quotations in them."""
+    return list(_shown(text))
+
+
+def _shown(text: str) -> Iterator[str]:
+    for sentence in each_statement(text[:_LONGEST_READ]):
+        shown = _MARKUP.sub("", _APOSTROPHE.sub("'", normalize("NFKC", sentence)))
+        if has_content(shown):
+            yield shown
+
+
+def kind_of(text: str, extra: Sequence[str] = ()) -> Kind:
+    """Whether ``text`` declines ("refusal"), declines and also states something ("partly"), or neither ("answer").
+
+    It declines if it admits not knowing or reports that the sources do not say. What only suggests where to look, or
+    describes the sources, states nothing.
+    """
+    return _kind(text, tuple(extra))
+
+
+@lru_cache(maxsize=256)
+def _kind(text: str, extra: tuple[str, ...]) -> Kind:
+    readings = {_reading(clause, extra) for clause in _clauses_of(text)}
+    return "answer" if "declines" not in readings else "partly" if "states" in readings else "refusal"
+
+
+def _clauses_of(text: str) -> Iterator[str]:
+    return chain.from_iterable(map(_clauses, _shown(text)))
+
+
+def _clauses(sentence: str) -> Iterator[str]:
+    return filter(has_content, _CONTRAST.split(_LABEL.sub("", sentence)))
+
+
+def _declines(clause: str, tokens: list[str], extra: tuple[str, ...]) -> bool:
+    if _is_non_answer(tokens, extra) or declines(clause):
+        return True
+    return not _DENYING.isdisjoint(tokens) and _REFUSES.search(_QUOTED.sub(" … ", clause)) is not None
+
+
+_SIGNS = _DENYING | {phrase[0] for phrase in _PHRASES} | word_set("cannot cant dont")
+"""A clause without these, apostrophes and slashes cannot decline in English and Russian; searching for them is fast."""
+
+
+def _reading(clause: str, extra: tuple[str, ...]) -> Literal["declines", "states", ""]:
+    """Whether the clause declines, states something, or neither."""
+    words: Sequence[str] = _LETTERS.findall(clause.casefold())
+    if extra or "'" in clause or "/" in clause or "." in clause[:-1] or not _SIGNS.isdisjoint(words):
+        words = _tokens(clause)
+        if _declines(clause, words, extra):
+            return "declines"
+    elif declines(clause):
+        return "declines"
+    has_own_words = any(word not in _FILLERS for word in words) or any(map(str.isdigit, clause))
+    return "states" if has_own_words and _is_statement(clause) and _ASIDE.match(clause) is None else ""
 
 
 Indistinct = Union[Literal["rules", "off"], tuple[str, ...], Callable[[str], bool]]
@@ -172,10 +249,20 @@ def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
     >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
     [True, False, False]
     """
-    phrases = tuple(extra)
-    if text is None or is_error_text(text):
+    if text is None or is_error_text(text) or not has_content(text):
         return True
-    return all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in each_statement(text))
+    return _indistinct_by_rules(text, tuple(extra))
+
+
+@lru_cache(maxsize=512)  # several metrics use the same two texts
+def _indistinct_by_rules(text: str, extra: tuple[str, ...]) -> bool:
+    declined = False
+    for clause in _clauses_of(text):
+        reading = _reading(clause, extra)
+        if reading == "states":  # decides, whatever follows
+            return False
+        declined = declined or reading == "declines"
+    return declined
 
 
 def gives_no_answer(answer: str | None) -> bool:
@@ -188,16 +275,13 @@ def states_of(answer: str | None, reference: str | None, indistinct: Indistinct 
     return States(_state(answer, indistinct), _state(reference, indistinct))
 
 
-_indistinct_by_rules = lru_cache(maxsize=512)(is_indistinct)  # several metrics use the same two texts
-
-
 def _state(text: str | None, indistinct: Indistinct) -> State:
     if text is None:
         return "missing"
     if callable(indistinct):
         found = bool(indistinct(text))
     else:
-        found = indistinct != "off" and _indistinct_by_rules(text, () if isinstance(indistinct, str) else indistinct)
+        found = indistinct != "off" and is_indistinct(text, () if isinstance(indistinct, str) else indistinct)
     return "indistinct" if found else "clear"
 
 

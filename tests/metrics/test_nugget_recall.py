@@ -56,8 +56,10 @@ def test_without_a_vital_fact_all_count() -> None:
 
 def test_the_facts_are_those_of_the_passages_where_there_is_no_reference() -> None:
     judge = Graded()
-    rm.score("nugget_recall", {**RECORD, "reference": "unknown", "contexts": ["It is red."]}, judge=judge)
+    rm.score("nugget_recall", {**RECORD, "reference": " ", "contexts": ["It is red."]}, judge=judge)
     assert judge.asked[0] == Nuggets("What is it?", ("It is red.",), False)
+    declining = {**RECORD, "reference": "unknown", "contexts": ["It is red."]}
+    assert rm.score("nugget_recall", declining, judge=judge, on_missing="skip").status == "skipped"
     with pytest.raises(MissingFieldError, match="reference"):
         rm.score("nugget_recall", {"question": "What?", "answer": "Red."}, judge=judge)
 

@@ -30,6 +30,26 @@ There is no information about the capital of France in the provided documents.|T
 Не знаю|(не знаю)|«Не знаю.»|Я не знаю, что сказать|Нет информации|К сожалению, нет информации.|Не уверен.
 Я не уверена|Неизвестно|Затрудняюсь ответить|Понятия не имею|Информация отсутствует|В документах не указано
 Ничего не знаю|Не знаю. Нет информации.|н/д
+I was unable to locate this in the sources provided.|The sources do not say.
+That is not covered in the retrieved passages.|I cannot find the answer.
+There is no mention of the price in the text.|It cannot be determined from the passages.
+The information is not available in the documents.|Nothing in the passages answers this.
+None of the passages mention the toll.|None of the documents answer the question.|I have no information on this.
+Sorry, no relevant passages were retrieved.|The provided text doesn't specify the year.
+The given documents lack this information.|**I don't know.**|The context does **not** mention the price.
+The question cannot be answered with the information given.|I am afraid I do not know.|Answer: I don't know
+Not enough information.|No answer could be found.|I'm not able to help with this request.
+I don't have enough context to answer.|The passage is silent on this.|Unable to answer based on given passages.
+No data available.|Не могу найти ответ в документах.|Информация об этом в тексте не представлена.
+К сожалению, контекст не содержит ответа на этот вопрос.|В предоставленных документах нет ответа.
+Die Dokumente enthalten dazu keine Informationen.|Diese Frage kann ich anhand des Kontexts nicht beantworten.
+Je ne trouve pas cette information dans les documents.|Les documents ne mentionnent pas le prix.
+El contexto no menciona el precio.|Il contesto non fornisce questa informazione.|O contexto não menciona o preço.
+No se menciona en el texto.|根据提供的文档，无法回答该问题。|この質問には答えられません。
+لا يمكنني الإجابة على هذا السؤال.
+It's not stated in the context who the keeper is.|The keeper's name isn't given in the passages.
+I do not have access to real-time data.|I could not find any relevant information in the knowledge base.
+My sources contain nothing about this.|This is not something I can answer from the documents.
 """
 ANSWERS = """
 no|No.|Yes|yes|0|42|Paris|nothing|Nobody|No one|nobody knows|None of them|None of the above|Unknown Pleasures
@@ -38,6 +58,19 @@ I'm not sure, but I think Paris.|I don't know, maybe Paris|I don't know. Paris.|
 I don't know anyone who uses it|I don't know if I would trust it|No, it is not.|It is not available.|She was confused.
 There is no information about the price, but it is 5 dollars.|There is no information about it but Y is Z.
 The treaty is not mentioned in the letter of 1848.|I did not say that|No idea is too small
+The price is not fixed.|It is not known who built the mast, but it opened in 1921.|The harbour does not allow dogs.
+He could not find the key.|No dogs are allowed.|There is no toll.|There is no information desk at the station.
+The text of the law does not mention fines, only warnings: 30 euros.
+The document was not found in the archive until 1950.|Nobody knows the answer to that riddle.
+The contents are unknown to science.|The answer is no.|The law prohibits the release of information.
+The source of the river was not found until 1850.|No evidence was found against him.
+You cannot enter without a ticket.|It is impossible to say no to her.
+The data was not available to the public before 1990.|The knowledge base is not public.
+She did not know the answer.|The references were not provided by the applicant.
+Unknown to them, the ship had sailed.|No, the documents are not required.|The passage is closed.
+I cannot recommend it enough.|We do not have a branch there.|We do not know of any case.
+The store does not provide information about prices.|Not all documents are needed.
+The material does not contain lead.
 нет|да|Не знаю, возможно Париж|Нет информации, но Париж столица|Не знаю. Париж.|неизвестный солдат|巴黎
 """
 
@@ -69,11 +102,6 @@ def test_a_further_phrase_may_be_long(words: int) -> None:
     assert is_indistinct(f"{phrase.title()}. {phrase}!", [phrase, "no comment"])
     assert not is_indistinct(f"{phrase} quux", [phrase])
     assert not is_indistinct(phrase)
-
-
-@pytest.mark.parametrize("words", [1, 19, 20, 21])
-def test_a_topic_that_is_not_mentioned_has_at_most_twenty_words(words: int) -> None:
-    assert is_indistinct("The context does not mention " + "towers " * words) is (words <= 20)
 
 
 @given(st.text())
