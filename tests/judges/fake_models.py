@@ -104,7 +104,7 @@ def _judged(blocks: list[tuple[str, str]], passage: str) -> dict[str, Any]:
 
 
 def _claims(text: str, judged: dict[str, Any]) -> list[dict[str, Any]]:
-    numbered = [line.split(": ", 1) for line in text.splitlines()]
+    numbered = [line.split(": ", 1) for line in text.splitlines() if re.match(r"\d+: ", line)]
     return [{"claim": sentence, "sentences": [int(number)], **judged} for number, sentence in numbered]
 
 

@@ -36,6 +36,7 @@ from mlflow_ragmetrics.judges.chat.tasks import (
     Doubt,
     Incomplete,
     Part,
+    accountable,
     distinct_statements,
     history_block,
     without_repeats,
@@ -111,8 +112,14 @@ def _situation(questions: Sequence[Claims | Verify | RelatedChunks]) -> list[Blo
 
 
 def _texts(questions: Sequence[Claims]) -> list[Block]:
-    said = [enumerate(distinct_statements(question.text), 1) for question in questions]
-    return [Block(f"t{n}", "\n".join(f"{number}: {each}" for number, each in own)) for n, own in enumerate(said, 1)]
+    """The texts to list claims of, with a number before each piece that may claim something."""
+    blocks = []
+    for label, question in enumerate(questions, 1):
+        lines = distinct_statements(question.text)
+        numbers = {line: number for number, line in enumerate(accountable(lines), 1)}
+        pieces = [f"{numbers[line]}: {line}" if line in numbers else f"- {line}" for line in lines]
+        blocks.append(Block(f"t{label}", "\n".join(pieces)))
+    return blocks
 
 
 def _read_texts(data: Mapping[str, Any], ids: Mapping[str, Claims], layout: _Layout | None = None) -> dict[Any, Any]:
@@ -136,7 +143,7 @@ def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _L
             return Problem("each claim must be a statement in words")
         if claim:
             entries.setdefault(claim, named)
-    lines = distinct_statements(question.text)
+    lines = accountable(distinct_statements(question.text))
     none = {number for number in _integers(entry.get("none")) if number <= len(lines)}
     invented, covered = _matched(question, lines, entries)
     is_accounted = not (listed and all(isinstance(item, str) for item in listed))

@@ -45,6 +45,12 @@ def distinct_statements(text: str) -> list[str]:
     return list(dict.fromkeys(statements(text)))
 
 
+def accountable(lines: Sequence[str]) -> list[str]:
+    """Return the pieces that a list of claims must account for: no headings, headers of tables, marks and numbers."""
+    claiming = [line for line in lines if not line.startswith("#") and any(map(str.isalpha, line))]
+    return claiming or list(lines)
+
+
 def without_repeats(text: str) -> str:
     """Return ``text`` if no sentence is repeated, else its sentences without repeats."""
     distinct = distinct_statements(text)

@@ -115,6 +115,21 @@ def test_what_the_judge_puts_under_none_is_counted_and_no_more() -> None:
     assert (score.value, score.details["rule"], score.warnings) == (1.0, "no_claims", ())
 
 
+@pytest.mark.parametrize(
+    ("text", "numbered"),
+    [
+        ("# Colour\nIt is red.", "- # Colour\n1: It is red."),
+        ("| Name | Height |\n|---|---|\n| Mast | 40 m |", "- # Name | Height |\n1: | Mast | 40 m |"),
+        ("It is red.\n12.\nIt is old.", "1: It is red.\n- 12.\n2: It is old."),
+        ("42", "1: 42"),
+    ],
+)
+def test_only_pieces_that_may_claim_something_have_a_number(text: str, numbered: str) -> None:
+    model = dutiful()
+    ChatJudge(model).answer([Claims(text)])
+    assert f" t1]\n{numbered}\n[" in model.sent[0][1].content
+
+
 def test_the_short_reply_is_read_with_its_question() -> None:
     model = dutiful()
     record = {"question": "Is it red?", "answer": "Yes.", "contexts": ["It is red."], "history": HISTORY}
