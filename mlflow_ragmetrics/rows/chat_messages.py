@@ -188,7 +188,7 @@ def _last_message(messages: Iterable[object], roles: frozenset[str]) -> object:
 
 def role_and_content(message: object) -> tuple[object, object]:
     """The role and content of a message or of a pair of role and text; ``(None, None)`` for anything else."""
-    if isinstance(message, (list, tuple)) and len(message) == 2:
+    if isinstance(message, (list, tuple)) and len(message) == 2 and isinstance(message[0], str):
         return message[0], message[1]
     if isinstance(message, Message):
         return message.role, message.content

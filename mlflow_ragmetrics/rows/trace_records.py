@@ -16,8 +16,8 @@ from urllib.parse import parse_qsl, unquote
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.chat_messages import mapping_of
+from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
+from mlflow_ragmetrics.rows.chat_messages import mapping_of, question_in
 from mlflow_ragmetrics.rows.passages import are_texts, passages_of_columns, text_entry
 from mlflow_ragmetrics.rows.row_groups import SESSION
 from mlflow_ragmetrics.rows.values import decoded, is_list, is_missing
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo
 
 
+_FIELD_NAMES = {
+    *RECORD_FIELDS,
+    *(name for names in (ALIASES, ALIASES_BY_NATURE) for each in names.values() for name in each),
+}
 TRACES_TAG = "ragmetrics.run"
 """The tag with the run's id, on traces that an evaluation wrote for its rows."""
 TRACE_TIMES = ("request_time", "execution_duration")
@@ -174,7 +178,9 @@ def record_of_trace(row: Any) -> dict[str, Any] | None:
     documents = retrieved_documents(trace)
     inputs, outputs = decoded(trace.data.request), decoded(trace.data.response)
     return {
-        "inputs": inputs if inputs is not None else _root_content(trace, "input.value", "gen_ai.input.messages"),
+        "inputs": _only_text(inputs)
+        if inputs is not None
+        else _root_content(trace, "input.value", "gen_ai.input.messages"),
         "outputs": outputs if outputs is not None else _root_content(trace, "output.value", "gen_ai.output.messages"),
         **({"contexts": documents} if documents is not None else {}),
         **({"expectations": expectations} if expectations else {}),
@@ -182,6 +188,14 @@ def record_of_trace(row: Any) -> dict[str, Any] | None:
         "trace_id": trace.info.trace_id,
         **{name: time for name in TRACE_TIMES if (time := getattr(trace.info, name, None)) is not None},
     }
+
+
+def _only_text(inputs: Any) -> Any:
+    """Inputs with their only text, under a name that is no field's, as the question; other inputs unchanged."""
+    if not isinstance(inputs, Mapping) or question_in(inputs) is not inputs:
+        return inputs
+    texts = [value for name, value in inputs.items() if isinstance(value, str) and str(name) not in _FIELD_NAMES]
+    return {**inputs, "question": texts[0]} if len(texts) == 1 else inputs
 
 
 def _trace_in(row: Any) -> Trace | None:

@@ -194,6 +194,7 @@ class Capture:
                 self._closed.popitem(last=False)
 
     def _put(self, run_id: UUID, parent: UUID | None, run: _Open) -> None:
+        self._closed.pop(run_id, None)  # a caller may use the id of an earlier call again
         self._open[run_id] = run
         run.exchange.open_runs.add(run_id)
         run.exchange.parents[run_id] = parent

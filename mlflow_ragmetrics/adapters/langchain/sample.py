@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
@@ -17,10 +17,12 @@ from mlflow_ragmetrics.rows.chat_messages import (
     citations_in,
     closing_answer,
     fields_of,
+    is_turn,
     mapping_of,
     messages_in,
     messages_of,
     question_in,
+    role_and_content,
 )
 from mlflow_ragmetrics.rows.passages import document_ids_of
 from mlflow_ragmetrics.rows.record import to_sample
@@ -83,7 +85,8 @@ class Reading:
         if callable(self.contexts):
             record["contexts"] = call_with(self.contexts, exchange.outputs, exchange.inputs)
             return to_sample({**_metadata_of(exchange), **record})
-        chunks = found_in(exchange, answer, self.contexts) if answer is not None else Found()
+        named = replace(exchange, outputs=_with_names(exchange.outputs))
+        chunks = found_in(named, answer, self.contexts) if answer is not None else Found()
         record["contexts"] = chunks.contexts
         if chunks.retrieved is not None:
             record["retrieved_doc_ids"] = document_ids_of(chunks.retrieved) or (None if chunks.retrieved else ())
@@ -109,9 +112,21 @@ class Reading:
         return _answer_in(exchange.outputs if self.answer is None else attribute_of(exchange.outputs, self.answer))
 
 
+def _with_names(outputs: Any) -> Any:
+    """Return outputs of the form (answer, [passage, …], …) as a mapping, and others unchanged."""
+    if isinstance(outputs, (list, tuple)) and len(outputs) > 1 and not is_turn(outputs[0]) and not is_turn(outputs):
+        passages = next((each for each in outputs[1:] if isinstance(each, (list, tuple))), None)
+        if passages is not None and (isinstance(outputs[0], str) or hasattr(outputs[0], "content")):
+            return {"answer": outputs[0], "contexts": passages}
+    return outputs
+
+
 def _answer_in(outputs: Any) -> str | None:
-    """Return the answer in a chain's outputs; ``None`` for an interrupt or a message that calls tools."""
-    outputs = fields_of(outputs)
+    """Return the answer in a chain's outputs; ``None`` for an interrupt or a message that calls tools.
+
+    If the last message is a tool's, the tool gave the answer (``return_direct``).
+    """
+    outputs = fields_of(_with_names(outputs))
     if isinstance(outputs, Mapping):
         if outputs.get(_INTERRUPT):
             return None
@@ -122,7 +137,8 @@ def _answer_in(outputs: Any) -> str | None:
         return None
     messages = _messages(outputs)
     if messages and not any(isinstance(outputs, Mapping) and outputs.get(name) for name in _OUTRIGHT):
-        return _read_text(closing_answer(messages))
+        role, _ = role_and_content(messages[-1])
+        return _read_text(answer_in(messages[-1]) if role == "tool" else closing_answer(messages))
     return _read_text(answer_in(outputs))
 
 
