@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from mlflow_ragmetrics.adapters.langchain.handler import untraced_suite
 from mlflow_ragmetrics.core.options import check_count
-from mlflow_ragmetrics.core.safe_text import for_log, redact
+from mlflow_ragmetrics.core.safe_text import as_json, for_log, redact
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.threads import run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
-from mlflow_ragmetrics.rows.chat_messages import has_open_calls, sample_from_messages
+from mlflow_ragmetrics.rows.chat_messages import fields_of, has_open_calls, sample_from_messages
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import render, say
 
 try:
     from langchain.agents.middleware import AgentMiddleware
+    from langchain.agents.structured_output import ToolStrategy
 except ImportError as error:
     raise MissingExtraError(
         "RagMetricsMiddleware needs langchain: pip install 'mlflow_ragmetrics[langchain]'."
     ) from error
 
 _RETRIES = "ragmetrics_retries"
+_ANSWER_FIELDS = ("answer", "response", "output")
+_RAW_ANSWERS = ("tool_calls", "function_call", "parsed")
 _logger = logging.getLogger(__name__)
 
 
@@ -45,9 +49,13 @@ class RagMetricsMiddleware(AgentMiddleware):
         on_judge_failure: if an answer cannot be judged, for example because the judge is down, ``"pass"`` sends it
             and ``"stop"`` replaces it with ``instead``. Both are logged.
         instead: the text that replaces a failing answer; by default a sentence in the suite's language.
+        answer: the field with the answer, for agents with structured output (``response_format``). Default: a field
+            named ``answer``, ``response`` or ``output``, else the only text field.
 
-    A message that calls tools is not an answer and is not scored. An answer is compared with the tool results for the
-    last question, and with earlier ones if it is based on them. Each answer carries its scores:
+    A structured answer is replaced in ``structured_response`` and in the messages. The result of a tool that ends the
+    turn (``return_direct``) is an answer too; the model cannot answer again, so a failing one counts as exhausted. Any
+    other message that calls tools is not an answer and is not scored. An answer is compared with the tool results for
+    the last question, and with earlier ones if it is based on them. Each answer carries its scores:
     ``message.response_metadata["ragmetrics"]`` is ``{key: {"status", "score", "passed", "reason"}}``. A skipped metric
     does not fail an answer.
 
@@ -56,7 +64,8 @@ class RagMetricsMiddleware(AgentMiddleware):
 
     Raises:
         InvalidOptionError: if an option cannot be used, if no metric has a threshold, or for ``"retry"`` or ``"stop"``
-            with the offline judge, which marks good paraphrases as unsupported.
+            with the offline judge, which marks good paraphrases as unsupported. The agent's first call raises it if the
+            field with the answer is unknown.
     """
 
     def __init__(
@@ -68,6 +77,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         on_exhausted: Literal["pass", "stop"] = "stop",
         on_judge_failure: Literal["pass", "stop"] = "pass",
         instead: str | None = None,
+        answer: str | None = None,
     ) -> None:
         super().__init__()
         given = {"on_failure": on_failure, "on_exhausted": on_exhausted, "on_judge_failure": on_judge_failure}
@@ -83,64 +93,170 @@ class RagMetricsMiddleware(AgentMiddleware):
         self._stops = on_failure == "stop" or (on_failure == "retry" and on_exhausted == "stop")
         self._stops_unjudged = on_judge_failure == "stop"
         self._instead = render(say("guardrail.instead"), self._suite.language) if instead is None else instead
+        self._field = answer
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Score the model's answer from ``handler(request)``; retry or replace it if it fails."""
+        fields = _answer_fields(request.response_format, self._field)
         response = handler(request)
         tried = _tried(request.messages)
-        while _failed(scores := self._scores(request.messages, response)) and tried < self._retries:
+        while _failed(scores := self._scores(request.messages, _answer_in(response, fields))) and tried < self._retries:
             tried += 1
             response = handler(self._asked_again(request, response, scores))
-        return self._given(response, scores, tried)
+        return self._checked(response, fields, scores, tried)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """Await ``handler(request)`` and continue as ``wrap_model_call``; scoring does not block the event loop."""
+        fields = _answer_fields(request.response_format, self._field)
         response = await handler(request)
         tried = _tried(request.messages)
         while (
-            _failed(scores := await run_beside(partial(self._scores, request.messages, response)))
+            _failed(scores := await run_beside(partial(self._scores, request.messages, _answer_in(response, fields))))
             and tried < self._retries
         ):
             tried += 1
             response = await handler(self._asked_again(request, response, scores))
-        return self._given(response, scores, tried)
+        return self._checked(response, fields, scores, tried)
 
-    def _scores(self, messages: Sequence[Any], response: Any) -> Mapping[str, Score]:
-        answer = _answer_of(response)
-        if answer is None or has_open_calls(answer) or not str(answer.content).strip():
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Score the result of a tool that ends the turn; replace it if it fails."""
+        result = handler(request)
+        text = _direct_answer(request, result)
+        return result if text is None else self._checked_result(result, self._scores(_messages_in(request), text))
+
+    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Await ``handler(request)`` and continue as ``wrap_tool_call``."""
+        result = await handler(request)
+        text = _direct_answer(request, result)
+        if text is None:
+            return result
+        return self._checked_result(result, await run_beside(partial(self._scores, _messages_in(request), text)))
+
+    def _scores(self, messages: Sequence[Any], answer: str | None) -> Mapping[str, Score]:
+        if answer is None or not answer.strip():
             return {}
-        (row,) = self._suite.score_samples([sample_from_messages([*messages, answer])])
+        (row,) = self._suite.score_samples([sample_from_messages([*messages, AIMessage(answer)])])
         return row.scores
 
-    def _given(self, response: Any, scores: Mapping[str, Score], tried: int) -> Any:
-        answer = _answer_of(response)
-        if answer is None or not (scores or tried):
+    def _checked(self, response: Any, fields: Sequence[str], scores: Mapping[str, Score], tried: int) -> Any:
+        message = _message_of(response)
+        if message is None or not (scores or tried):
             return response
-        said = {
-            key: {
-                "status": score.status,
-                "score": score.value,
-                "passed": score.passed,
-                "reason": score.error or score.reason,
-            }
-            for key, score in scores.items()
-        }
-        noted = {"ragmetrics": said} if scores else {_RETRIES: tried}
-        changed: dict[str, Any] = {"response_metadata": {**answer.response_metadata, **noted}}
+        notes = {"ragmetrics": _described(scores)} if scores else {_RETRIES: tried}
+        changed: dict[str, Any] = {"response_metadata": {**message.response_metadata, **notes}}
+        place = response.result.index(message)
+        if self._is_stopped(scores):
+            changed["content"] = self._instead
+            if response.structured_response is not None:
+                changed |= self._stop_structured(response, message, fields)
+        response.result[place] = message.model_copy(update=changed)
+        return response
+
+    def _stop_structured(self, response: Any, message: Any, fields: Sequence[str]) -> dict[str, Any]:
+        """Replace the answer in the structured response and in tool messages; return the changes to ``message``."""
+        structured = response.structured_response
+        replaced = {_field_in(structured, fields): self._instead}
+        if isinstance(structured, Mapping):
+            response.structured_response = {**structured, **replaced}
+        else:
+            copied = structured.model_copy(update=replaced) if hasattr(structured, "model_copy") else None
+            response.structured_response = copied or dataclasses.replace(structured, **replaced)
+        text = as_json(dict(fields_of(response.structured_response)))
+        response.result = [
+            each.model_copy(update={"content": text}) if each.type == "tool" else each for each in response.result
+        ]
+        calls = [{**call, "args": {**call["args"], **replaced}} for call in message.tool_calls]
+        extras = {name: value for name, value in message.additional_kwargs.items() if name not in _RAW_ANSWERS}
+        return {"content": "" if calls else text, "tool_calls": calls, "additional_kwargs": extras}
+
+    def _checked_result(self, result: Any, scores: Mapping[str, Score]) -> Any:
+        if not scores:
+            return result
+        noted = {**result.response_metadata, "ragmetrics": _described(scores)}
+        stopped = {"content": self._instead, "artifact": None} if self._is_stopped(scores) else {}
+        return result.model_copy(update={"response_metadata": noted, **stopped})
+
+    def _is_stopped(self, scores: Mapping[str, Score]) -> bool:
         unjudged = [f"{key}: {score.error}" for key, score in scores.items() if score.status == "error"]
         if unjudged:
             goes = "is stopped" if self._stops_unjudged else "is sent unjudged"
             _logger.warning("an answer %s: %s", goes, for_log(redact("; ".join(unjudged))))
-        if (self._stops and _failed(scores)) or (self._stops_unjudged and unjudged):
-            changed["content"] = self._instead
-        place = response.result.index(answer)
-        response.result[place] = answer.model_copy(update=changed)
-        return response
+        return bool((self._stops and _failed(scores)) or (self._stops_unjudged and unjudged))
 
     def _asked_again(self, request: Any, response: Any, scores: Mapping[str, Score]) -> Any:
         reasons = "; ".join(f"{key}: {score.reason}" for key, score in _failed(scores).items())
         advice = HumanMessage(render(say("guardrail.advice", reasons=reasons), self._suite.language))
-        return request.override(messages=[*request.messages, _answer_of(response), advice])
+        return request.override(messages=[*request.messages, *response.result, advice])
+
+
+def _described(scores: Mapping[str, Score]) -> dict[str, dict[str, Any]]:
+    return {
+        key: {
+            "status": score.status,
+            "score": score.value,
+            "passed": score.passed,
+            "reason": score.error or score.reason,
+        }
+        for key, score in scores.items()
+    }
+
+
+def _answer_fields(response_format: Any, name: str | None) -> list[str]:
+    """The field with the answer in each schema of an agent's structured output; empty without one.
+
+    Raises:
+        InvalidOptionError: if it is unknown.
+    """
+    if response_format is None:
+        return []
+    if not hasattr(response_format, "schema_specs") and not hasattr(response_format, "schema_spec"):
+        response_format = ToolStrategy(getattr(response_format, "schema", response_format))
+    specs = getattr(response_format, "schema_specs", None) or [response_format.schema_spec]
+    fields = []
+    for spec in specs:
+        properties = spec.json_schema.get("properties", {})
+        texts = [each for each, schema in properties.items() if _is_text(schema)]
+        known = [name] if name is not None else [each for each in _ANSWER_FIELDS if each in texts] or texts
+        if not known or known[0] not in texts or (len(known) > 1 and known[0] not in _ANSWER_FIELDS):
+            message = f"the answer's field in {spec.name} is unknown; name one of its text fields with answer=: {texts}"
+            raise InvalidOptionError(message, param="answer")
+        fields.append(known[0])
+    return fields
+
+
+def _is_text(schema: Mapping[str, Any]) -> bool:
+    kinds = [schema, *schema.get("anyOf", ())]
+    return any(kind.get("type") == "string" and not {"enum", "const", "format"} & kind.keys() for kind in kinds)
+
+
+def _field_in(structured: Any, fields: Sequence[str]) -> str:
+    return next(field for field in fields if field in fields_of(structured))
+
+
+def _answer_in(response: Any, fields: Sequence[str]) -> str | None:
+    """The answer in a model's response; ``None`` if it calls tools."""
+    if response.structured_response is not None:
+        value = fields_of(response.structured_response).get(_field_in(response.structured_response, fields))
+        return None if value is None else str(value)
+    message = _message_of(response)
+    if message is None or has_open_calls(message):
+        return None
+    return str(message.text)
+
+
+def _direct_answer(request: Any, result: Any) -> str | None:
+    """The text of a tool that ends the turn; ``None`` for other tools and failed calls."""
+    if not getattr(request.tool, "return_direct", False) or getattr(result, "status", None) == "error":
+        return None
+    if not isinstance(result, ToolMessage):
+        message = f"the tool {request.tool.name} ends the turn without a message, so its answer cannot be judged"
+        raise InvalidOptionError(message, param="suite")
+    return str(result.text)
+
+
+def _messages_in(request: Any) -> Sequence[Any]:
+    messages: Sequence[Any] = request.state["messages"] if isinstance(request.state, Mapping) else request.state
+    return messages
 
 
 def _check_suite(suite: Suite, option: str) -> None:
@@ -168,7 +284,7 @@ def _tried(messages: Sequence[Any]) -> int:
     return 0
 
 
-def _answer_of(response: Any) -> Any:
+def _message_of(response: Any) -> Any:
     return next((message for message in reversed(response.result) if isinstance(message, AIMessage)), None)
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
+from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.judge import Judge
@@ -148,3 +154,103 @@ def test_options_are_checked(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         rm.RagMetricsMiddleware(**{"suite": "faithfulness(threshold=0.8)", **options})
     assert caught.value.param in options
+
+
+class Reply(BaseModel):
+    """A structured answer."""
+
+    answer: str
+    confidence: float = 0.5
+
+
+class Page(TypedDict):
+    title: str
+    body: str
+
+
+@dataclasses.dataclass
+class Said:
+    text: str
+
+
+class Structured(Model):
+    """Looks something up, then gives a structured answer, or calls the tool ``name``, whichever it can."""
+
+    name: str
+    fields: Any
+    as_json: bool = False
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        fields = self.fields(messages)
+        call = {"name": self.name, "args": fields, "id": str(len(messages))}
+        if messages[-1].type == "human" and len(messages) == 1:
+            call = {"name": "look_up", "args": {"query": "lighthouse"}, "id": "1"}
+        elif self.as_json:
+            return ChatResult(generations=[ChatGeneration(message=AIMessage(json.dumps(fields)))])
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
+
+
+@tool(return_direct=True)
+def final_answer(text: str) -> str:
+    """Give the final answer."""
+    return text
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize(
+    ("form", "fields", "options"),
+    [
+        (ToolStrategy(Reply), lambda text: {"answer": text}, {}),
+        (ProviderStrategy(Reply), lambda text: {"answer": text}, {}),
+        (ToolStrategy(Said), lambda text: {"text": text}, {}),
+        (ToolStrategy(Page), lambda text: {"title": "The lighthouse", "body": text}, {"answer": "body"}),
+        (None, lambda text: {"text": text}, {}),
+    ],
+    ids=["tool", "provider", "dataclass", "named", "return_direct"],
+)
+def test_a_structured_answer_and_that_of_a_closing_tool_are_judged(
+    form: Any, fields: Any, options: dict[str, Any], awaited: bool
+) -> None:
+    name = "final_answer" if form is None else form.schema.__name__
+
+    def state_of(text: str, on_failure: Any) -> str:
+        model = Structured(name=name, fields=lambda _: fields(text), as_json=isinstance(form, ProviderStrategy))
+        guard = rm.RagMetricsMiddleware(FAITHFUL, on_failure=on_failure, instead="I do not know.", **options)
+        agent = create_agent(model, [look_up, final_answer], middleware=[guard], response_format=form)
+        inputs: Any = {"messages": [HumanMessage(QUESTION)]}
+        state = asyncio.run(agent.ainvoke(inputs)) if awaited else agent.invoke(inputs)
+        scores = [
+            each.response_metadata["ragmetrics"] for each in state["messages"] if "ragmetrics" in each.response_metadata
+        ]
+        assert [each["faithfulness"]["passed"] for each in scores] == [text == RIGHT]
+        final = state.get("structured_response", state["messages"][-1].content)
+        texts = [f"{each.content} {getattr(each, 'tool_calls', '')}" for each in state["messages"][3:]]
+        return f"{final} {texts}"
+
+    assert WRONG in state_of(WRONG, "annotate")
+    assert RIGHT in state_of(RIGHT, "stop")
+    stopped = state_of(WRONG, "stop")
+    assert "I do not know." in stopped
+    assert form is None or WRONG not in stopped
+
+
+def test_a_structured_answer_is_asked_for_again() -> None:
+    def fields(messages: Sequence[BaseMessage]) -> dict[str, str]:
+        return {"answer": RIGHT if messages[-1].type == "human" else WRONG}
+
+    guard = rm.RagMetricsMiddleware(FAITHFUL, on_failure="retry")
+    agent = create_agent(
+        Structured(name="Reply", fields=fields), [look_up], middleware=[guard], response_format=ToolStrategy(Reply)
+    )
+    state: Any = agent.invoke({"messages": [HumanMessage(QUESTION)]})  # type: ignore[arg-type]
+    assert state["structured_response"].answer == RIGHT
+
+
+@pytest.mark.parametrize("options", [{}, {"answer": "author"}])
+def test_an_answer_whose_field_is_unknown_is_refused_before_the_model_is_asked(options: dict[str, str]) -> None:
+    guard = rm.RagMetricsMiddleware(FAITHFUL, **options)
+    agent = create_agent(
+        Model(reply=lambda _: 1 / 0), [look_up], middleware=[guard], response_format=ToolStrategy(Page)
+    )
+    with pytest.raises(InvalidOptionError, match=r"the answer's field in Page is unknown.*answer=: .'title', 'body'"):
+        agent.invoke({"messages": [HumanMessage(QUESTION)]})  # type: ignore[arg-type]
