@@ -196,14 +196,16 @@ def test_an_unreachable_server_neither_stops_nor_slows_the_chain(
 
 def test_one_dead_run_does_not_hold_up_another(suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, write = threading.Event(), RunWriter.suite
+    with mlflow.start_run() as run:
+        pass
 
     def hang(self: RunWriter, *given: Any) -> None:
-        if self.run_id == "dead":
+        if self.run_id == run.info.run_id:
             gate.wait(20)
         write(self, *given)
 
     monkeypatch.setattr(RunWriter, "suite", hang)
-    dead = rm.RagMetricsCallback(suite, run_id="dead")
+    dead = rm.RagMetricsCallback(suite, run_id=run.info.run_id)
     with rm.RagMetricsCallback(suite) as alive:
         plain.invoke("why", {"callbacks": [dead, alive]})
         assert not dead.flush(0.3)
