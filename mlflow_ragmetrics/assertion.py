@@ -16,7 +16,7 @@ from mlflow_ragmetrics.display.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.results.gates import Check, Condition, check_limit, condition_of, raise_failures
+from mlflow_ragmetrics.results.gates import Check, Condition, check_limit, condition_of, deciding, raise_failures
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.record import content_id
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords
@@ -123,11 +123,13 @@ def _headline(key: str, score: Score, limit: Condition, sample: Sample) -> str:
     about = [] if sample.id.startswith(derived) else [f"sample {sample.id}"]  # skip ids that are only a digest
     about += [f"judge {score.judge}"] if score.judge else []
     named = f" ({', '.join(about)})" if about else ""
-    must = f"must be {limit.sign} {limit.limit:g}"
-    if not score.measured:
+    must = f"must be {limit.sign} {limit.limit:.12g}"
+    value = score.measurement
+    if value is None:
         reason = "" if score.reason in score.cause else f": {score.reason}"
         return f"{key} was not measured and {must}{named}: {score.cause}{reason}"
-    return f"{key} is {score.value:.3f} and {must}{named}"
+    text = deciding(value, limit.limit, limit.sign.startswith(">") == ("=" in limit.sign), digits=3)
+    return f"{key} is {text} and {must}{named}"
 
 
 def _explained(row: Row, score: Score) -> list[Line]:

@@ -33,6 +33,7 @@ from mlflow_ragmetrics.mlflow_scorers import metric_of_scorer
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.figures import Totals, grouping_of, panel_warnings
+from mlflow_ragmetrics.results.gates import REPEATED
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.record import reading_line
 from mlflow_ragmetrics.rows.row_groups import sample_groups
@@ -384,7 +385,9 @@ class Suite:
         if line := reading_line([row.sample for row in rows[:LOOKED_AT]]):
             description["read"] = render(line, self.language)
         said = tuple(render(warning, self.language) for warning in (*warnings, *more, *asked, *panel_warnings(rows)))
-        return Report(rows, description, said, usage=usage, source=source, ranges=self.ranges, totals=totals)
+        marks = {REPEATED: 1.0} if more and not (groups or self.groups) else {}
+        given: dict[str, Any] = {"source": source, "ranges": self.ranges, "totals": totals, "figures": marks}
+        return Report(rows, description, said, usage=usage, **given)
 
     async def aevaluate(
         self,
@@ -510,7 +513,7 @@ def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
         each = zip(*([row.scores[key] for row in report.rows] for report in reports), strict=True)
         repeats[f"{key}/repeat_n_measured"] = float(sum(all(s.measured for s in scores) for scores in each))
     stopped = next((report.incomplete for report in reports if report.incomplete is not None), None)
-    return replace(reports[0], figures=repeats, usage=usage, stopped=stopped)
+    return replace(reports[0], figures={**reports[0].figures, **repeats}, usage=usage, stopped=stopped)
 
 
 def _checked_groups(groups: object) -> str | None:

@@ -86,8 +86,8 @@ def get_scorer(
 ) -> RagScorer:
     """The scorer of one metric, created like MLflow's third-party scorers: ``get_scorer("faithfulness", model=…)``.
 
-    ``model`` accepts the same values as ``judge`` of ``Suite``. ``options`` are options of the metric
-    (``threshold=0.8``) or of ``Suite``; others raise ``InvalidOptionError``. A call of the scorer returns one
+    ``model`` accepts the same values as ``judge`` of ``Suite``, which is its other name. ``options`` are options of the
+    metric (``threshold=0.8``) or of ``Suite``; others raise ``InvalidOptionError``. A call of the scorer returns one
     ``Feedback``.
 
     >>> get_scorer("coherence")(outputs="The tower is red. It stands at the sea.").value
@@ -95,7 +95,9 @@ def get_scorer(
     """
     made = metric_of(metric)
     of_suite = {name: options.pop(name) for name in SuiteKeywords.__annotations__.keys() & options.keys()}
-    return scorer(Suite([made(**options) if options else made], judge=model, **of_suite), columns)
+    if "judge" in of_suite and model != "lexical":
+        raise InvalidOptionError("model and judge are two names of one option; give one of them", param="judge")
+    return scorer(Suite([made(**options) if options else made], **{"judge": model, **of_suite}), columns)
 
 
 def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -> RagScorer:

@@ -25,7 +25,7 @@ from mlflow_ragmetrics.results.gates import Check
 from mlflow_ragmetrics.results.pairing import Pairing, is_refused_rightly, pair
 from mlflow_ragmetrics.results.results import Results, stored_samples
 from mlflow_ragmetrics.suite import Suite
-from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.messages import counted, percent
 from mlflow_ragmetrics.text.non_answers import is_indistinct
 
 _VALUES = {"A": 0.0, "tie": 0.5, "B": 1.0}
@@ -33,6 +33,7 @@ _LABELS = {0.0: "no", 0.5: "tie", 1.0: "yes"}
 _KEY = "preferred"
 _SIMILAR = 0.2
 _FEWEST_SIMILAR = 30
+_MOST_LONGER = 0.9
 _MOST_FAILED = 0.05
 _LONGEST = 300
 
@@ -122,9 +123,7 @@ class Preference(Mapping[str, Any]):
         found, asked = self.difference, self._asked
         chosen = [item.text for row in self.report.rows for item in row.scores[_KEY].items]  # each judge, both orders
         flips = [one != two for one, two in zip(chosen[::2], chosen[1::2], strict=True)]
-        texts = [(row.sample.metadata["answer_a"] or "", row.sample.answer or "") for row in self.report.rows]
-        lengths = np.array([[len(x.strip()), len(y.strip())] for x, y in texts], dtype=float)
-        similar = self.outcomes[asked & (np.abs(lengths[:, 0] - lengths[:, 1]) < _SIMILAR * lengths.max(axis=1))]
+        similar = self.outcomes[asked & (np.abs(self._longer_by) < _SIMILAR)]
         ends = {"ci_low": found.low, "ci_high": found.high}
         return {
             "wins": found.wins,
@@ -140,6 +139,14 @@ class Preference(Mapping[str, Any]):
             "win_rate_similar_length": float(similar.mean()) if similar.size else None,
             "rows": self._decisive,
         }
+
+    @cached_property
+    def _longer_by(self) -> Values:
+        """How much longer B's answer is than A's, as a share of the longer one, -1 to 1."""
+        texts = [(row.sample.metadata["answer_a"] or "", row.sample.answer or "") for row in self.report.rows]
+        lengths = np.array([[len(a.strip()), len(b.strip())] for a, b in texts], dtype=float)
+        longer_by: Values = (lengths[:, 1] - lengths[:, 0]) / np.maximum(lengths.max(axis=1), 1)
+        return longer_by
 
     @cached_property
     def _asked(self) -> Values:
@@ -159,6 +166,13 @@ class Preference(Mapping[str, Any]):
         ):
             among = f"the win rate is {judged.mean():.2f}, and {rate:.2f} among answers of similar length"
             found.append(f"preference: the judge may prefer by length: {among}")
+        decided = self._asked & (self.outcomes != 0.5) & (np.abs(self._longer_by) >= _SIMILAR)
+        longer = int(((self.outcomes[decided] > 0.5) == (self._longer_by[decided] > 0)).sum())
+        if self["n_similar_length"] < _FEWEST_SIMILAR and longer > _MOST_LONGER * decided.sum() >= _MOST_LONGER * 6:
+            among = f"the longer answer is preferred in {longer} of {counted(int(decided.sum()), 'decided row')}"
+            found.append(
+                f"preference: the judge may prefer by length: {among}, and too few have similar length to tell"
+            )
         causes = [row.scores[_KEY].cause for row in self.report.rows if row.scores[_KEY].measurement is None]
         if causes:
             found.append(f"preference: {counted(len(causes), 'row')} could not be judged, first cause: {causes[0]}")
@@ -183,7 +197,7 @@ class Preference(Mapping[str, Any]):
     @property
     def blocks(self) -> list[Block]:
         """The figures in words, and the most decisive rows with their reasons."""
-        flips = "" if self["flip_rate"] is None else f": the order changed the choice in {self['flip_rate']:.0%}"
+        flips = "" if self["flip_rate"] is None else f": the order changed the choice in {percent(self['flip_rate'])}"
         asked = f"Judged in both orders ({', '.join(self.report.description['judge'])}){flips}"
         similar, rate = self["n_similar_length"], self["win_rate_similar_length"]
         length = f"{counted(similar, 'judged row')} with answers of similar length (less than 20 % apart)"

@@ -23,7 +23,7 @@ from mlflow_ragmetrics.display.document import (
 from mlflow_ragmetrics.display.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.results.evaluation import Evaluation
-from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.messages import counted, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +72,7 @@ def figures_table(report: Evaluation) -> Table:
         "mean": [_figure(figures, f"{key}/mean") for key in keys],
         "95 % interval": [interval(figures.get(f"{key}/ci_low"), figures.get(f"{key}/ci_high")) for key in keys],
         "1–5": [_figure(figures, f"{key}_1to5/mean", ".1f") for key in keys],
-        "passed": [_figure(figures, f"{key}/pass_rate", ".0%") for key in keys],
+        "passed": [percent(figures[name]) if (name := f"{key}/pass_rate") in figures else "–" for key in keys],
     }
     cells |= {title: [f"{figures.get(f'{key}/{name}', 0):.0f}" for key in keys] for title, name in _COUNTS.items()}
     columns: dict[str, list[Cell]] = {
@@ -134,7 +134,7 @@ def _explanations(report: Evaluation) -> Iterator[str]:
         yield f"{key} = {parts}" if total else key
         coverage = figures.get(f"{key}/coverage", 1.0)
         if coverage < 1.0 and f"{key}/mean" in figures:
-            yield f"on average {coverage:.0%} of these weights had a score and were scaled up to 100%"
+            yield f"on average {percent(coverage)} of these weights had a score and were scaled up to 100%"
     for side, words in SIDES.items():
         keys = [key for key, each in better.items() if each is side]
         if keys:

@@ -23,7 +23,7 @@ from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS, MANY_ROWS, bootstrap_intervals, clusters_of
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 from mlflow_ragmetrics.statistics.significance import equal_columns, holm, welch_tests
-from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.messages import counted, percent
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def agreement_lines(keys: Sequence[str], figures: Mapping[str, float]) -> list[s
         if within is not None:
             alpha = figures.get(f"{key}/judges_alpha")
             measured = "" if alpha is None else f"Krippendorff's alpha {alpha:.2f}, "
-            lines.append(f"Agreement of the judges on {key}: {measured}{within:.0%} of rows within the tolerance")
+            lines.append(f"Agreement of the judges on {key}: {measured}{percent(within)} of rows within the tolerance")
         elif f"{key}/n_fewer_judges" in figures:
             lines.append(f"Agreement of the judges on {key}: unknown (no row has scores of two judges)")
     return lines

@@ -11,7 +11,7 @@ from typing import NamedTuple, Union
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Better, passes
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
-from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.messages import counted, percent
 
 MIN_SCORED = 0.95
 MinScored = Union[float, Mapping[str, float]]
@@ -27,6 +27,8 @@ _BOUNDS = {
     **dict.fromkeys(_PERCENTAGES, (0.0, 100.0)),
     "n_scored": (0.0, math.inf),
 }
+REPEATED = "rows/share_questions"
+"""The figure that marks intervals as too narrow, because rows with the same question resemble each other."""
 _OF_REPEATS = {"mean": "repeat_mean", "ci_low": "repeat_ci_low", "ci_high": "repeat_ci_high"}
 
 
@@ -50,6 +52,17 @@ class _Limit(NamedTuple):
     figure: str
     value: float | None = None
     is_most: bool = False
+
+
+def deciding(value: float, limit: float, higher_is_better: Better = True, digits: int = 4) -> str:
+    """``value`` with ``digits`` decimals, or as many as show on which side of ``limit`` it is.
+
+    >>> deciding(0.79996, 0.8), deciding(0.8, 0.8)
+    ('0.79996', '0.8000')
+    """
+    reached = passes(value, limit, higher_is_better)
+    texts = (f"{value:.{count}f}" for count in range(digits, 13))
+    return next((text for text in texts if passes(float(text), limit, higher_is_better) == reached), repr(value))
 
 
 def check_names(
@@ -95,6 +108,11 @@ def _limit(
         scaled = f"{scale}_1to5" if figure == "mean" and f"{scale}_1to5" in ranges else None
     if not (isinstance(value, (int, float)) and -math.inf < value < math.inf):
         raise InvalidOptionError(f"{param} {given}={shown(value)}: it must be a number", param=param)
+    if given in _PERCENTAGES and 0 < value <= 1:
+        message = (
+            f"{param} {given}={value:g}: the figure is a percentage, 0 to 100; write {100 * value:g} for {value:g}"
+        )
+        raise InvalidOptionError(message, param=param)
     check_limit(f"{param} {given}", value, bounds, param, scaled=scaled)
     side = True if figure in _ANY_SIDE else better.get(key, True)
     if side is (param == "fail_over"):
@@ -166,8 +184,11 @@ def _check(figures: Mapping[str, float], limit: _Limit, share: float, rows: int)
         return Check(name, False, f"{name} could not be computed and {must} {value:g}; {on}")
     reached = passes(found, value, not is_most)
     mark = " (few groups)" if f"{key}/few_groups" in figures else ""
+    if figure in ("ci_low", "ci_high") and REPEATED in figures:
+        mark += " (interval too narrow: rows share their questions)"
+    on += f"; coverage {coverage}" if (coverage := percent(figures.get(f"{key}/coverage", 1.0))) != "100%" else ""
     sign = "≤≥"[not is_most] if reached else "<>"[is_most]
-    said = f"{name} = {found:.4f}{mark} {sign} {value:g}"
+    said = f"{name} = {deciding(found, value, not is_most)}{mark} {sign} {value:.12g}"
     return Check(name, reached and enough, f"{said}{', but ' if reached and not enough else '; '}{on}")
 
 

@@ -40,6 +40,16 @@ def counted(number: float, noun: str) -> str:
     return f"{number:,.0f} {noun if number == 1 else f'{noun}s'}"
 
 
+def percent(share: float) -> str:
+    """A share in percent. Only all is 100 %, and only nothing is 0 %.
+
+    >>> percent(0.996), percent(1.0), percent(0.0004)
+    ('99.6%', '100%', '0.04%')
+    """
+    texts = [f"{share:.{digits}%}" for digits in range(9)]
+    return next((text for text in texts if share in (0, 1) or float(text[:-1]) not in (0, 100)), texts[-1])
+
+
 @lru_cache(maxsize=len(LANGUAGES))
 def _wordings(language: str) -> dict[str, str]:
     folder = files("mlflow_ragmetrics") / "text" / "locales" / language

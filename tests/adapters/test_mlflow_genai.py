@@ -235,6 +235,9 @@ def test_only_a_language_model_is_a_judge_to_mlflow(judge: WordJudge) -> None:
 def test_get_scorer_refuses_options_of_neither_metric_nor_suite() -> None:
     with pytest.raises(InvalidOptionError, match="treshold"):
         rm.get_scorer("faithfulness", treshold=0.5)
+    with pytest.raises(InvalidOptionError, match="two names of one option"):
+        rm.get_scorer("faithfulness", model=rm.LexicalJudge(), judge="lexical")
+    assert rm.get_scorer("faithfulness", judge=rm.LexicalJudge()).name == "faithfulness"
     assert rm.get_scorer("faithfulness", language="ru", name_prefix="v2_").name == "v2_faithfulness"
 
 

@@ -214,9 +214,17 @@ def test_a_judge_that_does_not_read_lengths_is_not_accused() -> None:
     assert not any("length" in each for each in found.warnings)
 
 
+@pytest.mark.parametrize("similar", [0, 29])
+def test_too_few_similar_lengths_to_tell_are_a_warning_if_the_longer_always_wins(similar: int) -> None:
+    found = rm.compare(*lengths(60, similar), preference=Chooses(longer))
+    warned = "may prefer by length: the longer answer is preferred in 60 of 60 decided rows, and too few have similar"
+    assert any(warned in each for each in found.warnings)
+    fair = rm.compare(*lengths(60, 29), preference=Chooses(lambda one, two: "tie"))
+    assert not any("length" in each for each in fair.warnings)
+
+
 def test_fewer_than_thirty_similar_lengths_tell_nothing() -> None:
     found = rm.compare(*lengths(60, 29), preference=Chooses(longer))
-    assert not any("length" in each for each in found.warnings)
     text = found.to_text(400)
     assert "29 judged rows with answers of similar length (less than 20 % apart): too few to detect" in text
 

@@ -19,7 +19,15 @@ from mlflow_ragmetrics.display.junit import gate_cases, to_junit
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.results.gates import Check, Condition, check_figures, check_names, condition_of, criteria
+from mlflow_ragmetrics.results.gates import (
+    REPEATED,
+    Check,
+    Condition,
+    check_figures,
+    check_names,
+    condition_of,
+    criteria,
+)
 from mlflow_ragmetrics.tracking.describe import thresholds_of
 from tests.comparison.reports import noisy, report_of
 
@@ -77,6 +85,47 @@ def test_a_mean_under_its_limit_fails_with_one_line() -> None:
         REPORT.check(faithfulness=0.8)
     with pytest.raises(AssertionError):
         REPORT.check(**{"faithfulness/pass_rate": 0.7})
+
+
+@pytest.mark.parametrize(
+    ("figures", "limits", "shown"),
+    [
+        ({"m/mean": 0.79996}, {"m": 0.8}, "m/mean = 0.79996 < 0.8"),
+        ({"m/mean": 0.80004}, {"m": 0.80001}, "m/mean = 0.80004 ≥ 0.80001"),
+        ({"m/mean": 0.8 - 1e-10}, {"m": 0.8}, "m/mean = 0.8000 ≥ 0.8;"),
+        ({"m/mean": 0.7999999}, {"m": 0.79999995}, "m/mean = 0.7999999 < 0.79999995"),
+        ({"m/mean": 0.5, "m/coverage": 0.6}, {"m": 0.4}, "10 of 10 rows were measured; coverage 60%"),
+        ({"m/mean": 0.5, "m/coverage": 0.9999}, {"m": 0.4}, "coverage 99.99%"),
+        (
+            {"m/ci_low": 0.5, REPEATED: 1.0},
+            {"m/ci_low": 0.4},
+            "0.5000 (interval too narrow: rows share their questions)",
+        ),
+        ({"m/mean": 0.5, REPEATED: 1.0}, {"m": 0.4}, "m/mean = 0.5000 ≥ 0.4"),
+    ],
+)
+def test_the_line_of_a_gate_shows_what_decides(figures: dict[str, float], limits: dict[str, float], shown: str) -> None:
+    (check,) = check_figures({"m/n_scored": 10, "m/n_measured": 10, **figures}, limits)
+    assert shown in check.reason
+    assert check.passed is (" ≥ " in check.reason)
+
+
+def test_copied_rows_are_marked_on_the_line_of_an_intervals_gate() -> None:
+    rows = [{"question": f"q {n % 8}", "answer": f"{'It is red. ' * (n % 8)}It rains."} for n in range(80)]
+    report = rm.Suite(["lexical_relevance", "coherence"]).evaluate(rows, progress=False)
+    with pytest.raises(GateError, match="too narrow: rows share their questions"):
+        report.check(**{"coherence/ci_low": 0.99})
+    grouped = rm.Suite(["coherence"], groups="question").evaluate(rows, progress=False)
+    with pytest.raises(GateError, match="few groups"):
+        grouped.check(**{"coherence/ci_low": 0.99})
+
+
+def test_a_share_is_no_limit_of_a_percentage() -> None:
+    rows = [{"retrieved_doc_ids": ["a"], "gold_doc_ids": ["a"]}]
+    report = rm.Suite.preset("retrieval").evaluate(rows, progress=False)
+    report.check(pct_records_with_all_refs=80)
+    with pytest.raises(InvalidOptionError, match=r"is a percentage, 0 to 100; write 80 for 0\.8"):
+        report.check(pct_records_with_all_refs=0.8)
 
 
 def test_all_failed_gates_are_told() -> None:
