@@ -163,7 +163,7 @@ def test_a_judge_that_failed_where_another_scored_is_named_once() -> None:
     }
     rows = [Row(rm.Sample(id="1"), scores), Row(rm.Sample(id="2"), {"m": scores["m"]}), Row(rm.Sample(id="3"), {})]
     (said,) = panel_warnings(rows)
-    assert said.startswith("a did not judge 2 of 3 rows (m, n), ")
+    assert said.startswith("a did not judge 2 of 3 rows (m, n); ")
     assert said.endswith("a: down")
 
 
