@@ -309,7 +309,7 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
     lacking = {field for metric in selection.metrics for field in metric.required}
     used = lacking.union(*(metric.definition.optional for metric in selection.metrics))
     first: list[Sample] = []
-    rows = unknown = unanswered = with_ids = 0
+    rows = unknown = unanswered = thoughtful = with_ids = 0
     has_pattern = any("id_pattern" in each.given for each in selection.metrics)
     match = has_pattern or not {"retrieved_doc_ids", "gold_doc_ids"} <= used
     for sample in samples:
@@ -317,6 +317,7 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
         lacking -= {field for field in lacking if getattr(sample, field, None) is not None or field in sample.invalid}
         unknown += sample.contexts is None and "contexts" not in sample.invalid
         unanswered += sample.answer is None and "answer" not in sample.invalid
+        thoughtful += "thoughts" in sample.metadata
         if not match and sample.retrieved_doc_ids and sample.gold_doc_ids:
             with_ids += 1
             match = bool(match_documents(sample.retrieved_doc_ids, sample.gold_doc_ids).correct)
@@ -340,6 +341,8 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
         keys = ", ".join(metric.key for metric in left.metrics if field in metric.required)
         if keys and count:
             said.append(say(f"presence.{code}", n=count, total=rows, keys=keys))
+    if thoughtful and "answer" in used:
+        said.append(say("presence.thoughts", n=thoughtful, total=rows))
     if with_ids and not match:
         ids = [each[0] for s in first for each in (s.retrieved_doc_ids, s.gold_doc_ids) if each]
         said.append(say("doubt.no_id_matches", n=with_ids, retrieved=shown(ids[0]), gold=shown(ids[-1])))

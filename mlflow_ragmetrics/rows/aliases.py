@@ -115,15 +115,19 @@ def with_accepted_names(row: Mapping[Any, Any], kept: Iterable[Any] = ()) -> Map
     Raises:
         InvalidDataError: if two names differ only in case, blanks, ``_`` and ``-``.
     """
-    renamed = {name: accepted for name in row if (accepted := accepted_name(name)) not in (None, name)}
-    if not renamed:
-        return row
-    exact = {FIELD_OF.get(name, name) for name in row}
+    renamed = _respelled(tuple(row), tuple(kept))
+    return {renamed.get(name, name): value for name, value in row.items()} if renamed else row
+
+
+@lru_cache(maxsize=64)
+def _respelled(names: tuple[Any, ...], kept: tuple[Any, ...]) -> Mapping[Any, str]:
+    renamed = {name: accepted for name in names if (accepted := accepted_name(name)) not in (None, name)}
+    exact = {FIELD_OF.get(name, name) for name in names}
     for name, accepted in [*renamed.items()]:
         if name in kept or FIELD_OF.get(accepted, accepted) in exact:
             del renamed[name]
     if len({*renamed.values()}) < len(renamed):
         repeated = [name for name, accepted in renamed.items() if [*renamed.values()].count(accepted) > 1]
-        names = " and ".join(map(repr, repeated))
-        raise InvalidDataError(f"The columns {names} differ only in spelling; rename one of them.")
-    return {renamed.get(name, name): value for name, value in row.items()}
+        columns = " and ".join(map(repr, repeated))
+        raise InvalidDataError(f"The columns {columns} differ only in spelling; rename one of them.")
+    return renamed

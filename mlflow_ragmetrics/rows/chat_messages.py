@@ -14,6 +14,7 @@ from mlflow_ragmetrics.rows.passages import chunks_of, distinct, document_ids_of
 from mlflow_ragmetrics.rows.values import decoded, elements_of, is_list, is_missing
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy
 from mlflow_ragmetrics.text.sentences import sentences
+from mlflow_ragmetrics.text.shown import shown
 
 QUESTION_KEYS = ("question", "query", "input", *ALIASES["question"], "content")
 _OF_CHAINS = ("generation", "output_text", "final_answer", "structured_response", "parsed")
@@ -58,6 +59,23 @@ def citations_in(value: object) -> list[Any]:
         if found:
             return found
     return []
+
+
+def thoughts_in(value: object) -> str:
+    """A reasoning model's thoughts in the blocks of the answer's message or next to its content; ``""`` if none."""
+    for level in _levels(_as_mapping(value), _ANSWER_KEYS, MODEL_ROLES):
+        content = level if is_list(level) else attribute_of(level, "content")
+        blocks = [block for block in content if isinstance(block, Mapping)] if is_list(content) else []
+        thoughts = [
+            block.get("thinking") or block.get("reasoning") or block.get("text")
+            for block in blocks
+            if block.get("type") in _THOUGHTS
+        ]
+        extra = attribute_of(level, "additional_kwargs")
+        beside = [attribute_of(part, "reasoning_content") for part in (level, extra)]
+        if texts := [text for text in (*thoughts, *beside) if isinstance(text, str) and text.strip()]:
+            return "\n".join(texts)
+    return ""
 
 
 def fields_of(value: Any) -> Any:
@@ -214,8 +232,9 @@ def _turns_of(element: object) -> list[Message] | None:
 
 def _message(role: str, content: object) -> Message:
     text = joined_parts(content)
+    text = text if isinstance(text, str) else ""
     name = "user" if role in USER_ROLES else "assistant" if role in MODEL_ROLES else role
-    return Message(name, text if isinstance(text, str) else "")
+    return Message(name, shown(text).text if name == "assistant" else text)
 
 
 def joined_parts(content: object) -> object:
@@ -259,7 +278,9 @@ def sample_from_messages(messages: Sequence[Any]) -> Sample:
     turns = messages_of(listed)
     if turns is None or not isinstance(listed, Sequence):
         raise InvalidDataError("These are not messages: give a list of messages with `role` and `content`.")
-    answer = closing_answer(listed)
+    output = closing_answer(listed)
+    answer, thoughts = (None, "") if output is None else shown(output)
+    thoughts = thoughts or thoughts_in(listed)
     question = next((turn.content for turn in reversed(turns) if turn.role == "user"), None)
     contexts = contexts_in(listed, answer)
     return Sample(
@@ -268,6 +289,7 @@ def sample_from_messages(messages: Sequence[Any]) -> Sample:
         contexts=contexts,
         retrieved_doc_ids=document_ids_of(contexts or ()) or None,
         history=turns_before(turns, question, answer) or None,
+        metadata={"thoughts": thoughts} if thoughts.strip() else {},
     )
 
 

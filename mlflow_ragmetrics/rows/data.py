@@ -134,7 +134,7 @@ def _mapped(rows: Iterator[Any], columns: Mapping[str, str | None]) -> Iterator[
         columns = check_columns(columns, names)
     absent = {name: None for name in columns.values() if name is not None}
     for row in chain(first, rows):
-        yield row if isinstance(row, Sample) else to_sample({**absent, **row}, columns)
+        yield to_sample(row) if isinstance(row, Sample) else to_sample({**absent, **row}, columns)
 
 
 def _rows_in(data: Any) -> Iterable[Any]:

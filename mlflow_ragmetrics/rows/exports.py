@@ -45,7 +45,7 @@ def _record_of_export(row: Any) -> Any:
         return {**row, "input": decoded(row["input"])}
     if {"record_id", "input", "output"} <= row.keys():
         return _trulens_record(row)
-    if any(str(name).startswith("inputs.") for name in row) and {"example_id", "error"} & row.keys():
+    if ("example_id" in row or "error" in row) and any(str(name).startswith("inputs.") for name in row):
         return _langsmith_result(row)
     if {"dataset_id", "inputs"} <= row.keys() and "run_type" not in row:
         return _langsmith_example(row)

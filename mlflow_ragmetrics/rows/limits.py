@@ -43,8 +43,10 @@ def most_expanded(file: Path) -> int:
 
 def length_of(value: Any) -> int:
     """About the bytes that a value of a row takes; an element of a list may become a passage."""
+    if isinstance(value, str):
+        return len(value)
     if isinstance(value, dict):
         return sum(map(length_of, value.values()))
     if isinstance(value, list):
         return ELEMENT_BYTES * len(value) + sum(map(length_of, value))
-    return len(value) if isinstance(value, str) else 0
+    return 0

@@ -131,6 +131,8 @@ def _labelled(text: str) -> list[str]:
 
 
 def _chunk_of(element: Any, place: int) -> Chunk | None:
+    if isinstance(element, str):
+        return None if is_missing(element) or not element or element.isspace() else Chunk(element)
     if isinstance(element, Chunk):
         return element if element.text.strip() else None
     element = as_mapping(element)

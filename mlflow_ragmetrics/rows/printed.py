@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
 from typing import Any
 
 _START = re.compile(
@@ -14,6 +15,7 @@ _CERTAIN = re.compile(
     r"|(?:\{'.*\}|\['.*\]|\('.*\))\s*\Z)",
     re.DOTALL,
 )
+_ADJACENT = re.compile(r"""['"]\s+['"]""")
 _FIELDS_OF_AN_OBJECT = re.compile(r"\s*(?:page_)?content=")
 _TOKEN = re.compile(
     r"""(?P<string>'(?:[^'\\]|\\.)*(?:'|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z))"""
@@ -39,7 +41,13 @@ def parse_printed(text: str) -> Any:
 
     Raises ``ValueError``, ``SyntaxError``, ``MemoryError`` or ``RecursionError`` for any other text.
     """
-    source = _TOKEN.sub(_plain, text.strip())
+    text = text.strip()
+    if text[:1] == "[" and not _ADJACENT.search(text):  # a list of texts, as most are
+        with suppress(ValueError):
+            listed = ast.literal_eval(text)
+            if all(type(element) is str for element in listed):
+                return listed
+    source = _TOKEN.sub(_plain, text)
     if _FIELDS_OF_AN_OBJECT.match(source):  # str() of a message or document: its fields, without commas
         source = f"Fields({source})"
     parsed = ast.literal_eval(_Plain().visit(ast.parse(source, mode="eval")))

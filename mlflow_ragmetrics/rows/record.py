@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ from mlflow_ragmetrics.rows.chat_messages import (
     question_in,
     reference_in,
     sample_from_messages,
+    thoughts_in,
     turns_before,
 )
 from mlflow_ragmetrics.rows.passages import are_texts, chunks_of, document_ids_of
@@ -48,10 +50,12 @@ from mlflow_ragmetrics.rows.values import (
     is_list,
     is_missing,
     is_not_available,
+    looks_structured,
     text_of,
     texts_of,
 )
 from mlflow_ragmetrics.text.messages import Text, say
+from mlflow_ragmetrics.text.shown import shown
 
 _ALWAYS_SAID = ("question", "answer", "reference", "contexts")
 _READ_ELSEWHERE = frozenset({"messages", "choices", "content", "expected_facts", "expected_retrieved_context"})
@@ -194,7 +198,7 @@ def _read(field: str, name: str, value: object) -> Reading:
 
 def _unwrapped(field: str, name: str, value: object) -> object:
     """The text in a chain's mapping or messages, in a printed object or in their JSON; other JSON stays text."""
-    if field not in _UNWRAPPED:
+    if field not in _UNWRAPPED or (isinstance(value, str) and not looks_structured(value)):
         return value
     structure = cell(value, field) if isinstance(value, str) and name not in MLFLOW_COLUMNS else decoded(value)
     if not isinstance(structure, (Mapping, list, tuple)) and isinstance(value, str):
@@ -279,7 +283,7 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
     """Convert a record to a ``Sample``.
 
     Args:
-        record: a mapping or a pandas row; a ``Sample`` is returned unchanged.
+        record: a mapping or a pandas row; in a ``Sample``, only thoughts are removed from the answer.
         columns: canonical field -> name in the record; takes precedence over aliases. Each name is used for one field;
             ``None`` drops the field.
 
@@ -290,7 +294,9 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
         InvalidOptionError: (``param="columns"``) for an unknown field or a name that is not in the record.
     """
     if isinstance(record, Sample):
-        return record
+        text, thoughts = shown(record.answer or "")
+        kept = {**record.metadata, "thoughts": thoughts.strip()} if thoughts.strip() else record.metadata
+        return record if text == (record.answer or "") else replace(record, answer=text, metadata=kept)
     named = _mapping(record)
     columns = columns or {}
     if columns:
@@ -310,12 +316,18 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
             if not readings[field].empty:
                 rest = {name: value for name, value in rest.items() if name not in aliases or not fits(field, value)}
     if messages_of(rest.get("messages")):
-        _add_conversation(readings, rest.pop("messages"))
+        rest |= _add_conversation(readings, rest.pop("messages"))
+    outputs = [
+        value for value in found.get("answer", {}).values() if not isinstance(value, str) or looks_structured(value)
+    ]
+    if thoughts := _split_thoughts(readings, outputs):
+        rest["thoughts"] = thoughts
     _add_history(readings, () if "history" in columns else found.get("question", {}).values())
-    question_id = {name: readings["id"].value for name in QUESTION_IDS if name == readings["id"].name}
-    metadata = {**_metadata(rest), **nested, **question_id}
+    metadata = {**_metadata(rest), **nested}
+    if readings["id"].name in QUESTION_IDS:
+        metadata[readings["id"].name] = readings["id"].value
     _add_retrieved_ids(readings, metadata, prefers_uri="expectations" in row)
-    citations = [each for answer in found.get("answer", {}).values() if (each := citations_in(answer))]
+    citations = [cited for output in outputs if (cited := citations_in(output))]
     if citations and "citations" not in metadata:
         metadata["citations"] = citations[-1]
     return _sample(readings if row is named else _with_spelling(readings, named, row), metadata)
@@ -379,12 +391,26 @@ def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(name): value for name, value in rest.items()}
 
 
-def _add_conversation(readings: dict[str, Reading], messages: Any) -> None:
-    """Fill missing fields from an agent's messages."""
+def _split_thoughts(readings: dict[str, Reading], answers: Iterable[object]) -> str:
+    """Remove a reasoning model's thoughts from the answer; returns them, ``""`` if it has none."""
+    answer = readings["answer"].value
+    if answer is None:
+        return ""
+    text, thoughts = shown(answer)
+    if text is not answer:
+        readings["answer"] = readings["answer"]._replace(value=text)
+    if thoughts := thoughts.strip():
+        return thoughts
+    return next(filter(None, map(thoughts_in, answers)), "").strip()
+
+
+def _add_conversation(readings: dict[str, Reading], messages: Any) -> Mapping[str, Any]:
+    """Fill missing fields from an agent's messages; returns the metadata of the conversation."""
     conversation = sample_from_messages(messages)
     for field in ("question", "answer", "contexts", "history"):
         if readings[field].empty:
             readings[field] = Reading(getattr(conversation, field))
+    return conversation.metadata
 
 
 def _add_history(readings: dict[str, Reading], conversations: Iterable[object]) -> None:

@@ -19,6 +19,7 @@ _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _MISSING_TEXTS = frozenset({"nan", "NaN", "<NA>", "NaT"})
 """Texts that tables use for a missing value."""
 _NOT_AVAILABLE = frozenset({"none", "null", "na", "n/a", "#n/a", "#na", "\\n"})
+_STRUCTURED = re.compile(r"""\s*(?:["\[{(]|null\Z|[A-Z]\w*\(\w+=|(?:np\.)?array\(|(?:page_)?content=['"])""")
 _CONTAINERS = (bytes, list, tuple, dict)
 _ID_FIELDS = ("id", "retrieved_doc_ids", "gold_doc_ids")
 
@@ -41,7 +42,7 @@ def is_missing(value: object) -> bool:
 
 def is_not_available(value: object) -> bool:
     """Whether it is a word such as ``N/A``, which marks a missing reference, context or id but may be an answer."""
-    return isinstance(value, str) and value.strip().lower() in _NOT_AVAILABLE
+    return isinstance(value, str) and len(value) < 20 and value.strip().lower() in _NOT_AVAILABLE
 
 
 def decoded(value: Any) -> Any:
@@ -51,6 +52,8 @@ def decoded(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value.tolist() if callable(getattr(value, "tolist", None)) else value
+    if not looks_structured(value):
+        return value
     is_json = value == "null" or value.lstrip()[:1] in ('"', "{", "[")
     for parse in (json.loads,) * is_json + (parse_printed,) * looks_printed(value):
         try:
@@ -60,8 +63,15 @@ def decoded(value: Any) -> Any:
     return value
 
 
+def looks_structured(text: str) -> bool:
+    """Whether ``text`` begins as JSON or a printed object does."""
+    return _STRUCTURED.match(text) is not None
+
+
 def cell(value: Any, field: str) -> Any:
     """``decoded``; raises ``InvalidFieldError`` for the printed form of an object that is damaged."""
+    if isinstance(value, str) and not looks_structured(value):
+        return value
     parsed = decoded(value)
     if parsed is value and isinstance(value, str) and is_printed(value):
         message = (

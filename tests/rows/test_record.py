@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, FIELD_OF, RECORD_FIELDS
@@ -111,6 +112,44 @@ def test_unreadable_fields_are_recorded(record: dict[str, Any], field: str, word
     sample = to_sample(record)
     assert list(sample.invalid) == [field]
     assert all(word in sample.invalid[field] for word in words), sample.invalid[field]
+
+
+BLOCKS = [
+    {"type": "thinking", "thinking": "Lyon? No."},
+    {"type": "text", "text": "Par"},
+    {"type": "text", "text": "is"},
+]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"answer": "<think>Lyon? No.</think>Paris"},
+        {"outputs": {"answer": "<think>Lyon? No.</think>\n\nParis"}},
+        {"output": "Lyon? No.\n</think>\nParis"},
+        {"outputs": {"role": "assistant", "content": BLOCKS}},
+        {"answer": BLOCKS},
+        {"outputs": {"messages": [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": BLOCKS}]}},
+        {"messages": [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": BLOCKS}]},
+        {"response": {"role": "assistant", "content": "Paris", "reasoning_content": "Lyon? No."}},
+        Sample(answer="<thinking>Lyon? No.</thinking> <answer>Paris</answer>"),
+    ],
+    ids=range(9),
+)
+def test_thoughts_are_no_part_of_the_answer(record: Any) -> None:
+    sample = to_sample(record)
+    assert (sample.answer, sample.metadata["thoughts"]) == ("Paris", "Lyon? No.")
+    report = rm.evaluate([record], ["coherence"], judge="lexical")
+    assert any("1 of 1 answer has thoughts" in warning for warning in report.warnings)
+
+
+def test_an_answer_without_thoughts_is_unchanged() -> None:
+    for answer in ("<think></think>Paris", "Paris"):
+        sample = to_sample({"answer": answer})
+        assert (sample.answer, sample.metadata) == ("Paris", {})
+    turns = [("user", "Hi"), ("ai", "<think>Hm.</think>Hello"), ("user", "Where?"), ("ai", "<think>Hm.</think>Paris")]
+    sample = to_sample({"messages": turns})
+    assert (sample.answer, [turn.content for turn in sample.history or ()]) == ("Paris", ["Hi", "Hello"])
 
 
 def test_accepted_answers() -> None:
