@@ -43,7 +43,7 @@ def parse_printed(text: str) -> Any:
     """
     text = text.strip()
     if text[:1] == "[" and not _ADJACENT.search(text):  # a list of texts, as most are
-        with suppress(ValueError):
+        with suppress(ValueError, SyntaxError, TypeError):
             listed = ast.literal_eval(text)
             if all(type(element) is str for element in listed):
                 return listed
