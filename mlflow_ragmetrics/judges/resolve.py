@@ -15,7 +15,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
+    from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords, JudgeOptions
 
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
@@ -34,13 +34,16 @@ def judges_of(
     """Return the judges that ``judge`` specifies; their names are unique.
 
     ``language``: the language of their reasons. ``options`` (calls, prompts, …): for language-model judges created
-    here; they are always checked. ``InvalidOptionError`` names a value that is not a judge.
+    here; they are always checked. ``InvalidOptionError`` names a value that is not a judge, or a limit that has no
+    effect because the judge is ready.
     """
     given = list(judge) if isinstance(judge, (list, tuple, Panel)) else [judge]
     if options:
         from mlflow_ragmetrics.judges.chat.judge_options import judge_options
 
-        judge_options(options)
+        checked = judge_options(options)
+        for each in given:
+            _check_limits(each, checked)
     if not given:
         raise InvalidOptionError("judge=[] is empty; leave it out to use the offline judge", param="judge")
     judges = [_judge_of(each, language, options) for each in given]
@@ -50,6 +53,22 @@ def judges_of(
         message = f"two judges have the name {repeated[0]!r}; give each a different name=…"
         raise InvalidOptionError(message, param="judge")
     return judges
+
+
+def _check_limits(judge: JudgeLike, options: JudgeOptions) -> None:
+    """``InvalidOptionError`` if a limit or prices would have no effect because ``judge`` is ready and has others."""
+    own = getattr(judge, "options", None)
+    usage = getattr(judge, "usage", None)
+    if not isinstance(judge, Judge) or own is None or usage is None:
+        return
+    for name in ("max_cost", "max_calls"):
+        limit, present = getattr(options, name), getattr(own, name, None)
+        if limit is not None and (present is None or present > limit):
+            message = f"{name}={limit:g} has no effect on the ready judge {judge.name!r}; give it to the judge itself"
+            raise InvalidOptionError(f"{message}: ChatJudge(…, {name}={limit:g})", param=name)
+    if options.prices is not None and getattr(usage, "prices", None) is None:
+        message = f"prices have no effect on the ready judge {judge.name!r}; give them to the judge itself"
+        raise InvalidOptionError(f"{message}: ChatJudge(…, prices=…)", param="prices")
 
 
 def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:

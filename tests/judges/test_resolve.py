@@ -42,3 +42,28 @@ def test_every_judge_scores_and_one_that_fails_has_no_vote() -> None:
     assert score.model_scores == {"a": 0.75, "b": 0.75}
     assert score.excluded_models == ("broken",)
     assert score.details["agreement"] == 1.0
+
+
+PRICES = {"input": 1, "output": 2}
+
+
+@pytest.mark.parametrize(
+    ("own", "options", "param"),
+    [
+        ({}, {"max_cost": 1, "prices": PRICES}, "max_cost"),
+        ({"max_cost": 2, "prices": PRICES}, {"max_cost": 1, "prices": PRICES}, "max_cost"),
+        ({}, {"max_calls": 5}, "max_calls"),
+        ({}, {"prices": PRICES}, "prices"),
+        ({"max_cost": 1, "prices": PRICES}, {"max_cost": 1, "prices": PRICES}, None),
+        ({"max_calls": 3}, {"max_calls": 5}, None),
+        ({}, {"calls": "full"}, None),
+    ],
+)
+def test_a_limit_that_has_no_effect_on_a_ready_judge_is_refused(own: Any, options: Any, param: str | None) -> None:
+    judge = ChatJudge(dutiful(), **own)
+    if param is None:
+        assert rm.Suite(["faithfulness"], judge=judge, **options).replace(name_prefix="a_").judges == [judge]
+        return
+    with pytest.raises(InvalidOptionError, match="no effect on the ready judge 'fake'; give") as caught:
+        rm.Suite(["faithfulness"], judge=[judge, "lexical"], **options)
+    assert caught.value.param == param

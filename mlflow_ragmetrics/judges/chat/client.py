@@ -142,6 +142,7 @@ class Usage(ChargesCaller):
 _SLICE = 0.25
 _LONG_PROMPT = 1000
 _TRUNCATED = 0.4
+_LEAST_SHARE = 20  # a count below a twentieth of the estimate contradicts the text
 
 
 class ModelClient:
@@ -291,14 +292,15 @@ class ModelClient:
             self._limiter.hold(seconds)
 
     def _count(self, request: Request, reply: Reply, prompt: int) -> None:
-        tokens = reply.tokens
-        reported = tokens.get("input", prompt)
+        received = tokens_in(reply.text)
+        reported, output = reply.tokens.get("input", 0), reply.tokens.get("output", 0)
+        is_credible = reported * _LEAST_SHARE >= prompt and output * _LEAST_SHARE >= received
         self.usage.answered(
             request,
-            prompt=reported,
-            completion=tokens.get("output", tokens_in(reply.text)),
-            cached=tokens.get("cached", 0),
-            estimated=not tokens,
+            prompt=reported if is_credible else max(reported, prompt),
+            completion=output if is_credible else max(output, received),
+            cached=reply.tokens.get("cached", 0),
+            estimated=not is_credible,
         )
         if prompt > _LONG_PROMPT and 0 < reported < _TRUNCATED * prompt and not self._warned:
             self._warned = True

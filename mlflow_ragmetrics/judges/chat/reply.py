@@ -12,7 +12,7 @@ from typing import Any
 import json_repair
 
 from mlflow_ragmetrics.core.question import Declines
-from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, normalize, terms
+from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, normalised, terms
 
 
 def tokens_in(text: str) -> int:
@@ -318,8 +318,8 @@ def reason_in(entry: Mapping[str, Any]) -> str:
     return reason if left_out <= 0 else f"{reason[:_LONGEST_REASON]} [… {left_out:,} characters cut]"
 
 
-_QUOTATION_MARKS = re.compile("[\"'`´‘’‚‛“”„‟«»‹›′″]")
-_DASHES = re.compile("[-‐‑‒–—―−]+")
+_QUOTATION_MARKS = re.compile("[\"'`‚‛‟′″]")
+_DASHES = re.compile("-+")
 _ELLIPSIS = re.compile(r"[\[(]?(?:…|\.\.\.|\. \. \.)[\])]?")
 _EDGES = " \t\r\n.,;:!?"
 
@@ -343,8 +343,7 @@ def found_in(passage: str, quote: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _plain(text: str) -> str:
-    folded = _DASHES.sub("-", _QUOTATION_MARKS.sub("", normalize("NFKC", text))).casefold()
-    return " ".join(folded.split())
+    return _DASHES.sub("-", _QUOTATION_MARKS.sub("", normalised(text))).casefold()
 
 
 def passage_quotes(given: object, passages: Sequence[str], first: int = 1) -> tuple[dict[int, str], bool]:

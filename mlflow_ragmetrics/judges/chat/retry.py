@@ -219,7 +219,7 @@ class _Kind(NamedTuple):
 
 
 _QUOTA = _Kind("quota", "the account's quota is exhausted", 4)
-_SPOILED = _Kind("not_a_completion", "the address does not reply with chat completions", 4)
+_SPOILED = _Kind("not_a_completion", "the address does not reply with chat completions", 4, seconds=5.0)
 _UNREACHABLE = _Kind("unreachable", "the server cannot be reached", 4, seconds=5.0)
 _TIMEOUT = _Kind("timeout", "the server does not reply in time", 8, seconds=5.0)
 _BROKEN = _Kind("http_5xx", "the server only replies with errors", 12, seconds=60.0)

@@ -101,7 +101,7 @@ def test_an_mlflow_endpoint_is_asked_through_the_deployments_client(monkeypatch:
         def predict(self, endpoint: str, inputs: dict[str, Any]) -> dict[str, Any]:
             asked.append((endpoint, inputs))
             message = {"role": "assistant", "content": '{"texts": [{"id": "t1", "claims": ["A."]}]}'}
-            usage = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
+            usage = {"prompt_tokens": 409, "completion_tokens": 40, "total_tokens": 449}
             return {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
 
     monkeypatch.setattr("mlflow.deployments.get_deploy_client", lambda target=None: Client())
@@ -111,7 +111,7 @@ def test_an_mlflow_endpoint_is_asked_through_the_deployments_client(monkeypatch:
     assert endpoint == "judge-a"
     assert inputs["max_tokens"] == 1000
     assert [message["role"] for message in inputs["messages"]] == ["system", "user"]
-    assert judge.usage.snapshot()["prompt_tokens"] == 9
+    assert judge.usage.snapshot()["prompt_tokens"] == 409
 
 
 def test_a_local_server_answers_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
