@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from types import ModuleType
@@ -117,6 +117,8 @@ def _made(function: Callable[..., Any]) -> Measure:
 
 
 def _parse(text: str) -> Measure:
+    if text.isidentifier():
+        return _named(text)
     path = _PATH.fullmatch(text)
     name, options = _split(path["spelling"] if path else text)
     found = _imported(path["module"], name) if path else _named(name)
@@ -186,6 +188,7 @@ def _modules() -> tuple[str, ...]:
     return tuple(module.name for module in pkgutil.iter_modules(metrics_package.__path__))
 
 
+@cache
 def _measures_in(module: str) -> dict[str, Measure]:
     loaded = import_module(f"{metrics_package.__name__}.{module}")
     return {value.name: value for value in vars(loaded).values() if isinstance(value, (Metric, Composite))}

@@ -14,6 +14,7 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.score import Sample, Score, score_of
 from mlflow_ragmetrics.embeddings import EmbeddingLike
+from mlflow_ragmetrics.engine.program import score_without_judge
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
@@ -22,7 +23,9 @@ from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.aliases import FIELD_OF, accepted_name, folded
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides
+from mlflow_ragmetrics.text.messages import check_language
 
+_DEFAULTS = ("lexical", "char-ngram")
 _SCALES = {"0-1": (0.0, 1.0), "1-5": (1.0, 5.0)}
 
 
@@ -54,12 +57,17 @@ def score(
     measure = measure(**options) if options else measure
     if isinstance(measure, Composite) and isinstance(sample, Mapping) and "scores" in sample:
         return _composed(measure, sample, language)
-    suite = Suite([measure], judge=judge, embeddings=embeddings, language=language)
     samples = [to_sample(sample)] if isinstance(sample, (Mapping, Sample)) else read_samples([sample])
-    samples = [_checked(each, measure) for each in samples]
+    (checked,) = [_checked(each, measure) for each in samples]
+    strict = on_missing == "raise" and isinstance(measure, Metric)
+    if isinstance(measure, Metric) and not measure.definition.asks and (judge, embeddings) == _DEFAULTS:
+        alone = score_without_judge(measure, checked, language=check_language(language), strict=strict)
+        if alone is not None:
+            return alone
+    suite = Suite([measure], judge=judge, embeddings=embeddings, language=language)
     if any("no_context" in each.definition.options.model_fields for each in suite.metrics):
-        samples = [replace(each, contexts=each.contexts or ()) for each in samples]
-    (row,) = suite.score_samples(samples, strict=on_missing == "raise" and isinstance(measure, Metric))
+        checked = replace(checked, contexts=checked.contexts or ())
+    (row,) = suite.score_samples([checked], strict=strict)
     return row.scores[measure.key]
 
 

@@ -241,7 +241,7 @@ class ScoringRules:
 
     def scores(self, job: Job) -> dict[str, Score]:
         """The scores of one sample by key, composites last."""
-        scores = {m.key: self._score(m, runs, job) for m, runs in zip(self.metrics, job.runs, strict=True)}
+        scores = {m.key: self.score(m, runs, job.sample) for m, runs in zip(self.metrics, job.runs, strict=True)}
         for composite in self.composites:
             scores[composite.key] = composite.score(scores, self._spans, self.language)
         return {self.prefix + key: score for key, score in scores.items()} if self.prefix else scores
@@ -250,7 +250,8 @@ class ScoringRules:
     def _spans(self) -> dict[str, tuple[float, float]]:
         return {metric.key: metric.definition.range for metric in self.metrics}
 
-    def _score(self, metric: Metric, runs: list[Run], job: Job) -> Score:
+    def score(self, metric: Metric, runs: list[Run], sample: Sample) -> Score:
+        """The score of one metric, from its runs on ``sample``."""
         try:
             score = self._merged(metric, runs)
         except Exception as error:  # raised in strict mode, else recorded in this score only
@@ -258,7 +259,7 @@ class ScoringRules:
                 raise
             score = _unscored(error)
             error.__traceback__ = None  # breaks a reference cycle with the run, so that memory is freed immediately
-        return metric.finish(score, job.sample, self.language, max([run.duration_ms for run in runs]))
+        return metric.finish(score, sample, self.language, max([run.duration_ms for run in runs]))
 
     def _merged(self, metric: Metric, runs: list[Run]) -> Score:
         for run in runs:
@@ -281,6 +282,14 @@ class ScoringRules:
         if isinstance(error, MissingFieldError) and on_missing is not None:
             return on_missing == "raise"
         return self.strict and on_missing != "skip"
+
+
+def score_without_judge(metric: Metric, sample: Sample, *, language: str, strict: bool) -> Score | None:
+    """The score of a program that asks no questions; ``None`` if it asks one. ``strict`` as in ``ScoringRules``."""
+    run = Run(start(metric, sample), None)
+    run.advance()
+    rules = ScoringRules([metric], language=language, strict=strict)
+    return rules.score(metric, [run], sample) if run.done else None
 
 
 def _unscored(error: Exception) -> Score:

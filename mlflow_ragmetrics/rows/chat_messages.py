@@ -43,7 +43,8 @@ def citations_in(value: object) -> list[Any]:
     - ``citations`` (Anthropic) or ``annotations`` (OpenAI) in the message's content blocks, with the block's text
     - ``citations`` in the message's ``additional_kwargs`` (Cohere)
     """
-    for level in _levels(_as_mapping(value), _ANSWER_KEYS, MODEL_ROLES):
+    value = _as_mapping(value)
+    for level in () if isinstance(value, str) else _levels(value, _ANSWER_KEYS, MODEL_ROLES):
         inner = _as_mapping(level)
         beside = inner.get("citations") if isinstance(inner, Mapping) else None
         if isinstance(beside, (list, tuple)) and beside:

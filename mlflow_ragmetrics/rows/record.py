@@ -311,7 +311,7 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
         if mapping_of(rest.get("expectations")):
             del rest["expectations"]
     for field, aliases in ALIASES_BY_NATURE.items():
-        if field not in columns and readings[field].empty:
+        if rest and field not in columns and readings[field].empty:
             readings[field] = read_by_nature(field, rest)
             if not readings[field].empty:
                 rest = {name: value for name, value in rest.items() if name not in aliases or not fits(field, value)}
