@@ -145,10 +145,13 @@ def texts_of(value: object, field: str) -> tuple[str, ...] | None:
     elements = elements_of(value, field)
     if elements is None:
         return None
+    if set(map(type, elements)) == {str} and _MISSING_TEXTS.isdisjoint(elements):  # at once: lists of ids are long
+        stripped = filter(None, map(str.strip, elements))
+        return tuple(stripped if field in _ID_FIELDS else filter(str.strip, elements))
     if elements and all(is_list(element) for element in elements):
         elements = [inner for element in elements for inner in element]  # [["d1", "d2"]]
-    texts = (text_of(element, field) for element in elements)
-    return tuple(text for text in texts if text and not text.isspace())
+    read = [text_of(element, field) for element in elements]
+    return tuple([text for text in read if text and not text.isspace()])
 
 
 Label = Union[float, None]
