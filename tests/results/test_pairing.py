@@ -35,10 +35,11 @@ def test_numbers_beyond_any_scale_are_no_numbers() -> None:
 
 
 def test_calls_of_another_form_are_a_warning_that_names_both() -> None:
-    a, b = (replace(results(), description={"calls": {"j": form}, "judge": ["j"]}) for form in ("full", "single"))
+    alike = {"judge": ["j"], "metrics": ["m"]}
+    a, b = (replace(results(), description={"calls": {"j": form}, **alike}) for form in ("full", "single"))
     (warning,) = check_alike(a, b, allow_different=False)
     assert "the judges used different calls (j full / j single)" in warning
-    assert check_alike(a, replace(b, description={"judge": ["j"]}), allow_different=False) == []
+    assert check_alike(a, replace(b, description=alike), allow_different=False) == []
 
 
 def test_rows_are_paired_by_id_whatever_their_order() -> None:
