@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.engine.threads import check_awaited
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, RagMetricsError
 from mlflow_ragmetrics.results.codec import KEY, score_in
 from mlflow_ragmetrics.rows.record import to_sample
@@ -184,6 +185,7 @@ class Watch:
         waiting = due()
         most = sys.maxsize if self.limit is None else self.limit
         while batch := list(islice(waiting, min(_BATCH, most - outcome.scored))):
+            check_awaited()
             infos = {info.trace_id: info for info in batch}
             traces = {name: trace for name, info in infos.items() if (trace := whole_trace(info)) is not None}
             unreadable |= infos.keys() - traces.keys()

@@ -159,7 +159,7 @@ def _stoppable() -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in ours:
-            signal.signal(each, _end)
+            signal.signal(each, end_at_once)
         raise Stopped(number)
 
     for number in ours:
@@ -172,7 +172,8 @@ def _stoppable() -> Iterator[None]:
                 signal.signal(number, default)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def end_at_once(number: int, frame: FrameType | None) -> None:
+    """End the process, as a handler of signals."""
     with suppress(OSError):
         os.write(2, _AT_ONCE)
     os._exit(128 + number)

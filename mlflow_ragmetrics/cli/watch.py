@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from contextvars import copy_context
+from types import FrameType
 from typing import Any
 
 import click
 
+from mlflow_ragmetrics.cli import end_at_once
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.cli.shared_options import (
     default_option,
@@ -18,7 +26,11 @@ from mlflow_ragmetrics.cli.shared_options import (
     tracking_uri_option,
 )
 from mlflow_ragmetrics.display.document import clean
+from mlflow_ragmetrics.engine.threads import ENDED, start_thread
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
+
+_SLICE = 0.25
+_LONGEST_STOP = 20.0
 
 
 @click.command("watch")
@@ -62,6 +74,9 @@ def command(
       0  done
       2  invalid options, no such experiment, or the store failed
       3  no judge answered; the next pass continues
+
+    \b
+    Ctrl-C and SIGTERM stop it with 130 and 143: what was scored is written, the next start continues.
     """
     from mlflow_ragmetrics.adapters.mlflow_watch import Watch
     from mlflow_ragmetrics.rows.trace_records import milliseconds, moment
@@ -69,22 +84,75 @@ def command(
     pause = milliseconds(every, "every") / 1000
     watch = Watch(suite_of(**options), experiment, filter_string, sample, moment(since, "since"), limit)
     open_store(tracking_uri)
-    if once:
-        context.exit(_pass(watch))
-    while True:
+    with _noted_signals() as signals:
+        code = _pass(watch, signals) if once else _repeat(watch, pause, signals)
+        context.exit(128 + signals[0] if signals else code)
+
+
+@contextmanager
+def _noted_signals() -> Iterator[list[int]]:
+    """A list that receives the signals that ask to stop.
+
+    The handler raises nothing, because an exception inside a library could be lost there, or leave a lock. A second
+    signal ends the process at once.
+    """
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        for each in before:
+            signal.signal(each, end_at_once)
+        received.append(number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = [each for each in (signal.SIGINT, signal.SIGTERM) if is_main and signal.getsignal(each) != signal.SIG_IGN]
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        for number in before:
+            signal.signal(number, note)
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _repeat(watch: Any, pause: float, signals: list[int]) -> int:
+    while not signals:
         began = time.monotonic()
         try:
-            _pass(watch)
+            _pass(watch, signals)
         except (InvalidOptionError, InvalidDataError):
             raise
         except RagMetricsError as error:
             click.echo(f"{_now()} {clean(str(error))}", err=True)
-        time.sleep(max(0.0, pause - (time.monotonic() - began)))
+        while not signals and (left := pause - (time.monotonic() - began)) > 0:
+            time.sleep(min(left, _SLICE))
+    return 0
 
 
-def _pass(watch: Any) -> int:
+def _result(watch: Any, signals: list[int]) -> Any:
+    """The outcome of a pass on a thread. After a signal it stops between two rows; if it hangs, the process ends."""
+    outcome, is_stopped = Future[Any](), threading.Event()
+
+    def work() -> None:
+        ENDED.set(is_stopped)
+        try:
+            outcome.set_result(watch.once())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    start_thread(work, name="ragmetrics-watch", context=copy_context())
+    while not wait([outcome], timeout=_SLICE).done:
+        if signals and not is_stopped.is_set():
+            is_stopped.set()
+            until = time.monotonic() + _LONGEST_STOP
+        if is_stopped.is_set() and time.monotonic() > until:
+            end_at_once(signals[0], None)
+    return outcome.result()
+
+
+def _pass(watch: Any, signals: list[int]) -> int:
     """Do one pass, print its outcome, and return the exit code."""
-    done = watch.once()
+    done = _result(watch, signals)
     waiting = f", {done.waiting} left for the next pass" if done.waiting else ""
     click.echo(f"{_now()} traces scored: {done.scored}{waiting} (run {done.run_id})")
     for key in watch.suite.keys:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain_text, redact
-from mlflow_ragmetrics.engine.threads import after_fork
+from mlflow_ragmetrics.engine.threads import after_fork, check_awaited
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.traces import RUN_TYPE, remove_traces
 from mlflow_ragmetrics.tracking.writer import (
@@ -216,6 +216,7 @@ def _take(run_id: str) -> RunInfo:
         writer, status = run.data.tags.get(WRITER_TAG, ""), run.data.tags.get(STATUS_TAG)
         if writer == me and status == WRITING:
             return run.info
+        check_awaited()
         waited = time.monotonic() - began
         is_here = writer.partition(" ")[0] == platform.node()
         is_other = status == WRITING and writer != me and is_being_written(run)
