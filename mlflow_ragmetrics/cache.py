@@ -6,6 +6,7 @@ import hashlib
 import os
 import sqlite3
 import threading
+import time
 import warnings
 import weakref
 from contextlib import suppress
@@ -19,7 +20,7 @@ from mlflow_ragmetrics.core.question import Question, cache_key
 
 A = TypeVar("A")
 _VERSION = 1
-_BUSY_SECONDS = 10.0
+_BUSY_SECONDS, _PAUSE_SECONDS = 10.0, 5.0
 _CREATE = """
 CREATE TABLE IF NOT EXISTS answers (
     judge TEXT NOT NULL, question TEXT NOT NULL, kind TEXT NOT NULL, answer TEXT NOT NULL,
@@ -35,9 +36,9 @@ class CacheWarning(RuntimeWarning, UserWarning):
 class SQLiteStore:
     """Stores every answer immediately, by judge and question.
 
-    Neither the keys nor the file contain the judge's secrets. If the file cannot be read or written (locked, read-only,
-    damaged, another version), it warns once, and evaluation continues without it. Answers survive however the process
-    ends.
+    Neither the keys nor the file contain the judge's secrets. If the file cannot be read or written (read-only,
+    damaged, another version), it warns once, and evaluation continues without it; if another process locks it, it is
+    used again after a pause. Answers survive however the process ends.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -46,12 +47,14 @@ class SQLiteStore:
         self._process = os.getpid()
         self._connection: sqlite3.Connection | None = None
         self._readable = self._writable = True
+        self._has_warned = False
+        self._rests_until = 0.0
 
     def get(self, fingerprint: str, question: Question[A]) -> A | None:
         """Return the stored answer, or ``None``."""
         try:
             with self._lock:
-                if not self._readable:
+                if not self._readable or self._rests:
                     return None
                 query = "SELECT answer FROM answers WHERE judge = ? AND question = ?"
                 row = self._open().execute(query, _key(fingerprint, question)).fetchone()
@@ -67,7 +70,7 @@ class SQLiteStore:
             return
         try:
             with self._lock:
-                if self._writable:
+                if self._writable and not self._rests:
                     values = (*_key(fingerprint, question), question.kind, text)
                     self._open().execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", values)
         except (sqlite3.Error, OSError) as error:
@@ -89,15 +92,24 @@ class SQLiteStore:
             closing.atexit = False  # threads of an interrupted run may still store answers
         return self._connection
 
+    @property
+    def _rests(self) -> bool:
+        return time.monotonic() < self._rests_until
+
     def _give_up(self, error: Exception, *, reading: bool = True) -> None:
-        """Stop writing, and with ``reading`` also reading; warn the first time."""
+        """Stop writing, and with ``reading`` also reading, for a moment if the file is locked; warn the first time."""
+        is_locked = "locked" in str(error)
         with self._lock:
-            first = self._writable
-            self._writable = False
-            self._readable = self._readable and not reading
+            first, self._has_warned = not self._has_warned, True
+            if is_locked:
+                self._rests_until = time.monotonic() + _PAUSE_SECONDS
+            else:
+                self._writable = False
+                self._readable = self._readable and not reading
         if first:
             what = "used" if reading else "written"
-            message = f"the cache {str(self.path)!r} cannot be {what} ({error}); answers are not stored"
+            end = "it is tried again every few seconds" if is_locked else "answers are not stored"
+            message = f"the cache {str(self.path)!r} cannot be {what} ({error}); {end}"
             warnings.warn(message, CacheWarning, stacklevel=2)
 
 

@@ -148,17 +148,23 @@ def test_a_file_that_cannot_be_written_is_still_read(tmp_path: Path) -> None:
         store.put("judge", Claims("V"), ("V",))
 
 
-def test_a_locked_file_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_file_is_a_warning_until_it_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlflow_ragmetrics.cache._BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("mlflow_ragmetrics.cache._PAUSE_SECONDS", 0.1)
     path = tmp_path / "c.db"
-    SQLiteStore(path).put("judge", Claims("T"), ("T",))
+    store = SQLiteStore(path)
+    store.put("judge", Claims("T"), ("T",))
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     try:
         with pytest.warns(RuntimeWarning, match="locked"):
-            SQLiteStore(path).put("judge", Claims("U"), ("U",))
+            store.put("judge", Claims("U"), ("U",))
+        assert store.get("judge", Claims("T")) is None
     finally:
         holder.close()
+    time.sleep(0.1)
+    store.put("judge", Claims("U"), ("U",))
+    assert (store.get("judge", Claims("T")), store.get("judge", Claims("U"))) == (("T",), ("U",))
 
 
 def test_many_threads_and_processes_share_a_file(tmp_path: Path) -> None:

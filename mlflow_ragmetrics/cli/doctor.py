@@ -106,7 +106,12 @@ def check_store(destination: Destination) -> Iterator[Check]:
         mlflow.set_tracking_uri(before)
     yield Check("ok", subject, f"answers; experiments: {len(experiments)}")
     for run in found[:20]:
-        advice = "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
+        is_live = "ragmetrics.live" in run.data.tags
+        advice = (
+            "the next process of the service, or the next watch, completes it"
+            if is_live
+            else "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
+        )
         finding = f"{run.info.run_id} was left half written by a process that ended; {advice}"
         yield Check("note", f"run {run.info.run_name}", finding)
     if len(found) > 20:
@@ -123,7 +128,8 @@ def check_waiting(destination: Destination) -> Iterator[Check]:
         return
     waiting, unscored = open_outbox().left(resolved_store(destination.uri))
     if waiting or unscored:
-        finding = f"answers of ended processes: {waiting} scored and waiting, {unscored} lost before they were scored"
+        lost = f"at least {unscored} lost before they were scored"
+        finding = f"answers of ended processes: {waiting} scored and waiting, {lost}"
         advice = "the next handler with the same experiment and suite writes the waiting ones and records the loss"
         yield Check("note", f"live answers in {folder}", f"{finding}; {advice}")
 

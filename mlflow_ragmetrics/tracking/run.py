@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
@@ -324,10 +324,14 @@ def pool_shortage(uri: str) -> str | None:
 
 def unused_name(client: MlflowClient, experiment_id: str, name: str) -> str:
     """``name``, with a number if another run of the experiment has this name."""
+    return next(_free_names(client, experiment_id, name))
+
+
+def _free_names(client: MlflowClient, experiment_id: str, name: str) -> Iterator[str]:
     quoted = name.replace("'", "''")
     alike = client.search_runs([experiment_id], f"attributes.run_name LIKE '{quoted}%'", max_results=1000)
     taken = {run.info.run_name for run in alike}
-    return next(free for free in _numbered(name) if free not in taken)
+    return (free for free in _numbered(name) if free not in taken)
 
 
 def _numbered(name: str) -> Iterator[str]:
@@ -370,7 +374,7 @@ def _own_name(client: MlflowClient, experiment_id: str, run_id: str) -> str:
     quoted = name.replace("'", "''")
     twins = client.search_runs([experiment_id], f"attributes.run_name = '{quoted}'", order_by=["start_time"])
     place = [run.info.run_id for run in twins].index(run_id)
-    return f"{name} ({place + 2})" if len(twins) > 1 else name
+    return next(islice(_free_names(client, experiment_id, name), place, None)) if len(twins) > 1 else name
 
 
 def _experiment(client: MlflowClient, home: Home | None) -> str:

@@ -27,7 +27,7 @@ def test_what_an_ended_process_left_in_the_outbox_is_said_and_left_there(ragmetr
     outbox._db.execute("UPDATE processes SET seen = 0")
     for _ in range(2):
         said = ragmetrics("doctor").stdout
-        assert "answers of ended processes: 1 scored and waiting, 2 lost before they were scored" in said
+        assert "answers of ended processes: 1 scored and waiting, at least 2 lost before they were scored" in said
 
 
 def test_a_store_is_not_made_by_looking(ragmetrics, tmp_path):

@@ -54,7 +54,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
 
 @pytest.mark.parametrize(("seconds", "lost"), [(1.0, False), (60.0, True)])
 def test_the_cache(seconds: float, lost: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A short lock delays the cache; a long one disables it with one warning and no lost score."""
+    """A short lock delays the cache; a long one is skipped with one warning and no lost score."""
     if lost:
         monkeypatch.setattr("mlflow_ragmetrics.cache._BUSY_SECONDS", 0.5)
     path, judge = tmp_path / "cache.db", Counting()

@@ -69,7 +69,7 @@ def test_it_ends_in_time_at_any_moment(tmp_path: Path, mlflow_template: Path) ->
         os.kill(process, signal.SIGTERM)
         code = ended(process)
         slowest = max(slowest, time.monotonic() - began)
-        # before the command has its handlers, the signal ends the process itself
+        # before the command has its handlers, the signal itself ends the process
         assert code in (143, -signal.SIGTERM), (folder / "said").read_text()[-3000:]
         assert set(scores(folder).values()) <= {1}
         done[len(scores(folder))] += 1
@@ -78,7 +78,7 @@ def test_it_ends_in_time_at_any_moment(tmp_path: Path, mlflow_template: Path) ->
             process = forked(watch, folder)
             wait_for(lambda folder=folder: len(scores(folder)) == 2 * TRACES)
             os.kill(process, signal.SIGTERM)
-            assert ended(process) == 143
+            assert ended(process) in (143, -signal.SIGTERM)
             assert set(scores(folder).values()) == {1}
         shutil.rmtree(folder)
     print(f"\nslowest end {slowest:.1f} s; scores at the end: {dict(done)}")

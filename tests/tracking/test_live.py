@@ -200,6 +200,38 @@ def test_figures_add_up_over_outboxes() -> None:
     assert (found["b/n_error"], found["diagnosis/n_retrieval"], found["n_non_answers"]) == ((2, 2), (2, 3), (2, 1))
 
 
+@pytest.mark.parametrize("what", ["run", "experiment", "absent"])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_answers_of_a_deleted_run_go_to_a_new_one(
+    what: str, is_named: bool, used: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, run_id = mlflow.MlflowClient(), None
+    experiment_id = mlflow.set_experiment("service").experiment_id
+    if is_named:
+        run_id = "0" * 32 if what == "absent" else made_run()
+    live = used(run_id or "one", run_id)
+    if what != "absent":
+        wrote(live, "1")
+        (run,) = client.search_runs([experiment_id])
+        client.delete_run(run.info.run_id) if what == "run" else client.delete_experiment(experiment_id)
+    for name in ("2", "3"):
+        wrote(live, name)
+    left(live)
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    (new,) = client.search_runs(experiments)
+    assert (new.info.status, new.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
+    assert (questions(new.info.run_id), new.data.metrics["a/mean"]) == (["2", "3"], 0.5)
+    assert caplog.text.count("its waiting answers go to a new run") == (is_named or what != "absent")
+    assert open_outbox().left(resolved_store(mlflow.get_tracking_uri())) == (0, 0)
+
+
+def test_two_runs_made_at_once_have_two_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlflow_ragmetrics.tracking.run.unused_name", lambda client, experiment, name: name)
+    for creation_id in ("one", "two", "three"):
+        new_run("live", creation_id)
+    assert len({run.info.run_name for run in mlflow.search_runs(output_format="list")}) == 3
+
+
 def test_a_run_is_made_once_for_each_creation_id() -> None:
     run_id = new_run("live", "one")
     assert mlflow.active_run() is None

@@ -137,8 +137,9 @@ def _answer_in(outputs: Any) -> str | None:
         return None
     messages = _messages(outputs)
     if messages and not any(isinstance(outputs, Mapping) and outputs.get(name) for name in _OUTRIGHT):
-        role, _ = role_and_content(messages[-1])
-        return _read_text(answer_in(messages[-1]) if role == "tool" else closing_answer(messages))
+        last = messages[-1]
+        is_of_tool = role_and_content(last)[0] == "tool" and attribute_of(last, "status") != "error"
+        return _read_text(answer_in(last) if is_of_tool else closing_answer(messages))
     return _read_text(answer_in(outputs))
 
 

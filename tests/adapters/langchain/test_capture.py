@@ -85,3 +85,14 @@ def test_what_is_remembered_of_closed_chains_is_bounded() -> None:
         assert exchange is not None
         capture.end_exchange(exchange)
     assert len(capture._closed) <= 1000
+
+
+def test_a_run_id_may_be_used_again() -> None:
+    capture = Capture()
+    for _ in range(2):
+        exchange = capture.begin_chain(uid(1), None, "why", None)
+        assert exchange is not None
+        capture.begin_step(uid(2), uid(1), "retriever", ())
+        capture.end_step(uid(2), ("a passage",))
+        capture.end_exchange(exchange)
+        assert [step.value for step in exchange.steps] == [("a passage",)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,7 @@ from mlflow.exceptions import MlflowException
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.tracking.outbox import Outbox
 from mlflow_ragmetrics.tracking.writer import RunWriter
 from tests.live_answers import questions
 
@@ -178,6 +180,36 @@ def test_waiting_for_a_dead_store_is_no_busy_loop(suite: rm.Suite, plain: Any, m
             assert not handler.flush(1.0)
         assert 2 <= len(attempts) <= 12
         assert handler.flush(30)
+
+
+@pytest.mark.parametrize("in_a_run", [True, False])
+def test_answers_go_to_mlflow_from_memory_if_the_outbox_is_full(
+    in_a_run: bool, suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = mlflow.start_run().info.run_id if in_a_run else None
+    mlflow.end_run()
+    with rm.RagMetricsCallback(suite, run_id=run_id) as handler:
+        plain.invoke(QUESTIONS[0], {"callbacks": [handler]})
+        assert handler.flush()
+        with monkeypatch.context() as patch:
+            changing = Outbox._changing
+
+            def full(self: Outbox) -> Any:
+                if not self.is_in_memory:
+                    raise sqlite3.OperationalError("database or disk is full")
+                return changing(self)
+
+            patch.setattr(Outbox, "_changing", full)
+            for question in QUESTIONS[1:20]:
+                plain.invoke(question, {"callbacks": [handler]})
+            assert handler.flush()
+    assert (handler.counts["written"], handler.counts["lost"]) == (20, 0)
+    (run,) = mlflow.search_runs(output_format="list")
+    assert questions(run.info.run_id) == sorted(QUESTIONS[:20])
+    assert run.data.metrics["own_number/mean"] == pytest.approx(0.0105)
+    assert not [name for name in run.data.metrics if name.startswith("calls/")]
+    assert caplog.text.count("answers wait for MLflow in memory") == 1
+    assert in_a_run or (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
 
 
 def test_an_unreachable_server_neither_stops_nor_slows_the_chain(

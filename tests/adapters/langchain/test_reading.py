@@ -64,6 +64,9 @@ def test_the_question_may_be_among_the_outputs_only() -> None:
         {"messages": [{"role": "user", "content": "why"}, {"role": "assistant", "content": "so"}]},
         Structured(answer="so"),
         {"answer": AIMessage("so")},
+        ("so", ["a passage"]),
+        ["so", [[], ["a passage"]]],
+        {"messages": [HumanMessage("why"), CALL, ToolMessage("so", tool_call_id="1")]},
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -79,6 +82,8 @@ def test_answers(outputs: Any) -> None:
         True,
         object(),
         [],
+        ("so", "so"),
+        {"messages": [HumanMessage("why"), CALL, ToolMessage("failed", tool_call_id="1", status="error")]},
     ],
     ids=lambda value: type(value).__name__,
 )
