@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, roc_auc_score
 
-from mlflow_ragmetrics.core.question import Claims, Finding, Grade, Sufficiency, Verify
+from mlflow_ragmetrics.core.question import Claims, Grade, Sufficiency, Verify
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.judges.lexical.support import doubted_words
 from mlflow_ragmetrics.metrics.refusal import reply_kind
@@ -30,6 +30,12 @@ from mlflow_ragmetrics.metrics.refusal import reply_kind
 GROUNDING = ("ragtruth_qa", "wice", "attributionbench", "qags", "faithbench", "xnli_ru")
 CORRECTNESS = {"evouna_nq": "/", "evouna_tq": "/", "nq301": " | "}
 PREFERENCES = ("overall_label", "label", "completeness_label")
+REPLIES = {
+    "answerable": "answer",
+    "partial": "partly",
+    "unanswerable": "refusal",
+    "underspecified": "clarification",
+}
 ANSWER_THRESHOLD = 0.9
 CLAIM_THRESHOLDS = np.arange(0.30, 0.95, 0.05)
 
@@ -38,30 +44,28 @@ Values = NDArray[np.float64]
 Measure = Callable[[NDArray[np.int64]], float]
 
 
-def read(folder: Path, name: str, split: str) -> list[Row]:
-    """The rows of a set; empty if the file is missing."""
-    path = folder / f"{name}.{split}.jsonl"
-    return [json.loads(line) for line in path.open(encoding="utf-8")] if path.exists() else []
+def sets(folder: Path, split: str, *names: str) -> Iterator[tuple[str, list[Row]]]:
+    """Names and rows of the sets whose files are there."""
+    for name in names:
+        path = folder / f"{name}.{split}.jsonl"
+        if path.exists():
+            yield name, [json.loads(line) for line in path.open(encoding="utf-8")]
 
 
-def with_interval(measure: Measure, groups: Sequence[str], repeats: int) -> str:
-    """A measure over all rows, with its 95% bootstrap interval over groups of rows."""
-    names = sorted(set(groups))
-    members = {name: np.flatnonzero(np.asarray(groups) == name) for name in names}
+def with_interval(measure: Measure, groups: Sequence[str], repeats: int = 2000) -> str:
+    """A measure over all rows, with its 95 % bootstrap interval over groups of rows."""
+    _, codes = np.unique(groups, return_inverse=True)
+    members = [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]
     generator = np.random.default_rng(0)
-    values = []
-    for _ in range(repeats):
-        drawn = np.concatenate([members[names[place]] for place in generator.integers(0, len(names), len(names))])
-        value = measure(drawn)
-        if np.isfinite(value):
-            values.append(value)
-    low, high = np.quantile(values, [0.025, 0.975])
+    draws = (generator.integers(0, len(members), len(members)) for _ in range(repeats))
+    values = [measure(np.concatenate([members[place] for place in places])) for places in draws]
+    low, high = np.nanquantile(values, [0.025, 0.975])
     return f"{measure(np.arange(len(groups))):.3f} [{low:.3f}, {high:.3f}]"
 
 
 def auroc(labels: NDArray[np.bool_], scores: Values) -> Measure:
     """The area under the ROC curve of drawn rows; NaN if they have only one label."""
-    return lambda drawn: roc_auc_score(labels[drawn], scores[drawn]) if 0 < labels[drawn].mean() < 1 else np.nan
+    return lambda drawn: float(roc_auc_score(labels[drawn], scores[drawn])) if 0 < labels[drawn].mean() < 1 else np.nan
 
 
 def balanced(labels: NDArray[np.bool_], scores: Values, threshold: float) -> Measure:
@@ -69,86 +73,79 @@ def balanced(labels: NDArray[np.bool_], scores: Values, threshold: float) -> Mea
     return lambda drawn: balanced_accuracy_score(labels[drawn], scores[drawn] >= threshold - 1e-9)
 
 
-def ratios(supports: list[Values], threshold: float) -> Values:
-    """The share of each answer's claims whose support reaches the threshold; 1 without claims."""
-    return np.array([np.mean(each >= threshold) if len(each) else 1.0 for each in supports])
+def share(right: Values) -> Measure:
+    """The share of drawn rows that are right."""
+    return lambda drawn: float(right[drawn].mean())
 
 
 def accuracies(labels: NDArray[np.bool_], supports: list[Values]) -> Values:
-    """The balanced accuracy of the answers at each of the claim thresholds."""
-    passed = [ratios(supports, each) >= ANSWER_THRESHOLD - 1e-9 for each in CLAIM_THRESHOLDS]
-    return np.array([balanced_accuracy_score(labels, each) for each in passed])
-
-
-def ground(judge: LexicalJudge, rows: list[Row]) -> tuple[list[tuple[str, ...]], list[tuple[Finding, ...]], float]:
-    """Claims, findings and rows per second."""
-    start = time.perf_counter()
-    claims = judge.answer([Claims(row["answer"]) for row in rows])
-    checks = [Verify(each, tuple(row["contexts"])) for each, row in zip(claims, rows, strict=True)]
-    findings = judge.answer(checks)
-    return list(claims), list(findings), len(rows) / (time.perf_counter() - start)
+    """The balanced accuracy of the answers at each of the claim thresholds; an answer without claims is supported."""
+    shares = [[np.mean(support >= each) if len(support) else 1.0 for support in supports] for each in CLAIM_THRESHOLDS]
+    return np.array([balanced_accuracy_score(labels, np.array(share) >= ANSWER_THRESHOLD - 1e-9) for share in shares])
 
 
 def report_grounding(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
-    """Prints AUROC of the mean support and balanced accuracy, also with the threshold from the other sets."""
+    """Print AUROC of the mean support and balanced accuracy, also with the threshold from the other sets."""
     seen: dict[str, Values] = {}
-    for name in GROUNDING:
-        rows = read(folder, name, split)
-        if not rows:
-            continue
-        claims, findings, speed = ground(judge, rows)
+    for name, rows in sets(folder, split, *GROUNDING):
+        start = time.perf_counter()
+        claims = judge.answer([Claims(row["answer"]) for row in rows])
+        checks = [Verify(texts, tuple(row["contexts"])) for texts, row in zip(claims, rows, strict=True)]
+        findings = judge.answer(checks)
+        speed = len(rows) / (time.perf_counter() - start)
         labels = np.array([bool(row["label"]) for row in rows])
-        support = np.array([np.mean([each.support for each in found] or [1.0]) for found in findings])
-        ratio = np.array([np.mean([each.verdict == "SUPPORTED" for each in found] or [1.0]) for found in findings])
+        supports = [np.array([finding.support for finding in answer]) for answer in findings]
+        support = np.array([np.mean(values) if len(values) else 1.0 for values in supports])
+        ratio = np.array([np.mean([each.verdict == "SUPPORTED" for each in answer] or [1.0]) for answer in findings])
         groups = [row["group"] for row in rows]
-        seen[name] = accuracies(labels, [np.array([each.support for each in found]) for found in findings])
+        seen[name] = accuracies(labels, supports)
         print(f"{name} n={len(rows)}, unsupported {np.sum(~labels)}, {speed:.0f} rows/s")
         print(f"  AUROC of the mean support            {with_interval(auroc(labels, support), groups, repeats)}")
         decided = balanced(labels, ratio, ANSWER_THRESHOLD)
         print(f"  balanced accuracy, ratio >= {ANSWER_THRESHOLD}      {with_interval(decided, groups, repeats)}")
         if any("spans" in row for row in rows):
-            print(f"  AUROC of single sentences            {sentence_level(rows, claims, findings, repeats)}")
+            print(f"  AUROC of single sentences            {sentence_level(rows, claims, supports, repeats)}")
     for name, reached in seen.items():
-        others = [each for other, each in seen.items() if other != name]
+        others = [values for other, values in seen.items() if other != name]
         if others:
             chosen = int(np.argmax(np.mean(others, axis=0)))
-            shown = f"{CLAIM_THRESHOLDS[chosen]:.2f}, balanced accuracy {reached[chosen]:.3f}"
-            print(f"{name}: claim threshold that suits the other sets best {shown}")
+            figures = f"{CLAIM_THRESHOLDS[chosen]:.2f}, balanced accuracy {reached[chosen]:.3f}"
+            print(f"{name}: claim threshold that suits the other sets best {figures}")
 
 
-def sentence_level(
-    rows: list[Row], claims: list[tuple[str, ...]], findings: list[tuple[Finding, ...]], repeats: int
-) -> str:
+def sentence_level(rows: list[Row], claims: Sequence[Sequence[str]], supports: Sequence[Values], repeats: int) -> str:
     """AUROC of the support of single claims; a claim is wrong if it overlaps a span that people marked."""
     labels, scores, groups = [], [], []
-    for row, texts, found in zip(rows, claims, findings, strict=True):
-        start = 0
-        for text, finding in zip(texts, found, strict=True):
-            place = row["answer"].find(text, start)
-            if place < 0:
-                continue
-            start, end = place, place + len(text)
+    for row, texts, values in zip(rows, claims, supports, strict=True):
+        for start, end, place in places_of(row["answer"], texts):
             labels.append(not any(span["start"] < end and span["end"] > start for span in row["spans"]))
-            scores.append(finding.support)
+            scores.append(values[place])
             groups.append(row["group"])
-    return with_interval(auroc(np.array(labels), np.array(scores, dtype=float)), groups, repeats)
+    return with_interval(auroc(np.array(labels), np.array(scores)), groups, repeats)
+
+
+def places_of(text: str, parts: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Where each part that occurs in the text, after those before it, begins and ends, and its number."""
+    end = 0
+    for number, part in enumerate(parts):
+        start = text.find(part, end)
+        if start >= 0:
+            end = start + len(part)
+            yield start, end, number
 
 
 def report_correctness(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
-    """Prints accuracy and kappa of ``raw >= 0.5``, with the best of the accepted answers."""
-    for name, separator in CORRECTNESS.items():
-        rows = read(folder, name, split)
-        if not rows:
-            continue
-        accepted = [[each.strip() for each in row["reference"].split(separator) if each.strip()] for row in rows]
-        asked = [
-            [Grade("correctness", row["answer"], row["question"], each) for each in references or [row["reference"]]]
-            for row, references in zip(rows, accepted, strict=True)
-        ]
-        raw = np.array([max((rating.value - 1) / 4 for rating in judge.answer(questions)) for questions in asked])
-        labels, right = np.array([bool(row["label"]) for row in rows]), raw >= 0.5
-        groups = [row["group"] for row in rows]
-        kappa = with_interval(kappa_of(labels, right), groups, repeats)
+    """Print accuracy and kappa of ``raw >= 0.5``, with the best of the accepted answers."""
+    for name, rows in sets(folder, split, *CORRECTNESS):
+        raw = []
+        for row in rows:
+            accepted = [text.strip() for text in row["reference"].split(CORRECTNESS[name]) if text.strip()]
+            questions = [
+                Grade("correctness", row["answer"], row["question"], text) for text in accepted or [row["reference"]]
+            ]
+            raw.append(max((rating.value - 1) / 4 for rating in judge.answer(questions)))
+        labels, right = np.array([bool(row["label"]) for row in rows]), np.array(raw) >= 0.5
+        kappa = with_interval(kappa_of(labels, right), [row["group"] for row in rows], repeats)
         print(f"{name} n={len(rows)}: accuracy {np.mean(labels == right):.3f}, kappa {kappa}")
 
 
@@ -158,19 +155,17 @@ def kappa_of(labels: NDArray[np.bool_], right: NDArray[np.bool_]) -> Measure:
 
 
 def report_preferences(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
-    """Prints the Pearson correlation of score differences with human preference between two long answers."""
-    rows = read(folder, "ragchecker_pairs", split)
-    if not rows:
-        return
-    sides = [
-        [Grade("correctness", row[side], row["question"], row["reference"]) for row in rows]
-        for side in ("answer", "answer2")
-    ]
-    first, second = (np.array([rating.value for rating in judge.answer(side)]) for side in sides)
-    for preference in PREFERENCES:
-        wanted = np.array([float(row[preference]) for row in rows])
-        shown = with_interval(correlation(second - first, wanted), [row["group"] for row in rows], repeats)
-        print(f"ragchecker_pairs n={len(rows)}: Pearson with {preference} {shown}")
+    """Print the Pearson correlation of score differences with human preference between two long answers."""
+    for name, rows in sets(folder, split, "ragchecker_pairs"):
+        first, second = (
+            [Grade("correctness", row[side], row["question"], row["reference"]) for row in rows]
+            for side in ("answer", "answer2")
+        )
+        gains = np.subtract(*([rating.value for rating in judge.answer(side)] for side in (second, first)))
+        for preference in PREFERENCES:
+            wanted = np.array([float(row[preference]) for row in rows])
+            figure = with_interval(correlation(gains, wanted), [row["group"] for row in rows], repeats)
+            print(f"{name} n={len(rows)}: Pearson with {preference} {figure}")
 
 
 def correlation(scores: Values, wanted: Values) -> Measure:
@@ -184,86 +179,71 @@ def answerability(row: Row) -> str:
     return str(label[0] if isinstance(label, list) else label).lower()
 
 
-def report_answerable(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
-    """Prints how well refusals and clarifying questions are detected, and sufficient passages."""
-    rows = [row for row in read(folder, "mtrag_un", split) if (row["answer"] or "").strip()]
-    if rows:
-        kinds = {
-            "answerable": "answer",
-            "partial": "partly",
-            "unanswerable": "refusal",
-            "underspecified": "clarification",
-        }
+def report_replies(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
+    """Print how well refusals and clarifying questions are detected."""
+    for name, every in sets(folder, split, "mtrag_un"):
+        rows = [row for row in every if (row["answer"] or "").strip()]
         replies = np.array([reply_kind(row["answer"]) for row in rows])
-        wanted = np.array([kinds[answerability(row)] for row in rows])
-        for name in ("refusal", "clarification"):
-            measure = balanced(wanted == name, (replies == name).astype(float), 0.5)
-            shown = with_interval(measure, [row["group"] for row in rows], repeats)
-            print(f"mtrag_un n={len(rows)}: balanced accuracy of {name} {shown}")
-    for name in ("clapnq", "mtrag_un"):
-        rows = [row for row in read(folder, name, split) if answerability(row) in ("answerable", "unanswerable")]
-        if not rows:
-            continue
-        turns = [tuple(f"{each['role']}: {each['content']}" for each in row.get("history") or ()) for row in rows]
-        asked = [
-            Sufficiency(row["question"], tuple(row["contexts"]), each) for row, each in zip(rows, turns, strict=True)
+        wanted = np.array([REPLIES[answerability(row)] for row in rows])
+        for kind in ("refusal", "clarification"):
+            measure = balanced(wanted == kind, (replies == kind).astype(float), 0.5)
+            figure = with_interval(measure, [row["group"] for row in rows], repeats)
+            print(f"{name} n={len(rows)}: balanced accuracy of {kind} {figure}")
+
+
+def report_sufficiency(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
+    """Print how well sufficient passages are detected."""
+    for name, every in sets(folder, split, "clapnq", "mtrag_un"):
+        rows = [row for row in every if answerability(row) in ("answerable", "unanswerable")]
+        turns = [tuple(f"{turn['role']}: {turn['content']}" for turn in row.get("history") or ()) for row in rows]
+        questions = [
+            Sufficiency(row["question"], tuple(row["contexts"]), turn) for row, turn in zip(rows, turns, strict=True)
         ]
-        support = np.array([finding.support for finding in judge.answer(asked)])
+        support = np.array([finding.support for finding in judge.answer(questions)])
         labels = np.array([answerability(row) == "answerable" for row in rows])
-        groups = [row["group"] for row in rows]
-        print(f"{name} n={len(rows)}, unanswerable {np.sum(~labels)}, without passages {count_bare(rows)}")
+        groups, bare = [row["group"] for row in rows], sum(not row["contexts"] for row in rows)
+        print(f"{name} n={len(rows)}, unanswerable {np.sum(~labels)}, without passages {bare}")
         print(f"  AUROC of context_sufficiency         {with_interval(auroc(labels, support), groups, repeats)}")
-        print(
-            f"  balanced accuracy, support >= 0.5    {with_interval(balanced(labels, support, 0.5), groups, repeats)}"
-        )
-
-
-def count_bare(rows: list[Row]) -> int:
-    """The number of rows without passages, which need no judge."""
-    return sum(not row["contexts"] for row in rows)
+        figure = with_interval(balanced(labels, support, 0.5), groups, repeats)
+        print(f"  balanced accuracy, support >= 0.5    {figure}")
 
 
 def report_evidence(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
-    """Prints how often the first cited sentence is a supporting one, and how well unsupported words are detected."""
-    rows = [row for row in read(folder, "wice_evidence", split) if any(row["supporting_sentences"])]
-    if rows:
-        asked = [Verify((row["claim"],), tuple(row["evidence"])) for row in rows]
-        quotes = [found[0].quotes for found in judge.answer(asked)]
-        gold = [{each + 1 for one in row["supporting_sentences"] for each in one} for row in rows]
-        right = np.array([bool(q) and q[0][0] in g for q, g in zip(quotes, gold, strict=True)], dtype=float)
-        shown = with_interval(lambda drawn: float(right[drawn].mean()), [row["claim"] for row in rows], repeats)
-        print(f"wice_evidence n={len(rows)}: first cited sentence supports {shown}")
-    rows = read(folder, "wice_tokens", split)
-    if rows:
-        labels: list[bool] = []
-        doubts: list[float] = []
-        groups: list[str] = []
+    """Print how often the first cited sentence is a supporting one."""
+    for name, every in sets(folder, split, "wice_evidence"):
+        rows = [row for row in every if any(row["supporting_sentences"])]
+        findings = judge.answer([Verify((row["claim"],), tuple(row["evidence"])) for row in rows])
+        cited = [found[0].quotes[0][0] if found[0].quotes else None for found in findings]
+        gold = [{number + 1 for part in row["supporting_sentences"] for number in part} for row in rows]
+        right = np.array([first in numbers for first, numbers in zip(cited, gold, strict=True)], dtype=float)
+        figure = with_interval(share(right), [row["claim"] for row in rows], repeats)
+        print(f"{name} n={len(rows)}: first cited sentence supports {figure}")
+
+
+def report_words(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
+    """Print how well unsupported words are detected."""
+    for name, rows in sets(folder, split, "wice_tokens"):
+        labels, doubts, groups = [], [], []
         for row in rows:
-            words, end = doubted_words(row["claim"], row["evidence"]), 0
-            for token, unsupported in zip(row["claim_tokens"], row["non_supported_spans"], strict=True):
-                start = row["claim"].index(token, end)
-                end = start + len(token)
+            words = doubted_words(row["claim"], row["evidence"])
+            for start, end, place in places_of(row["claim"], row["claim_tokens"]):
                 doubts.append(max((doubt for first, last, doubt in words if first < end and last > start), default=0.0))
-                labels.append(unsupported)
+                labels.append(bool(row["non_supported_spans"][place]))
                 groups.append(row["claim"])
-        shown = with_interval(auroc(np.array(labels), np.array(doubts)), groups, repeats)
-        print(f"wice_tokens n={len(rows)} claims, {len(labels)} words: AUROC of unsupported words {shown}")
+        figure = with_interval(auroc(np.array(labels), np.array(doubts)), groups, repeats)
+        print(f"{name} n={len(rows)} claims, {len(labels)} words: AUROC of unsupported words {figure}")
 
 
 def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(
-        description="Agreement of the lexical judge with human labels.",
-        epilog="The labelled sets are not shipped with the package: their licences differ. FOLDER must contain them.",
-    )
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("data"), help="folder of <set>.<split>.jsonl")
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--split", default="dev")
     parser.add_argument("--repeats", type=int, default=300, help="bootstrap repeats")
     options = parser.parse_args()
-    judge = LexicalJudge()
-    reports = (report_grounding, report_correctness, report_preferences, report_answerable, report_evidence)
-    for report in reports:
-        report(judge, options.folder, options.split, options.repeats)
+    reports = (report_grounding, report_correctness, report_preferences, report_replies)
+    for report in (*reports, report_sufficiency, report_evidence, report_words):
+        report(LexicalJudge(), options.folder, options.split, options.repeats)
 
 
 if __name__ == "__main__":

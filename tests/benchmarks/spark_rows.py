@@ -1,11 +1,12 @@
-"""Lexical scores of many rows on Spark: plan, seconds, rows per second, and memory from the start to the end of a run.
+"""Lexical scores of many rows on Spark: rows per second, CPU time of workers and Java, and their memory.
 
-``python tests/benchmarks/spark_rows.py [--rows 100000 1000000] [--master 'local[1]' 'local[2]'] [--words 60]``
+``python tests/benchmarks/spark_rows.py [--rows 100000 1000000] [--master 'local[1]' 'local[2]'] [--words 60]
+[--against TREE]``
 
-Rows are created on the cluster and written as Parquet before the clock starts; the timed run reads them, scores them
-with the preset ``lexical`` and writes rows, reasons and items as Parquet. Each run has its own Java process. Memory is
-resident memory (RSS), sampled twice per second and shown as the maximum of each tenth of the run; CPU seconds show the
-cost of a run if other work shares the machine. Needs the extra ``spark``, Java and ``/proc``.
+Rows are written as Parquet before the clock starts; the timed run reads them, scores them with the preset ``lexical``
+and writes rows, reasons and items as Parquet. Each run has its own Java process. Memory is resident memory, read twice
+per second and shown as the maximum of each tenth of the run. ``--against`` repeats each run with the package in TREE.
+Needs the extra ``spark``, Java and ``/proc``.
 """
 
 from __future__ import annotations
@@ -18,169 +19,108 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from harness import peak_megabytes, records
+from memory import resident
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_SUITE = "lexical"
-_VOCABULARY = 5000
-_SENTENCE = 15
-_ROWS_A_FILE = 25_000
-_PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
+_SUITE, _DRAWN, _ROWS_A_FILE = "lexical", 2000, 25_000
 _TICK = os.sysconf("SC_CLK_TCK")
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "3g",
+    "spark.sql.files.maxPartitionBytes": "16m",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
 
 
 def rows_of(spark: SparkSession, rows: int, words: int) -> DataFrame:
-    """Rows with words as frequent as in natural language (Zipf), drawn by hashes of row and position."""
+    """Texts with the word frequencies of natural language; each row has a word of its own."""
     from pyspark.sql import functions as f
 
-    row = f.col("id")
-
-    def text(seed: int, length: int) -> Column:
-        def word(place: Column) -> Column:
-            drawn = f.pmod(f.xxhash64(row, place, f.lit(seed)), f.lit(1_000_003)) / 1_000_003
-            rank = f.floor(f.exp(drawn * f.log(f.lit(float(_VOCABULARY)))))
-            end = f.when((place + 1) % _SENTENCE == 0, ".").otherwise("")
-            return f.concat(f.lit("w"), f.lower(f.hex(rank + 255)), end)
-
-        return f.array_join(f.transform(f.sequence(f.lit(0), f.lit(length - 1)), word), " ")
-
-    columns = {"question": text(1, 10), "answer": text(2, words), "reference": text(3, words)}
+    texts = [{**record, "place": place} for place, record in enumerate(records(_DRAWN, words))]
+    drawn = f.broadcast(spark.createDataFrame(texts).drop("id"))
     numbers = spark.range(0, rows, 1, max(4, rows // _ROWS_A_FILE))
-    return numbers.select(row.cast("string").alias("id"), *(c.alias(name) for name, c in columns.items()))
+    joined = numbers.withColumn("place", numbers.id % _DRAWN).join(drawn, "place").drop("place")
+    columns = [f.concat(name, f.lit(" w"), "id").alias(name) for name in ("question", "answer", "reference")]
+    return joined.select(joined.id.cast("string").alias("id"), *columns)
 
 
-class Watch:
-    """Samples the descendants of this process: megabytes of the largest Python worker, of all workers, of Java."""
+class Samples:
+    """Memory and CPU time of the Python workers and of Java below this process, read until ``stop``."""
 
     def __init__(self) -> None:
-        self.samples: list[tuple[float, float, float]] = []
+        self.megabytes: list[dict[str, float]] = []
         self.seconds: dict[str, dict[int, float]] = defaultdict(dict)
         self._begun: dict[int, float] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops sampling."""
-        self._stop.set()
+        self._end.set()
         self._thread.join()
 
-    def cpu(self, kind: str) -> float:
-        """CPU seconds of the processes of one kind."""
-        return sum(self.seconds[kind].values())
-
-    def _watch(self) -> None:
-        while not self._stop.wait(0.5):
-            found = list(processes_below(os.getpid()))
-            workers = [megabytes for kind, _, megabytes, _ in found if kind == "worker"]
-            java = sum(megabytes for kind, _, megabytes, _ in found if kind == "java")
-            self.samples.append((max(workers, default=0.0), sum(workers), java))
-            for kind, process, _, seconds in found:
+    def _read(self) -> None:
+        while not self._end.wait(0.5):
+            used: dict[str, float] = defaultdict(float)
+            for kind, process, seconds in processes_below(os.getpid()):
+                used[kind] += resident(process)
                 self.seconds[kind][process] = seconds - self._begun.setdefault(process, seconds)
+            self.megabytes.append(used)
 
 
-def processes_below(ancestor: int) -> Iterator[tuple[str, int, float, float]]:
-    """Kind (java, worker), id, resident megabytes and CPU seconds of each descendant of ``ancestor``."""
-    parents: dict[int, tuple[int, list[str]]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            parents[int(entry.name)] = int(fields[1]), fields
-        except OSError:  # it has ended
-            continue
-    for process, (_, fields) in parents.items():
-        above = process
-        while above in parents and above != ancestor:
-            above = parents[above][0]
-        if above != ancestor or process == ancestor:
-            continue
-        try:
-            command = Path(f"/proc/{process}/cmdline").read_bytes()
-        except OSError:
-            continue
-        kind = "java" if b"java" in command.split(b"\0")[0] else "worker" if b"pyspark.daemon" in command else "other"
-        yield kind, process, int(fields[21]) * _PAGE, (int(fields[11]) + int(fields[12])) / _TICK
-
-
-def session(master: str) -> SparkSession:
-    """A session with its own Java process, which reads one file per partition."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "3g",
-        "spark.sql.files.maxPartitionBytes": "16m",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-    }
-    builder = SparkSession.builder.master(master)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+def processes_below(ancestor: int) -> Iterator[tuple[str, int, float]]:
+    """Kind (``Java`` or ``workers``), id and CPU seconds of each descendant of ``ancestor``."""
+    children = Path(f"/proc/{ancestor}/task").glob("*/children")
+    try:
+        for process in [int(number) for path in children for number in path.read_text().split()]:
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            program = Path(f"/proc/{process}/cmdline").read_bytes().partition(b"\0")[0]
+            kind = "Java" if program.endswith(b"java") else "workers"
+            yield kind, process, (int(fields[11]) + int(fields[12])) / _TICK
+            yield from processes_below(process)
+    except OSError:  # a process has ended
+        return
 
 
 def run(master: str, folder: Path, rows: int, words: int) -> None:
-    """Creates the rows if they are missing, scores them, and prints time and memory."""
+    """Create the rows if they are missing, score them, and print time and memory."""
+    from pyspark.sql import SparkSession
+
     from mlflow_ragmetrics.spark import score_spark, summarize_spark
 
-    spark = session(master)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master)
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     source, target = str(folder / f"{rows}.parquet"), str(folder / "scored.parquet")
     if not Path(source).exists():
-        began = time.perf_counter()
         rows_of(spark, rows, words).write.parquet(source)
-        size = sum(part.stat().st_size for part in Path(source).glob("*.parquet")) / 1e6
-        print(f"{rows:,} rows of {words} words made in {time.perf_counter() - began:.0f} s, {size:.0f} MB", flush=True)
     frame = spark.read.parquet(source)
     score_spark(frame.limit(100), _SUITE).write.mode("overwrite").format("noop").save()
-    scored = score_spark(frame, _SUITE)
-    watch, began = Watch(), time.perf_counter()
-    scored.write.mode("overwrite").parquet(target)
+    samples, began = Samples(), time.perf_counter()
+    score_spark(frame, _SUITE).write.mode("overwrite").parquet(target)
     seconds = time.perf_counter() - began
-    watch.stop()
-    began = time.perf_counter()
+    samples.stop()
     summary = summarize_spark(spark.read.parquet(target))
-    figures = summary.metrics
     assert summary.rows == rows
-    speed = f"{rows:,} rows in {seconds:.1f} s, {rows / seconds:,.0f} rows/s"
-    print(f"{master}: {speed}, {frame.rdd.getNumPartitions()} partitions, {100 * load():.0f} % of the machine busy")
-    cpu = {kind: watch.cpu(kind) for kind in ("worker", "java")}
-    print(f"  CPU: workers {cpu['worker']:.0f} s ({1e6 * cpu['worker'] / rows:.0f} µs a row), Java {cpu['java']:.0f} s")
-    for place, name in enumerate(("largest worker", "all workers", "Java (driver and executor)")):
-        show_memory(name, [sample[place] for sample in watch.samples])
-    print(f"  Python driver: {own_peak():.0f} MB at most")
-    mean = f"rouge1_f1/mean {figures['rouge1_f1/mean']:.4f}"
-    print(f"  {len(figures)} figures in {time.perf_counter() - began:.1f} s, one row collected: {mean}")
-    print("  plan:", " <- ".join(plan_of(scored)), flush=True)
+    print(f"{master}: {rows:,} rows in {seconds:.1f} s, {rows / seconds:,.0f} rows/s, load {os.getloadavg()[0]:.1f}")
+    step = max(1, -(-len(samples.megabytes) // 10))
+    for kind in ("workers", "Java"):
+        memory = [used[kind] for used in samples.megabytes]
+        tenths = " ".join(f"{max(memory[at : at + step]):.0f}" for at in range(0, len(memory), step))
+        used = sum(samples.seconds[kind].values())
+        print(f"  {kind}: {used:.1f} CPU seconds, {1e6 * used / rows:.0f} µs a row; MB: {tenths}")
+    print(f"  driver: {peak_megabytes():.0f} MB; rouge1_f1/mean {summary.metrics['rouge1_f1/mean']:.4f}", flush=True)
     spark.stop()
-
-
-def load() -> float:
-    """The average number of processes waiting for a CPU in the last minute, per CPU."""
-    return os.getloadavg()[0] / (os.cpu_count() or 1)
-
-
-def show_memory(name: str, samples: Sequence[float]) -> None:
-    """Prints the largest sample of each tenth, and the peak."""
-    step = max(1, -(-len(samples) // 10))
-    tenths = [max(samples[start : start + step]) for start in range(0, len(samples), step)]
-    print(f"  {name}, MB: {' '.join(f'{each:.0f}' for each in tenths)}   peak {max(samples, default=0.0):.0f}")
-
-
-def own_peak() -> float:
-    """The peak memory of this process in MB."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
-def plan_of(scored: Any) -> list[str]:
-    """The names of the steps of the physical plan, from last to first."""
-    lines = scored._jdf.queryExecution().executedPlan().toString().splitlines()
-    return [line.strip(" +-:*()0123456789").split("(")[0].split("[")[0].split(" ")[0] for line in lines if line.strip()]
 
 
 def main() -> None:
@@ -189,16 +129,21 @@ def main() -> None:
     parser.add_argument("--master", nargs="+", default=["local[1]", "local[2]"])
     parser.add_argument("--words", type=int, default=60, help="of an answer and of a reference")
     parser.add_argument("--folder", type=Path, help="keep the rows there for other runs")
-    given = parser.parse_args()
-    if given.folder and len(given.rows) == len(given.master) == 1:
-        run(given.master[0], given.folder, given.rows[0], given.words)
+    parser.add_argument("--against", metavar="TREE")
+    options = parser.parse_args()
+    if options.folder and len(options.rows) == len(options.master) == 1 and not options.against:
+        run(options.master[0], options.folder, options.rows[0], options.words)
         return
+    path = os.environ.get("PYTHONPATH", "")
     with tempfile.TemporaryDirectory() as temporary:
-        for rows in given.rows:
-            for master in given.master:
-                options = ["--rows", str(rows), "--master", master, "--words", str(given.words)]
-                command = [sys.executable, __file__, *options, "--folder", str(given.folder or temporary)]
-                subprocess.run(command, check=True)
+        for rows in options.rows:
+            for master in options.master:
+                command = [sys.executable, __file__, "--rows", str(rows), "--master", master]
+                command += ["--words", str(options.words), "--folder", str(options.folder or temporary)]
+                for tree in ("", *filter(None, [options.against])):
+                    print(tree or "this tree", end=", ", flush=True)
+                    environment = {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{path}"}
+                    subprocess.run(command, check=True, env=environment)
 
 
 if __name__ == "__main__":
