@@ -36,6 +36,8 @@ from cosmic_ray.plugins import get_operator, operator_names
 ROOT = Path(__file__).parents[1]
 CONFIG = toml.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["cosmic-ray"]
 PRINTED = Path("pytest.log")  # in a worker's own copy
+# The tests of the modules that lie in no room, which all tests use.
+ROOT_TESTS = ["tests/results", "tests/test_report.py", "tests/test_suite.py", "tests/test_every_row.py"]
 Span = tuple[tuple[int, int], tuple[int, int]]
 # These say nothing about a figure: how strictly a class or a `zip` is built, where a warning points, and how much is
 # remembered.
@@ -49,22 +51,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9), help="[default: drawn]")
     parser.add_argument("--least", type=float, default=0.9, help="share that must be noticed [default: 0.9]")
     parser.add_argument("--workers", type=int, default=1, help="how many changes are tested at once [default: 1]")
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.chdir(ROOT)
     possible = list(changes())
-    drawn = random.Random(given.seed).sample(possible, min(given.sample, len(possible)))
-    print(f"{len(drawn)} of {len(possible)} changes, --seed {given.seed}", flush=True)
+    drawn = random.Random(options.seed).sample(possible, min(options.sample, len(possible)))
+    print(f"{len(drawn)} of {len(possible)} changes, --seed {options.seed}", flush=True)
     outcomes = []
     with (
         tempfile.TemporaryDirectory() as folder,
-        ProcessPoolExecutor(given.workers, initializer=prepare, initargs=(folder,)) as pool,
+        ProcessPoolExecutor(options.workers, initializer=prepare, initargs=(folder,)) as pool,
     ):
-        list(pool.map(check, ["tests/test_golden.py", *sorted({f"tests/{change.room}" for change in drawn})]))
+        list(pool.map(check, sorted({"tests/test_golden.py", *(path for change in drawn for path in change.tests)})))
         for change, (diff, was_noticed) in zip(drawn, pool.map(noticed, drawn), strict=True):
             outcomes.append((change.room, was_noticed))
             outcome = "noticed" if was_noticed else f"NO TEST NOTICES\n{diff}"
             print(f"{len(outcomes)} {change.module} {change.operator} {outcome}", flush=True)
-    return summary(outcomes, given.least)
+    return summary(outcomes, options.least)
 
 
 class Change(NamedTuple):
@@ -78,6 +80,11 @@ class Change(NamedTuple):
     def room(self) -> str:
         """The folder of the module, and of its tests."""
         return str(self.module.parent.relative_to("mlflow_ragmetrics"))
+
+    @property
+    def tests(self) -> list[str]:
+        """The paths of the tests of its room."""
+        return ROOT_TESTS if self.room == "." else [f"tests/{self.room}"]
 
 
 def changes() -> Iterator[Change]:
@@ -108,7 +115,7 @@ def neutral(tree: ast.Module) -> Iterator[ast.AST]:
             yield node.annotation
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield from [node.returns] if node.returns else []
-            is_overload = any(ast.unparse(each) == "overload" for each in node.decorator_list)
+            is_overload = any(ast.unparse(decorator) == "overload" for decorator in node.decorator_list)
             yield from filter(None, node.args.kw_defaults if is_overload else [])
         elif (
             (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
@@ -168,13 +175,13 @@ def run_pytest(arguments: list[str]) -> None:
 
 def noticed(change: Change) -> tuple[str, bool]:
     """The change as a diff, and whether a test fails with it."""
-    module, folder = change.module, f"tests/{change.room}"
-    own = Path(folder) / f"test_{module.name}"
+    module = change.module
+    own = Path("tests", change.room, f"test_{module.name}")
     compiled = Path(importlib.util.cache_from_source(str(module)))
     with use_mutation(module, get_operator(change.operator)(), change.occurrence) as (before, after):
         compiled.unlink(missing_ok=True)  # Python compares the second and the size only
         passed = not own.exists() or passes(str(module), str(own))
-        passed = passed and passes(str(module), folder, "tests/test_golden.py", f"--ignore={own}")
+        passed = passed and passes(str(module), *change.tests, "tests/test_golden.py", f"--ignore={own}")
     compiled.unlink(missing_ok=True)
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), str(module), n=1, lineterm="")
     return "\n".join(lines), not passed
