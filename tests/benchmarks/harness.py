@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
@@ -24,6 +25,7 @@ from subprocess import PIPE
 from typing import Any
 
 Work = Callable[[int], Callable[[], Any]]
+TABLES = Path(__file__).parents[2] / "docs" / "data" / "benchmarks.json"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "data" / "ragtruth_llama-2-13b.jsonl"
 COLUMNS = ["work", "program", "CPU seconds", "times ours", "peak memory", "numbers"]
 VOCABULARY, SENTENCE = 5000, 15
@@ -121,3 +123,10 @@ def records(count: int, words: int, seed: int = 0) -> list[dict[str, str]]:
 
     rows = ({"id": str(number), "answer": text(), "reference": text()} for number in range(count))
     return [{**row, "question": " ".join(row["reference"].split()[:12]) + "?"} for row in rows]
+
+
+def publish(name: str, about: str, command: str, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
+    """Write a table of docs/data/benchmarks.json."""
+    tables = json.loads(TABLES.read_text(encoding="utf-8"))
+    table = {"about": about, "command": command, "date": f"{date.today()}", "columns": columns, "rows": rows}
+    TABLES.write_text(json.dumps(tables | {name: table}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -16,24 +16,22 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from scipy.stats import spearmanr
+from sklearn.metrics import balanced_accuracy_score
 
 import mlflow_ragmetrics as rm
 
+from judge_quality import Measure, Row, Values, auroc, correlation, share, with_interval  # isort: skip
 from relay_model import NotAnsweredYet, RelayModel  # isort: skip
 
-Row = dict[str, Any]
 Scores = dict[str, float | None]
-Values = NDArray[np.float64]
 SETS = ("ragtruth_qa", "mtrag", "ragchecker_pairs", "nq301")
 METHODS = ("full", "single", "mlflow", "ragas")
 BATCH = 8
@@ -94,12 +92,17 @@ def record(entry: Entry) -> Row:
     return seen
 
 
+def ours(model: RelayModel, method: str, metrics: list[str], entries: Sequence[Entry]) -> list[dict[str, rm.Score]]:
+    """The scores of each answer by key."""
+    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=16_000)
+    report = rm.Suite(metrics, judge=judge).evaluate([record(entry) for entry in entries], progress=False)
+    return [row.scores for row in report.rows]
+
+
 def grounding(model: RelayModel, method: str, entries: Sequence[Entry]) -> list[Scores]:
     """The ratio of supported claims, their mean support and that of the weakest claim, for each answer."""
-    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=16_000)
-    suite = rm.Suite(["faithfulness", "weakest_claim"], judge=judge)
-    report = suite.evaluate([record(entry) for entry in entries], progress=False)
-    return [_supports(row.scores["faithfulness"], row.scores["weakest_claim"]) for row in report.rows]
+    scored = ours(model, method, ["faithfulness", "weakest_claim"], entries)
+    return [_supports(scores["faithfulness"], scores["weakest_claim"]) for scores in scored]
 
 
 def _supports(faithfulness: rm.Score, weakest: rm.Score) -> Scores:
@@ -109,9 +112,7 @@ def _supports(faithfulness: rm.Score, weakest: rm.Score) -> Scores:
 
 def correctness(model: RelayModel, method: str, entries: Sequence[Entry]) -> list[Scores]:
     """The grade of each answer against its reference, 0 to 1."""
-    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=16_000)
-    report = rm.Suite(["correctness"], judge=judge).evaluate([record(entry) for entry in entries], progress=False)
-    return [{"grade": row.scores["correctness"].value} for row in report.rows]
+    return [{"grade": scores["correctness"].value} for scores in ours(model, method, ["correctness"], entries)]
 
 
 def mlflow_groundedness(model: RelayModel, entries: Sequence[Entry]) -> list[Scores]:
@@ -205,65 +206,50 @@ def list_batches(folder: Path, digests: Sequence[str]) -> None:
         (folder / f"batch-{1 + place // BATCH:03d}.txt").write_text(listed + "\n", encoding="utf-8")
 
 
-def with_interval(measure: Callable[[NDArray[np.int64]], float], groups: Sequence[str], repeats: int = 2000) -> str:
-    """A measure over all rows with its 95 % bootstrap interval over groups."""
-    names = sorted(set(groups))
-    members = {name: np.flatnonzero(np.asarray(groups) == name) for name in names}
-    generator = np.random.default_rng(0)
-    values = [
-        measure(np.concatenate([members[names[i]] for i in generator.integers(0, len(names), len(names))]))
-        for _ in range(repeats)
-    ]
-    low, high = np.nanquantile(values, [0.025, 0.975])
-    return f"{measure(np.arange(len(groups))):.3f} [{low:.3f}, {high:.3f}]"
-
-
 def table(name: str, entries: Sequence[Entry], scores: Sequence[Scores]) -> list[str]:
     """One line per figure of a set, over the answered rows."""
     if name == "ragchecker_pairs":
         return _pairs(entries, scores)
     lines = []
-    for kind in dict.fromkeys(kind for each in scores for kind in each):
-        kept = [(e, float(s[kind])) for e, s in zip(entries, scores, strict=True) if s.get(kind) is not None]
-        if len(kept) < 20:  # too few for a figure
+    for kind in dict.fromkeys(kind for score in scores for kind in score):
+        pairs = [(entry, float(s[kind])) for entry, s in zip(entries, scores, strict=True) if s.get(kind) is not None]
+        if len(pairs) < 20:  # too few for a figure
             continue
-        groups = [entry.row["group"] for entry, _ in kept]
-        labels, values = np.array([entry.label for entry, _ in kept]), np.array([value for _, value in kept])
+        groups = [entry.row["group"] for entry, _ in pairs]
+        labels, values = np.array([entry.label for entry, _ in pairs]), np.array([value for _, value in pairs])
         good = labels >= 3 if name == "mtrag" else labels > 0.5
-        told = [f"{len(kept)} of {len(entries)} rows", f"AUROC {with_interval(_auroc(good, values), groups)}"]
-        told += [f"BA@{t} {balanced_accuracy_score(good, values >= t - 1e-9):.3f}" for t in THRESHOLDS]
+        figures = [f"{len(pairs)} of {len(entries)} rows", f"AUROC {with_interval(auroc(good, values), groups)}"]
+        figures += [f"BA@{limit} {balanced_accuracy_score(good, values >= limit - 1e-9):.3f}" for limit in THRESHOLDS]
         if name == "mtrag":
-            told.append(f"Spearman {with_interval(lambda d, v=values, y=labels: spearmanr(v[d], y[d])[0], groups)}")
+            figures.append(f"Spearman {with_interval(spearman(values, labels), groups)}")
         if name == "nq301":
-            told.append(
-                f"accuracy {with_interval(lambda d, v=values, y=good: float(((v >= 0.5) == y)[d].mean()), groups)}"
-            )
-            told.append(f"gpt4 {np.mean([e.row['gpt4'] == e.row['label'] for e, _ in kept]):.3f}")
-        lines.append(f"  {kind:8s} " + "; ".join(told))
+            figures.append(f"accuracy {with_interval(share((values >= 0.5) == good), groups)}")
+            figures.append(f"gpt4 {np.mean([entry.row['gpt4'] == entry.row['label'] for entry, _ in pairs]):.3f}")
+        lines.append(f"  {kind:8s} " + "; ".join(figures))
     return lines
 
 
-def _auroc(good: NDArray[np.bool_], values: Values) -> Callable[[NDArray[np.int64]], float]:
-    return lambda d: float(roc_auc_score(good[d], values[d])) if 0 < good[d].mean() < 1 else float("nan")
+def spearman(values: Values, labels: Values) -> Measure:
+    """Spearman's correlation over drawn rows."""
+    return lambda drawn: float(spearmanr(values[drawn], labels[drawn])[0])
 
 
 def _pairs(entries: Sequence[Entry], scores: Sequence[Scores]) -> list[str]:
+    """The gain of the second answer over the first, compared with people's preference."""
     sides: dict[str, dict[int, tuple[Row, float]]] = {}
     for entry, score in zip(entries, scores, strict=True):
         if score.get("grade") is not None:
             sides.setdefault(entry.row["group"], {})[entry.reader] = (entry.row, float(score["grade"] or 0.0))
-    both = [each for each in sides.values() if len(each) == 2]
+    both = [side for side in sides.values() if len(side) == 2]
     if not both:
         return []
-    groups = [each[1][0]["group"] for each in both]
-    gains = np.array([each[2][1] - each[1][1] for each in both])
-    told = [f"{len(both)} pairs"]
-    for field, called in (("label", "correctness"), ("overall_label", "overall")):
-        people = np.array([float(each[1][0][field]) for each in both])
-        told.append(
-            f"Pearson with people's {called} {with_interval(lambda d, y=people: pearsonr(gains[d], y[d])[0], groups)}"
-        )
-    return ["  grade    " + "; ".join(told)]
+    rows, gains = [side[1][0] for side in both], np.array([side[2][1] - side[1][1] for side in both])
+    figures = [f"{len(both)} pairs"]
+    for field, name in (("label", "correctness"), ("overall_label", "overall")):
+        people = np.array([float(row[field]) for row in rows])
+        interval = with_interval(correlation(gains, people), [row["group"] for row in rows])
+        figures.append(f"Pearson with people's {name} {interval}")
+    return ["  grade    " + "; ".join(figures)]
 
 
 def save(path: Path, entries: Sequence[Entry], scores: Sequence[Scores], folder: Path) -> None:
@@ -287,20 +273,20 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--methods", nargs="+", default=["single"], choices=METHODS)
     parser.add_argument("--save", type=Path, metavar="FOLDER")
-    given = parser.parse_args()
-    folder = given.ask or given.read
+    options = parser.parse_args()
+    folder = options.ask or options.read
     if folder is None:
         parser.error("give --ask FOLDER or --read FOLDER")
-    for name in given.sets:
-        path = given.data / f"{name}.dev.jsonl"
+    for name in options.sets:
+        path = options.data / f"{name}.dev.jsonl"
         entries = drawn(name, [json.loads(line) for line in path.open(encoding="utf-8")])
         listed = digest("\n".join(sorted(entry.row["id"] for entry in entries)))[:12]
-        for method in given.methods:
-            scores, missing = judged(folder, name, method, entries, writes=given.ask is not None)
+        for method in options.methods:
+            scores, missing = judged(folder, name, method, entries, writes=options.ask is not None)
             print(f"{name}, {method}: {len(entries)} answers (rows {listed}), {missing} prompts without a reply")
             print("\n".join(table(name, entries, scores)))
-            if given.save is not None:
-                save(given.save / f"{name}-{method}.json", entries, scores, folder / f"{name}-{method}")
+            if options.save is not None:
+                save(options.save / f"{name}-{method}.json", entries, scores, folder / f"{name}-{method}")
 
 
 if __name__ == "__main__":

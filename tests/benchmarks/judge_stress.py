@@ -24,8 +24,8 @@ from typing import Any
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.stress_suite import STRESS_KINDS
 
-from judge_agreement import Row, digest, list_batches  # isort: skip
-from judge_quality import sets  # isort: skip
+from judge_agreement import digest, list_batches  # isort: skip
+from judge_quality import Row, sets  # isort: skip
 from relay_model import RelayModel  # isort: skip
 
 ANSWERS, EVERY = 100, 3

@@ -22,16 +22,12 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import date
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from harness import EXAMPLE, cpu_seconds
+from harness import EXAMPLE, cpu_seconds, publish
 
-_DOCS = Path(__file__).parents[2] / "docs"
-_DATA, _PICTURE = _DOCS / "data" / "benchmarks.json", _DOCS / "benchmarks" / "memory.svg"
+_PICTURE = Path(__file__).parents[2] / "docs" / "benchmarks" / "memory.svg"
 _COMMAND = "from mlflow_ragmetrics.cli import main; main()"
 _PARTS = 20
 _PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -87,18 +83,15 @@ def resident(process: int) -> float:
         return 0.0
 
 
-def publish(table: dict[str, Any]) -> None:
-    """Write the table to the committed figures, and draw the memory of each run from start to end as a curve."""
+def draw(rows: Sequence[dict[str, str]]) -> None:
+    """Draw the memory of each run from start to end as a curve."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    figures = json.loads(_DATA.read_text(encoding="utf-8"))
-    text = json.dumps(figures | {"memory": table}, ensure_ascii=False, indent=1)
-    _DATA.write_text(f"{text}\n", encoding="utf-8")
     with rc_context({"svg.hashsalt": "memory", "svg.fonttype": "none", "font.family": "sans-serif"}):
         figure = Figure(figsize=(7, 3.2), layout="constrained")
         axes = figure.add_subplot(xlabel="% of the run", ylabel="resident memory, MB")
-        for row in table["rows"]:
+        for row in rows:
             memory = [float(part) for part in row["memory, MB"].split()]
             share = [100 * (number + 1) / len(memory) for number in range(len(memory))]
             axes.plot(share, memory, label=f"{row['rows']} rows", linewidth=1.5)
@@ -109,29 +102,25 @@ def publish(table: dict[str, Any]) -> None:
 
 
 def print_items() -> None:
-    """The memory that the rows of a report hold, with their items and without."""
+    """Print the memory that a report holds, and the part of its items, before they are read."""
     import mlflow_ragmetrics as rm
 
-    suite, lines = rm.Suite.preset("white_paper"), EXAMPLE.read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
-    suite.evaluate(records, progress=False)
-    print(f"{'rows':>8}{'KB a row':>12}{'of them items':>16}")
-    for copies in (1, 10):
-        rows = [{**row, "id": f"{copy} {row['id']}"} for copy in range(copies) for row in records]
+    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
+    rows = [{**json.loads(line), "id": str(number)} for number, line in enumerate(lines * 10)]
+    print(f"{'':14}{'rows':>8}{'KB a row':>12}{'of them items':>16}")
+    for preset in ("lexical", "white_paper"):
+        suite = rm.Suite.preset(preset)
+        suite.evaluate(rows[:60], progress=False)  # what is remembered for later reports does not count
         tracemalloc.start()
         report = suite.evaluate(rows, progress=False)
-        gc.collect()
-        held = tracemalloc.get_traced_memory()[0]
-        for row in report.rows:
-            for key, score in row.scores.items():
-                row.scores[key] = replace(score, items=())
-        del score
-        gc.collect()
-        without = tracemalloc.get_traced_memory()[0]
+        held = []
+        for _ in range(2):
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0] / 1024 / len(rows))
+            for score in (score for row in report.rows for score in row.scores.values()):
+                object.__setattr__(score, "items", ())
         tracemalloc.stop()
-        print(
-            f"{len(rows):>8,}{held / 1024 / len(rows):>12.1f}{(held - without) / 1024 / len(rows):>16.1f}", flush=True
-        )
+        print(f"{preset:14}{len(rows):>8,}{held[0]:>12.1f}{held[0] - held[1]:>16.1f}", flush=True)
 
 
 def main() -> None:
@@ -152,8 +141,8 @@ def main() -> None:
     if arguments.publish:
         suite, numbers = " ".join(options), " ".join(map(str, arguments.rows))
         command = f"python tests/benchmarks/memory.py --rows {numbers} --publish {suite}"
-        table = {"about": _ABOUT.format(options=suite), "command": command, "date": f"{date.today()}"}
-        publish({**table, "columns": list(rows[0]), "rows": rows})
+        publish("memory", _ABOUT.format(options=suite), command, list(rows[0]), rows)
+        draw(rows)
 
 
 if __name__ == "__main__":

@@ -25,24 +25,10 @@ Row = Mapping[str, Any]
 Change = Callable[[Row, Row], "Row | None"]
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "data").glob("*.jsonl"))
 FIGURES = Path(__file__).parents[2] / "docs" / "data" / "metamorphic.json"
-METRICS = (
-    "faithfulness",
-    "weakest_claim",
-    "chunk_precision",
-    "fact_recall(target='reference')",
-    "correctness",
-    "answer_relevance",
-    "rag_score",
-    "context_sufficiency",
-    "factual_correctness",
-    "hallucination_rate",
-    "rouge1_f1",
-    "semantic_similarity",
-    "lexical_groundedness",
-    "lexical_factuality",
-    "lexical_relevance",
-    "coherence",
-)
+METRICS = ["faithfulness", "weakest_claim", "chunk_precision", "fact_recall(target='reference')", "correctness"]
+METRICS += ["answer_relevance", "rag_score", "context_sufficiency", "factual_correctness", "hallucination_rate"]
+METRICS += ["rouge1_f1", "semantic_similarity", "lexical_groundedness", "lexical_factuality", "lexical_relevance"]
+METRICS += ["coherence"]
 SLACK = 1e-6
 UNSUPPORTED = "Wolfgang Quenzel repainted seventeen zeppelins near Ulan Bator."
 PASSAGES = ("Basalt columns form when lava cools slowly.", "The ferry timetable changes every October.")
@@ -79,62 +65,59 @@ def without_the_best(row: Row, _: Row) -> Row | None:
     return {**row, "contexts": ranked[:-1]} if len(ranked) > 1 else None
 
 
-IN_ANSWER = ("faithfulness", "weakest_claim", "correctness", "factual_correctness", "rag_score")
+def effects(**keys: str) -> dict[str, str]:
+    """What each of the keys must do, from "falls", "rises", "not_up" or "equal" and the keys, separated by spaces."""
+    return {key: must.replace("_", " ") for must, names in keys.items() for key in names.split()}
+
+
+IN_ANSWER = "faithfulness weakest_claim correctness factual_correctness rag_score"
 RELATIONS: dict[str, tuple[Change, Mapping[str, str]]] = {
     "append an unsupported sentence": (
         lambda row, _: {**row, "answer": f"{row['answer']} {UNSUPPORTED}"},
-        {
-            **dict.fromkeys(("faithfulness", "weakest_claim", "factual_correctness", "lexical_groundedness"), "falls"),
-            "hallucination_rate": "rises",
-        },
+        effects(
+            falls="faithfulness weakest_claim factual_correctness lexical_groundedness",
+            rises="hallucination_rate",
+        ),
     ),
     "another row's answer": (
         lambda row, other: {**row, "answer": other["answer"]},
-        dict.fromkeys(
-            (*IN_ANSWER, "answer_relevance", "rouge1_f1", "semantic_similarity", "lexical_relevance"), "falls"
-        ),
+        effects(falls=f"{IN_ANSWER} answer_relevance rouge1_f1 semantic_similarity lexical_relevance"),
     ),
     "remove the best passage": (
         without_the_best,
-        dict.fromkeys(("faithfulness", "weakest_claim", "fact_recall_reference", "context_sufficiency"), "not up"),
+        effects(not_up="faithfulness weakest_claim fact_recall_reference context_sufficiency"),
     ),
     "all passages wrong": (
         lambda row, other: {**row, "contexts": other["contexts"]},
-        dict.fromkeys(("faithfulness", "weakest_claim", "chunk_precision", "fact_recall_reference"), "falls")
-        | {"context_sufficiency": "falls", "rag_score": "falls"},
+        effects(falls="faithfulness weakest_claim chunk_precision fact_recall_reference context_sufficiency rag_score"),
     ),
-    "shuffle passages": (shuffled, dict.fromkeys((*IN_ANSWER, "chunk_precision", "context_sufficiency"), "equal")),
+    "shuffle passages": (shuffled, effects(equal=f"{IN_ANSWER} chunk_precision context_sufficiency")),
     "add irrelevant passages": (
         lambda row, _: {**row, "contexts": [*row["contexts"], *PASSAGES]},
-        {
-            **dict.fromkeys(("faithfulness", "weakest_claim", "fact_recall_reference"), "equal"),
-            "chunk_precision": "falls",
-        },
+        effects(equal="faithfulness weakest_claim fact_recall_reference", falls="chunk_precision"),
     ),
     "duplicate a passage": (
         lambda row, _: {**row, "contexts": [*row["contexts"], row["contexts"][0]]},
-        dict.fromkeys(("faithfulness", "weakest_claim", "fact_recall_reference"), "equal"),
+        effects(equal="faithfulness weakest_claim fact_recall_reference"),
     ),
-    "negate": (edited(lambda text, seed: negate(text, seed) or do_not(text, seed)), dict.fromkeys(IN_ANSWER, "falls")),
-    "change numbers": (edited(number), dict.fromkeys(IN_ANSWER, "falls")),
+    "negate": (edited(lambda text, seed: negate(text, seed) or do_not(text, seed)), effects(falls=IN_ANSWER)),
+    "change numbers": (edited(number), effects(falls=IN_ANSWER)),
     "answer := the question": (
         lambda row, _: {**row, "answer": row["question"]},
-        dict.fromkeys(("answer_relevance", "correctness", "rouge1_f1"), "not up"),
+        effects(not_up="answer_relevance correctness rouge1_f1"),
     ),
-    "word salad": (salad, dict.fromkeys((*IN_ANSWER, "answer_relevance", "rouge1_f1", "coherence"), "falls")),
+    "word salad": (salad, effects(falls=f"{IN_ANSWER} answer_relevance rouge1_f1 coherence")),
     "answer twice": (
         lambda row, _: {**row, "answer": f"{row['answer']} {row['answer']}"},
-        dict.fromkeys(("faithfulness", "weakest_claim", "correctness", "answer_relevance", "rouge1_f1"), "not up"),
+        effects(not_up="faithfulness weakest_claim correctness answer_relevance rouge1_f1"),
     ),
     "swap answer and reference": (
         lambda row, _: {**row, "answer": row["reference"], "reference": row["answer"]},
-        dict.fromkeys(("rouge1_f1", "semantic_similarity", "factual_correctness"), "equal"),
+        effects(equal="rouge1_f1 semantic_similarity factual_correctness"),
     ),
     "whitespace": (
         lambda row, _: {**row, "answer": "  " + row["answer"].replace(" ", "  ") + " \n"},
-        dict.fromkeys(
-            (*IN_ANSWER, "chunk_precision", "answer_relevance", "rouge1_f1", "lexical_groundedness"), "equal"
-        ),
+        effects(equal=f"{IN_ANSWER} chunk_precision answer_relevance rouge1_f1 lexical_groundedness"),
     ),
 }
 """The change, given the row and another one, and what the value of each key must do."""
@@ -153,7 +136,7 @@ def holds(must: str, before: float, after: float) -> bool:
 
 def measured(rows: Sequence[Row]) -> list[dict[str, float | None]]:
     """The measured values of each row by key."""
-    report = rm.evaluate([{**row, "id": str(n)} for n, row in enumerate(rows)], list(METRICS))
+    report = rm.evaluate([{**row, "id": str(n)} for n, row in enumerate(rows)], METRICS)
     return [{key: score.measurement for key, score in row.scores.items()} for row in report.rows]
 
 
@@ -161,12 +144,12 @@ def shares(rows: Sequence[Row]) -> dict[str, dict[str, list[int]]]:
     """For each relation and key: the number of rows that break it, and the number of rows."""
     before = measured(rows)
     found: dict[str, dict[str, list[int]]] = {}
-    for name, (change, effects) in RELATIONS.items():
+    for name, (change, required) in RELATIONS.items():
         changed = [change(row, rows[place - 7]) for place, row in enumerate(rows)]
         places = [place for place, row in enumerate(changed) if row is not None]
         after = measured([row for row in changed if row is not None])
         found[name] = {}
-        for key, must in effects.items():
+        for key, must in required.items():
             pairs = [(before[place][key], now[key]) for place, now in zip(places, after, strict=True)]
             known = [(old, new) for old, new in pairs if old is not None and new is not None]
             found[name][key] = [sum(not holds(must, *pair) for pair in known), len(known)]
@@ -177,10 +160,10 @@ def table(found: Mapping[str, Mapping[str, Sequence[int]]]) -> str:
     """One Markdown line per relation: the required change of each metric, and the share of rows that break it."""
     lines = ["| change | must fall or rise | must not rise | must stay |", "|---|---|---|---|"]
     for name, counts in found.items():
-        effects = RELATIONS[name][1]
+        required = RELATIONS[name][1]
         cells = []
         for wanted in (("falls", "rises"), ("not up",), ("equal",)):
-            keys = [key for key in counts if effects[key] in wanted]
+            keys = [key for key in counts if required[key] in wanted]
             cells.append(", ".join(f"{key} {counts[key][0] / max(counts[key][1], 1):.0%}" for key in keys))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
@@ -30,14 +29,13 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 import mlflow_ragmetrics as rm
 
+from harness import EXAMPLE  # isort: skip
+
 PACKAGE = Path(rm.__file__).parent
-DATA = Path(__file__).parents[2] / "examples" / "data" / "ragtruth_llama-2-13b.jsonl"
 REPLY = '{"grades": [{"id": "answer_relevance", "reason": "It says how high.", "grade": 4}]}'
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
 JUDGED = """{"texts": [{"id": "t1", "none": [], "claims": [{"claim": "It is 330 metres high.", "sentences": [1],
 "quotes": [{"passage": "p1", "text": "It is 330 m high."}], "reason": "So it says.", "support": 90,
 "verdict": "SUPPORTED"}]}]}"""
-BARS = {"one row on the main job": 58, "one judged question": 18, "one warm score": 28, "one chain run": 30}
 
 
 def passed(action: Callable[[], object], warm_up: Callable[[], object] = lambda: None) -> set[CodeType]:
@@ -68,7 +66,7 @@ def one_row() -> set[CodeType]:
     """``ragmetrics evaluate`` on one row with the white-paper suite, logged into a new SQLite store."""
     from mlflow_ragmetrics.cli import main
 
-    with DATA.open(encoding="utf-8") as lines:
+    with EXAMPLE.open(encoding="utf-8") as lines:
         Path("row.jsonl").write_text(next(lines), encoding="utf-8")
     arguments = ["evaluate", "row.jsonl", "--suite", "white_paper", "--tracking-uri", "sqlite:///row.db"]
 
@@ -127,11 +125,12 @@ def one_chain_run() -> set[CodeType]:
 
 
 PATHS = {
-    "one row on the main job": one_row,
-    "one judged question": one_question,
-    "one warm score": one_score,
-    "one chain run": one_chain_run,
+    "one row on the main job": (58, one_row),
+    "one judged question": (18, one_question),
+    "one warm score": (28, one_score),
+    "one chain run": (30, one_chain_run),
 }
+"""The most files that may be on each path, and the function that follows it."""
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:
@@ -139,34 +138,16 @@ def modules() -> Iterator[tuple[Path, ast.Module]]:
         yield path, ast.parse(path.read_text(encoding="utf-8"))
 
 
-def private_functions() -> tuple[int, int]:
-    """The number of functions and methods with a private name, and of those that are named only once elsewhere."""
-    defined: Counter[tuple[Path, str]] = Counter()
-    used: Counter[tuple[Path, str]] = Counter()
-    for path, tree in modules():
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                if node.name.startswith("_") and not node.name.startswith("__"):
-                    defined[path, node.name] += 1
-            elif isinstance(node, ast.Name):
-                used[path, node.id] += 1
-            elif isinstance(node, ast.Attribute):
-                used[path, node.attr] += 1
-    return sum(defined.values()), sum(number for place, number in defined.items() if used[place] == 1)
-
-
 def probes_of_judges() -> list[str]:
     """Calls of ``getattr`` with a default, or of ``hasattr``, on names that contain judge."""
-    found: list[str] = []
+    probes: list[str] = []
     for path, tree in modules():
         for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
-                continue
-            optional = node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) == 3)
-            owner = ast.unparse(node.args[0]).lower()
-            if optional and ("judge" in owner or owner in ("splitter", "j")):
-                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node)}")
-    return found
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+                optional = node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) == 3)
+                if optional and "judge" in ast.unparse(node.args[0]).lower():
+                    probes.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node)}")
+    return probes
 
 
 def circles(*, type_checking: bool) -> list[list[str]]:
@@ -180,45 +161,37 @@ def circles(*, type_checking: bool) -> list[list[str]]:
     return sorted(sorted(group) for group in groups if len(group) > 1)
 
 
-def follow(name: str) -> None:
-    """Prints one line per function on the path: its file and its name."""
-    functions = PATHS[name]()
-    for code in functions:
-        print(f"PASSED {Path(code.co_filename).relative_to(PACKAGE).as_posix()} {code.co_name}")
-
-
 def show_paths(listed: bool) -> None:
     print(f"{'path':28}{'files':>7}{'bar':>6}{'functions':>11}")
-    for name in PATHS:
+    for name, (bar, _) in PATHS.items():
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             command = [sys.executable, os.path.abspath(__file__), "--follow", name]
-            done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+            environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"{name}: {done.stderr}")
         lines = [line.split(" ", 2)[1:] for line in done.stdout.splitlines() if line.startswith("PASSED ")]
         files = sorted({file for file, _ in lines})
-        print(f"{name:28}{len(files):>7}{BARS[name]:>6}{sum(not each.startswith('<') for _, each in lines):>11}")
+        functions = sum(not function.startswith("<") for _, function in lines)
+        print(f"{name:28}{len(files):>7}{bar:>6}{functions:>11}", flush=True)
         if listed:
             print(*(f"    {file}" for file in files), sep="\n")
 
 
 def show_size(listed: bool) -> None:
     lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path, _ in modules()]
-    private, once = private_functions()
     probes = probes_of_judges()
-    loops = {name: circles(type_checking=given) for name, given in (("at run time", False), ("with types", True))}
     print(f"\n{len(lengths)} files, {sum(lengths)} lines, median {statistics.median(lengths):.0f}, most {max(lengths)}")
-    print(f"{private} private functions, {once} of them called once")
-    print(f"{len(probes)} probes of judges by getattr or hasattr")
-    for name, groups in loops.items():
-        print(f"{len(groups)} circles of imports {name}")
-    if listed:
-        print(*probes, *(f"    {' '.join(group)}" for groups in loops.values() for group in groups), sep="\n")
+    print(f"{len(probes)} probes of judges by getattr or hasattr", *probes * listed, sep="\n")
+    for name, with_types in (("at run time", False), ("with types", True)):
+        groups = circles(type_checking=with_types)
+        print(f"{len(groups)} circles of imports {name}", *groups * listed, sep="\n")
 
 
 if __name__ == "__main__":
     if "--follow" in sys.argv:
-        follow(sys.argv[-1])
+        for code in PATHS[sys.argv[-1]][1]():
+            print(f"PASSED {Path(code.co_filename).relative_to(PACKAGE).as_posix()} {code.co_name}")
     else:
         show_paths("--list" in sys.argv)
         show_size("--list" in sys.argv)

@@ -27,14 +27,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
-from harness import COLUMNS, EXAMPLE, Program, Work, compete, records, serve
+from harness import COLUMNS, EXAMPLE, Program, Work, compete, publish, records, serve
 
-DATA = Path(__file__).parents[2] / "docs" / "data" / "benchmarks.json"
 PARTS = {  # the title, the number of rows, and that of the short form
     "import": ("Fresh interpreters", 0, 0),
     "rouge": ("ROUGE, four types, {:,} pairs of 150 words", 2000, 100),
@@ -354,11 +351,7 @@ def main() -> None:
     if any(row["numbers"].startswith("OTHER") for row in rows):
         sys.exit("a program has other numbers than ours")
     if options.publish:
-        figures = json.loads(DATA.read_text(encoding="utf-8"))
-        command = "python tests/benchmarks/speed.py --publish"
-        table = {"about": f"{ABOUT} {machine}.", "command": command, "date": f"{date.today()}", "columns": COLUMNS}
-        text = json.dumps(figures | {"speed": {**table, "rows": rows}}, ensure_ascii=False, indent=1)
-        DATA.write_text(f"{text}\n", encoding="utf-8")
+        publish("speed", f"{ABOUT} {machine}.", "python tests/benchmarks/speed.py --publish", COLUMNS, rows)
 
 
 if __name__ == "__main__":
