@@ -29,14 +29,22 @@ from mlflow_ragmetrics.core.question import (
     Verify,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement
+from mlflow_ragmetrics.judges.lexical.difference import Difference
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, cover_question, related_places, tone_of
 from mlflow_ragmetrics.judges.lexical.source import places_per_word, source_of, split_claims
-from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, contradict, judge_claim, nearest_places
+from mlflow_ragmetrics.judges.lexical.support import (
+    THRESHOLD,
+    Coverage,
+    Judgement,
+    difference_from,
+    judge_claim,
+    nearest_places,
+    terms_of_claim,
+)
 from mlflow_ragmetrics.judges.lexical.terms import is_longer_than
 from mlflow_ragmetrics.text.messages import check_language, said
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
@@ -50,14 +58,14 @@ class LexicalJudge(Judge):
     ``language``: the language of reasons ("en" or "ru"); texts may be in either. ``threshold``: a claim with at least
     this support (0 to 1) is SUPPORTED. ``longest``: the most words, numbers and marks in the texts of one question,
     which take about a second; longer questions get a ``JudgeError``. The judge works well if answers copy their
-    passages, and poorly if they paraphrase or abstract. Every reason says that it is lexical and cites the deciding
-    words.
+    passages, and poorly if they paraphrase or abstract. It never says that passages contradict a claim. Every reason
+    says that it is lexical and cites the deciding words.
 
     >>> from mlflow_ragmetrics.core.question import Verify
     >>> judge = LexicalJudge()
     >>> (findings,) = judge.answer([Verify(("Paris has 3 million people.",), ("Paris has 2 million people.",))])
     >>> findings[0].verdict
-    'CONTRADICTED'
+    'NEUTRAL'
     """
 
     name = "lexical"
@@ -117,7 +125,7 @@ class LexicalJudge(Judge):
     def _finding(self, judgement: Judgement, against: Against) -> Finding:
         """Return a verdict that quotes the sentences that decided it, or the nearest ones, with passage numbers."""
         cited, places = judgement.quoted, judgement.coverage.source.places
-        if judgement.verdict != "CONTRADICTED":
+        if judgement.difference is None:
             nearest = nearest_places(judgement.coverage, 1 if cited else 2)
             cited = list(dict.fromkeys((*nearest, *cited)))
         quotes = tuple([(places[each].passage, places[each].text[:_QUOTE]) for each in cited])
@@ -125,20 +133,21 @@ class LexicalJudge(Judge):
 
     def _reason(self, judgement: Judgement, against: Against) -> str:
         coverage = judgement.coverage
-        if judgement.disagreement is not None:
-            return self._contradicted(coverage.passage, judgement.disagreement, against)
+        if judgement.difference is not None:
+            return self._differs(coverage.passage, judgement.difference, against)
         found, missing = (list(map(coverage.terms.text_at, each)) for each in (coverage.found, coverage.missing))
         values = _where(against, coverage.passage, self.language) | _counted(found, missing)
         values["support"] = f"{judgement.support:.2f}"
-        if judgement.doubt is not None and coverage.support >= self.threshold:
-            kind, word = judgement.doubt
-            return self._say(f"lexical_judge.neutral.{kind}", claim=word, **values)
+        if judgement.verdict == "SUPPORTED" and coverage.support < self.threshold:
+            return self._say("lexical_judge.supported.verbatim", **values)
+        if judgement.stray_number and coverage.support >= self.threshold:
+            return self._say("lexical_judge.neutral.number", claim=judgement.stray_number, **values)
         return self._say(f"lexical_judge.{judgement.verdict.lower()}{_extent(found, missing)}", **values)
 
-    def _contradicted(self, passage: int, disagreement: Disagreement, against: Against) -> str:
+    def _differs(self, passage: int, difference: Difference, against: Against) -> str:
         values = _where(against, passage, self.language)
-        kind, claim, other = disagreement
-        return self._say(f"lexical_judge.contradicted.{kind}", **values, claim=claim, other=other)
+        kind, claim, other = difference
+        return self._say(f"lexical_judge.differs.{kind}", **values, claim=claim, other=other)
 
     def _relate(self, question: RelatedChunks) -> tuple[Related, ...]:
         return tuple(
@@ -171,16 +180,16 @@ class LexicalJudge(Judge):
         return Rating(round(1 + 4 * overlap.value, 4), self._say(code, **_counted(overlap.found, overlap.missing)))
 
     def _correctness(self, answer: str, reference: str, question: str) -> Rating:
-        """Return the overlap with the reference, reduced by the share of claims that the reference contradicts."""
+        """Return the overlap with the reference, reduced by the share of claims that differ from it in one word."""
         overlap = compare(answer, reference, question)
         code = f"lexical_judge.correctness{_extent(overlap.found, overlap.missing)}"
         reasons = [self._say(code, **_counted(overlap.found, overlap.missing))]
-        source, claims = source_of((reference,)), split_claims(answer)
+        source, claims = source_of((reference,)), dict.fromkeys(split_claims(answer))
         most = places_per_word(len(answer))
-        compared = [contradict(claim, source, most)[:2] for claim in dict.fromkeys(claims)]
-        denied = [(coverage.passage, disagreement) for coverage, disagreement in compared if disagreement is not None]
-        reasons += [self._contradicted(*denied[0], "reference")] if denied else []
-        share = 1 - len(denied) / max(len(compared), 1)
+        differences = [difference_from(Coverage(terms_of_claim(claim), source, most)) for claim in claims]
+        differing = [difference for difference in differences if difference is not None]
+        reasons += [self._differs(1, differing[0], "reference")] if differing else []
+        share = 1 - len(differing) / max(len(claims), 1)
         return Rating(round(1 + 4 * overlap.value * share, 4), " ".join(reasons))
 
     def _prefer(self, question: Prefer) -> Finding | JudgeError:
@@ -218,7 +227,7 @@ class LexicalJudge(Judge):
 @lru_cache(maxsize=1024)
 def _where(against: Against, passage: int, language: str) -> dict[str, Any]:
     """Return the words that name a claim's evidence in a reason: the passages, the reference or the answer."""
-    names = {"there": "in", "best": "best", "at": "at", "of": "of"}
+    names = {"there": "in", "best": "best", "of": "of"}
     return {name: said(f"lexical_judge.{code}.{against}", language, passage=passage) for name, code in names.items()}
 
 

@@ -66,14 +66,27 @@ UNITS_BEHIND_NUMBERS = {"m": "meter", "mi": "mile", "g": "gram", "l": "liter", "
 
 _DATE = re.compile(r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_SPACES_AND_MARKS = re.compile(r"[\s'’]")
+_SIGN = re.compile(r"[<>≤≥-]*")
+PERCENT = frozenset(["%", "percent", "pct", "процент", "процента", "процентов", "проценте", "процентам"])
+HALVES = frozenset(["half", "половина", "половины", "половине", "половину", "половиной"])
+FORENOON, AFTERNOON = frozenset(("am", "a.m")), frozenset(("pm", "p.m"))
+VERSIONS = frozenset(["version", "versions", "release", "v", "ver", "версия", "версии", "версию", "релиз"])
+_ROMAN = "I II III IV V VI VII VIII IX X XI XII"
+ROMAN = {roman: number for number, roman in enumerate(_ROMAN.split(), start=1)}
+_MAGNITUDES = {"b": 1_000_000_000, "m": 1_000_000, "k": 1_000, "t": 1_000_000_000_000}
 
 
 def canonical_number(digits: str, scale: int = 1) -> str:
     """The value of ``digits`` times ``scale`` in one spelling: "1,200.50" is "1200.5", "1.5" million "1500000".
 
-    A comma groups thousands or, in any other place, is a decimal sign. Times and versions ("10:30", "1.2.3") stay.
+    A comma groups thousands or, in any other place, is a decimal sign; any space or apostrophe groups thousands. A sign
+    or ``<`` before the digits stays, and so do times and versions ("10:30", "1.2.3").
     """
-    digits = digits.replace(" ", "")
+    sign = _SIGN.match(digits)[0]  # type: ignore[index]  # it matches an empty text too
+    if sign:
+        return sign + canonical_number(digits[len(sign) :].strip(), scale)
+    digits = _SPACES_AND_MARKS.sub("", digits)
     text = digits.replace(",", "") if _GROUPED.fullmatch(digits) else digits.replace(",", ".")
     whole, dot, decimals = text.partition(".")
     if not whole.isdecimal() or not (decimals.isdecimal() or not dot):
@@ -84,6 +97,29 @@ def canonical_number(digits: str, scale: int = 1) -> str:
         return str(int(whole))
     value = round(float(text) * scale, 9)
     return str(int(value)) if value == int(value) else f"{value:.9f}".rstrip("0")
+
+
+def magnitude(word: str, before: str) -> int | None:
+    """The value of a magnitude directly behind a number, 10 to a power: "million", or "B" behind "$5"."""
+    if before in CURRENCY_SIGNS and word in _MAGNITUDES:
+        return _MAGNITUDES[word]
+    return SCALES.get(word)
+
+
+def share_of_hundred(word: str) -> str | None:
+    """A fraction below one as percent: "3/4" is "75%"; else ``None``."""
+    above, slash, below = word.partition("/")
+    if not slash or not 0 < int(above) < int(below) <= 10:
+        return None
+    return f"{canonical_number(f'{100 * int(above) / int(below):.4f}')}%"
+
+
+def hour_of_day(digits: str, half: str) -> str | None:
+    """A time of twelve hours as one of 24 hours: ("9:30", "pm") is "21:30"; else ``None``."""
+    hour, _, minutes = digits.replace(".", ":").partition(":")
+    if half not in FORENOON | AFTERNOON or not hour.isdecimal() or not 1 <= int(hour) <= 12:
+        return None
+    return f"{int(hour) % 12 + (12 if half in AFTERNOON else 0)}:{minutes or '00'}"
 
 
 def read_date(text: str) -> tuple[str, str, str] | None:

@@ -12,7 +12,7 @@ from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
 from mlflow_ragmetrics.text.sentences import blanked, sentence_places, without_marks
 from mlflow_ragmetrics.text.word_lists import pattern_of
-from mlflow_ragmetrics.text.words import has_content, word_set
+from mlflow_ragmetrics.text.words import has_content, normalised, word_set
 
 _LONGEST_KEPT: Final = 8_000  # characters; the cache holds many texts up to this length
 _PREFIX: Final = 5
@@ -20,6 +20,7 @@ _LONGEST: Final = 60
 _NEAR: Final = 4
 _FEWEST_PLACES: Final = 5
 _WORK: Final = 5_000_000
+_SPOKEN: Final = re.compile(r"[^\s.,;:!?…()\[\]\"']+")
 MOST_PLACES: Final = 500  # per key, so that the work per claim is limited however long the passages are
 
 
@@ -80,6 +81,11 @@ class Place(NamedTuple):
         return self.terms.text_at(self.content[number])
 
 
+def _spoken(text: str) -> str:
+    """The words of a text and their signs, without case and punctuation, with blanks around each."""
+    return f" {' '.join(_SPOKEN.findall(normalised(blanked(text)).casefold()))} "
+
+
 class Source:
     """Passages, indexed by the keys of their content terms.
 
@@ -88,6 +94,7 @@ class Source:
     """
 
     def __init__(self, passages: tuple[str, ...]) -> None:
+        self.passages = passages
         self.places: list[Place] = []
         self.postings: dict[str, list[int]] = {}
         position = 0
@@ -102,6 +109,14 @@ class Source:
                     keys, kinds = [terms.keys[each] for each in piece], [terms.kinds[each] for each in piece]
                     self._add(Place(number, terms, begin, stop, piece, keys, kinds, position))
                     position += len(keys) + _NEAR
+
+    def says(self, claim: str) -> bool:
+        """Whether a passage contains the claim word for word."""
+        return any(_spoken(claim) in passage for passage in self._spoken)
+
+    @cached_property
+    def _spoken(self) -> list[str]:
+        return list(map(_spoken, self.passages))
 
     def _add(self, place: Place) -> None:
         number = len(self.places)

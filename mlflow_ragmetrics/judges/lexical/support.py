@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from mlflow_ragmetrics.core.score import Item
-from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_denial, find_disagreement, find_omission
+from mlflow_ragmetrics.judges.lexical.difference import Difference, find_difference
 from mlflow_ragmetrics.judges.lexical.source import MOST_PLACES, Source, source_of
 from mlflow_ragmetrics.judges.lexical.terms import ABOUT_PASSAGES, CONTENT, NAME, NUMBER, Terms, terms_of
 from mlflow_ragmetrics.text.words import has_content, word_set
@@ -202,64 +202,54 @@ def terms_of_claim(claim: str) -> Terms:
     return terms.only(kept)
 
 
-_CONTRADICTED: Final = 0.5
 _DOUBTED: Final = 0.5
 
 
 class Judgement(NamedTuple):
-    """A verdict by wording; ``support`` is lower than the coverage if the passages disagree.
+    """A verdict by wording; ``support`` is lower than the coverage if something speaks against the claim.
 
-    ``quoted``: the supporting sentences of all passages, or the contradicting one. ``doubt``: why the support of an
-    uncontradicted claim is lower, and the word.
+    ``quoted``: the supporting sentences of all passages, or the one from which the claim differs. ``difference``: the
+    only word in which the claim differs from that sentence. ``stray_number``: a number that is not near other words.
     """
 
-    verdict: Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL"]
+    verdict: Literal["SUPPORTED", "NEUTRAL"]
     support: float
     coverage: Coverage
-    disagreement: Disagreement | None = None
     quoted: Sequence[int] = ()
-    doubt: tuple[Literal["number", "negation"], str] | None = None
+    difference: Difference | None = None
+    stray_number: str = ""
 
 
-def contradict(claim: str, source: Source, most: int) -> tuple[Coverage, Disagreement | None, Disagreement | None]:
-    """Return the coverage, how the best matching sentence contradicts the claim, and a denial, which is only a doubt.
+def judge_claim(claim: str, source: Source, threshold: float, most: int) -> Judgement:
+    """SUPPORTED at ``threshold`` or above, or if a passage contains the claim word for word; else NEUTRAL.
 
     Considers the first ``most`` places of each word.
     """
     terms = terms_of_claim(claim)
     coverage = Coverage(terms, source, most)
-    evidence = [source.places[place] for place in coverage.places]
-    content = terms.content()
-    disagreement = find_disagreement(terms, content[:_LONGEST_COMPARED], evidence[0]) if evidence else None
-    if disagreement is not None:
-        return coverage, disagreement, None
-    denial = find_denial(terms, content, evidence) or find_omission(terms, content, evidence)
-    if denial is not None and len(coverage.found) >= len(coverage.missing):
-        return coverage, denial, None
-    return coverage, None, denial
+    support, places = coverage.support, coverage.places
+    difference = difference_from(coverage)
+    stray = coverage.stray_number
+    doubted = _DOUBTED * support if difference is not None or stray is not None else support
+    if doubted >= threshold:
+        content = terms.content()[:_LONGEST_COMPARED]
+        home = [place for place in places[1:] if source.places[place].passage == coverage.passage]
+        others = [*home, *_elsewhere(coverage)]
+        agreeing = [place for place in others if find_difference(terms, content, source.places[place]) is None]
+        return Judgement("SUPPORTED", support, coverage, [*places[:1], *agreeing])
+    if difference is None and source.says(claim):
+        return Judgement("SUPPORTED", 1.0, coverage, places[:1])
+    if difference is not None:
+        return Judgement("NEUTRAL", doubted, coverage, places[:1], difference)
+    return Judgement("NEUTRAL", doubted, coverage, stray_number="" if stray is None else terms.text_at(stray))
 
 
-def judge_claim(claim: str, source: Source, threshold: float, most: int) -> Judgement:
-    """SUPPORTED at ``threshold`` or above, CONTRADICTED if the best matching sentence disagrees, else NEUTRAL.
-
-    Considers the first ``most`` places of each word.
-    """
-    coverage, contradiction, denial = contradict(claim, source, most)
-    terms, support, places = coverage.terms, coverage.support, coverage.places
-    if contradiction is not None:
-        return Judgement("CONTRADICTED", _CONTRADICTED * support, coverage, contradiction, places[:1])
-    doubt: tuple[Literal["number", "negation"], str] | None = None
-    if denial is not None:
-        support, doubt = _DOUBTED * support, ("negation", denial.claim)
-    if coverage.stray_number is not None:
-        support, doubt = _DOUBTED * support, ("number", terms.text_at(coverage.stray_number))
-    if support < threshold:
-        return Judgement("NEUTRAL", support, coverage, doubt=doubt)
-    content = terms.content()[:_LONGEST_COMPARED]
-    home = [place for place in places[1:] if source.places[place].passage == coverage.passage]
-    others = [*home, *_elsewhere(coverage)]
-    agreeing = [place for place in others if find_disagreement(terms, content, source.places[place]) is None]
-    return Judgement("SUPPORTED", support, coverage, quoted=[*places[:1], *agreeing])
+def difference_from(coverage: Coverage) -> Difference | None:
+    """Return the word in which alone the claim differs from its best sentence."""
+    if not coverage.places:
+        return None
+    content = coverage.terms.content()[:_LONGEST_COMPARED]
+    return find_difference(coverage.terms, content, coverage.source.places[coverage.places[0]])
 
 
 def _elsewhere(coverage: Coverage) -> list[int]:

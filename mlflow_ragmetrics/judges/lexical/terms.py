@@ -15,13 +15,19 @@ import snowballstemmer
 
 from mlflow_ragmetrics.judges.lexical.numbers import (
     CURRENCY_SIGNS,
+    HALVES,
     MONTHS,
     ORDINALS,
-    SCALES,
+    PERCENT,
+    ROMAN,
     SPELLED,
     UNITS_BEHIND_NUMBERS,
+    VERSIONS,
     canonical_number,
+    hour_of_day,
+    magnitude,
     read_date,
+    share_of_hundred,
     spelled_number,
 )
 from mlflow_ragmetrics.text.words import INVISIBLE, MARKS, STOP_WORDS, ByWord, normalised, word_set
@@ -31,8 +37,11 @@ _LONGEST_STEMMED: Final = 40
 # blank.
 _TOKEN = re.compile(
     rf"(?! )([A-Za-z]{{2,}}(?![^\W\d_]|[{MARKS}{INVISIBLE}'’₀-₉]|-\r?\n)|[.!?;:,()\n]"
+    r"|[A-Z][a-z]?[\d₀-₉][A-Za-z\d₀-₉]*|[A-Za-z](?:\+\+|#)(?!\w)"
     r"|\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d{1,3}(?:, \d{3})*, 0\d{2}(?!\w)"
-    r"|\d+(?:[.,:]\d+)*|[%$€£₽℃℉]|°(?:[CFcf](?!\w))?"
+    r"|(?:(?:(?<=\s)|(?<=\()|^)[-−–](?=[\d.])|[<>≤≥]=?\s?(?=\d))?"
+    r"(?:\d{1,3}(?:[ \u00a0\u2007\u2009\u202f'’]\d{3})+(?!\d)(?:[.,]\d+)?|\d{1,2}/\d{1,2}(?![\d/])|\d+(?:[.,:]\d+)*)"
+    r"|[%$€£₽℃℉]|°(?:[CFcf](?!\w))?"
     rf"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){{2,}}"
     rf"|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][{MARKS}{INVISIBLE}]*(?:-\r?\n[ \t]*(?=[^\W\d_]))?)+(?:['’][^\W\d_]+)?)"
 )
@@ -47,6 +56,9 @@ NEGATORS = word_set(
 )
 CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
 _VERBS = frozenset(("is", "was", "has", "had", "был", "была", "было", "является"))
+_NUMBER = re.compile(r"[<>≤≥=-]*\s?\d")
+_CODE = re.compile(r"[a-z]{1,2}\d[a-z\d]*")
+_VERSION = re.compile(r"\d{1,2}\.\d{0,2}0")
 _CYRILLIC = re.compile("[а-яё]")
 _OUR = re.compile(r"(?<=[a-z]{3})our")
 _ISE = re.compile(r"(?<=[a-z]{3})([iy])s(e|ed|es|er|ers|ing|ation|ations)$")
@@ -55,6 +67,7 @@ _BREAKS = frozenset(".!?;:,()\n")
 _UNSTEMMED = frozenset("abfhjkopquvwxz")  # no suffix of the English stemmer has these last letters
 _OR = frozenset(("or", "nor", "или", "ни"))
 _DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
+_READ_WITH_NEIGHBOURS = HALVES | MONTHS.keys() | SPELLED | _DEGREES | CURRENCY_SIGNS
 _SCALES_OF_DEGREES = dict.fromkeys(("celsius", "c", "цельсия"), "celsius")
 _SCALES_OF_DEGREES |= dict.fromkeys(("fahrenheit", "f", "фаренгейта"), "fahrenheit")
 
@@ -192,12 +205,15 @@ def terms_of(text: str) -> Terms:
             continue
         following = place + 1
         keys: tuple[str, ...] = (unit or key,)
+        if tokens[place] in ROMAN and place and found[place - 1].capital and not gaps[place].strip():
+            keys, kind, capital = (f"roman:{ROMAN[tokens[place]]}",), CONTENT | NUMBER, False
         unit = ""
         if not keys[0]:
             if word in CURRENCY_SIGNS and words[following][:1].isdecimal():
                 sign = stem(word), starts[place], ends[place]  # "$5" is read as "5 dollars"
                 continue
-            keys, taken, is_number = _read(words, gaps, place)
+            is_label = words[place - 1] in VERSIONS or (place > 0 and found[place - 1].capital)
+            keys, taken, is_number = _read(words, gaps, place, is_label)
             following = place + taken
             kind = CONTENT | NUMBER if is_number else kind
         begins = opening and not tokens[place][1:2].isupper() and words[following] not in _VERBS
@@ -245,8 +261,12 @@ def _word_of(token: str) -> _Word:
     key = _plain_key(folded)
     content = folded not in STOP_WORDS and not folded.endswith("n't")
     capital = content and token[0].isupper()
+    if _CODE.fullmatch(folded):
+        return _Word(folded, f"#{folded}", CONTENT | NUMBER, False, False)
     special = folded in _BREAKS or folded in CANCELLING or folded in _OR or is_negator(folded)
-    return _Word(folded, key, CONTENT if content else 0, capital, bool(key) and not (capital or special))
+    return _Word(
+        folded, key, CONTENT if content else 0, capital, bool(key) and not (capital or special or token in ROMAN)
+    )
 
 
 _WORDS = ByWord(_word_of)
@@ -256,7 +276,14 @@ def _plain_key(word: str) -> str:
     """Return the key of a word that does not depend on its neighbours; empty for numbers, months and number words."""
     if len(word) > _LONGEST_STEMMED:
         return word
-    if word[0].isdecimal() or word in MONTHS or word in SPELLED or word in _DEGREES or word in CURRENCY_SIGNS:
+    if (
+        _NUMBER.match(word)
+        or word in HALVES
+        or word in MONTHS
+        or word in SPELLED
+        or word in _DEGREES
+        or word in CURRENCY_SIGNS
+    ):
         return ""
     return word if word in STOP_WORDS else stem(word)
 
@@ -275,15 +302,16 @@ def _fold(token: str) -> str:
     return word[:-1] if len(word) > 2 and word.endswith(".") else word
 
 
-def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...], int, bool]:
+def _read(words: list[str], gaps: list[str], place: int, is_label: bool) -> tuple[tuple[str, ...], int, bool]:
     """Return the keys of the term at ``place``, its number of tokens, and whether it is a number.
 
     ``words`` ends with an empty word.
     """
     word = words[place]
-    first = word[0]
-    if first.isdecimal():
-        return _read_digits(words, gaps, place)
+    if _NUMBER.match(word) is not None:
+        return _read_digits(words, gaps, place, is_label)
+    if word in HALVES:
+        return ("#50%",), 1, True
     if word in CURRENCY_SIGNS:
         return (stem(word),), 1, False
     if word in _DEGREES:
@@ -297,7 +325,7 @@ def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...
     return (stem(word),), 1, False
 
 
-def _read_digits(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...], int, bool]:
+def _read_digits(words: list[str], gaps: list[str], place: int, is_label: bool) -> tuple[tuple[str, ...], int, bool]:
     word, following = words[place], words[place + 1]
     date = read_date(word)
     if date is not None:
@@ -308,10 +336,18 @@ def _read_digits(words: list[str], gaps: list[str], place: int) -> tuple[tuple[s
         near_month = any(near in MONTHS for near in words[max(place - 1, 0) : place + 4])
         ordinal = None if near_month else ORDINALS.get(word + following)
         return ((stem(ordinal),), 2, False) if ordinal else ((f"#{canonical_number(word)}",), 2, True)
-    scale = SCALES.get(following)
+    if (time := hour_of_day(word, following)) is not None:
+        return (f"#{time}",), 2, True
+    if (share := share_of_hundred(word)) is not None:
+        return (f"#{share}",), 1, True
+    if following in PERCENT:
+        return (f"#{canonical_number(word)}%",), 2, True
+    scale = magnitude(following, words[place - 1])
     if scale is not None and (adjacent or len(following) > 1):
         return (f"#{canonical_number(word, scale)}",), 2, True
-    return (f"#{canonical_number(word)}",), 1, True
+    is_label = is_label or not following or following in _BREAKS  # a version, or a number alone
+    is_written = is_label and _VERSION.fullmatch(word) is not None and words[place - 1] not in CURRENCY_SIGNS
+    return (f"#{word}" if is_written else f"#{canonical_number(word)}",), 1, True
 
 
 def _is_month(words: list[str], place: int) -> bool:

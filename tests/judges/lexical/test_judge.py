@@ -26,15 +26,16 @@ def finding(claim, *passages, **options):
         (TOWER, "SUPPORTED"),
         ("Bread is made of flour.", "SUPPORTED"),
         ("Quantum computers use entangled qubits.", "NEUTRAL"),
-        (TOWER.replace("330", "340"), "CONTRADICTED"),
-        (TOWER.replace("1889", "1887"), "CONTRADICTED"),
-        (TOWER.replace("Gustave Eiffel", "Gustave Courbet"), "CONTRADICTED"),
-        ("Prices decreased in 2020.", "CONTRADICTED"),
-        ("Prices did not increase in 2020.", "CONTRADICTED"),
-        ("Cats like water.", "CONTRADICTED"),
+        (TOWER.replace("330", "340"), "NEUTRAL"),
+        (TOWER.replace("1889", "1887"), "NEUTRAL"),
+        (TOWER.replace("metres", "feet"), "NEUTRAL"),
+        (TOWER.upper(), "SUPPORTED"),
+        ("Prices decreased in 2020.", "NEUTRAL"),
+        ("Prices did not increase in 2020.", "NEUTRAL"),
+        ("Cats like water.", "NEUTRAL"),
     ],
 )
-def test_copies_are_supported_strangers_neutral_and_changed_words_contradicted(claim, verdict):
+def test_copies_are_supported_and_strangers_and_changed_words_are_not(claim, verdict):
     assert finding(claim).verdict == verdict
 
 
@@ -52,9 +53,9 @@ def test_inflection_number_words_and_dates_do_not_hide_support(claim, passage):
     assert finding(claim, passage).support > finding(claim, "Something else altogether.").support + 0.4
 
 
-def test_a_russian_claim_with_another_number_is_contradicted_and_says_so_in_russian():
+def test_a_russian_claim_with_another_number_is_not_supported_and_says_so_in_russian():
     found = finding("Башня построена в 1887 году в Париже.", "Башня построена в 1889 году в Париже.", language="ru")
-    assert found.verdict == "CONTRADICTED"
+    assert found.verdict == "NEUTRAL"
     assert "«1887»" in found.reason
     assert "Лексически" in found.reason
 
@@ -112,7 +113,6 @@ def test_words_in_neighbouring_sentences_support_more_than_words_in_separate_pas
     ("claim", "passage"),
     [
         ("Bread is not made of flour.", "Bread is made of flour."),
-        ("Bread isn't baked in ovens here.", "Here, bread is baked. Ovens are hot."),
         ("The bridge never carried trains.", "The old bridge carried trains and cars until 1950."),
         ("Treat the wound with alcohol.", "Do not treat the wound with alcohol."),
         ("Мост не закрыт на ремонт.", "Мост закрыт на ремонт."),
@@ -120,8 +120,11 @@ def test_words_in_neighbouring_sentences_support_more_than_words_in_separate_pas
         ("It weighs 20 pounds.", "It weighs 20 kg."),
     ],
 )
-def test_what_the_passages_say_otherwise_is_contradicted(claim, passage):
-    assert finding(claim, passage).verdict == "CONTRADICTED"
+def test_a_claim_that_differs_in_one_word_is_not_supported_and_the_reason_names_it(claim, passage):
+    found = finding(claim, passage)
+    assert found.verdict == "NEUTRAL"
+    assert "the rest is the same" in found.reason
+    assert found.quotes == ((1, passage),)
 
 
 @pytest.mark.parametrize(
@@ -130,12 +133,11 @@ def test_what_the_passages_say_otherwise_is_contradicted(claim, passage):
         ("The soup has no taste or smell.", "The soup has no discernible smell or taste."),
         ("It is not safe to eat.", "It is unsafe to eat."),
         ("Stir the pot gently, careful not to break the eggs.", "Stir the pot gently; the eggs break easily."),
-        ("If the paint does not dry, open the windows.", "Open the windows so that the paint can dry."),
         ("They can't swim.", "They cannot swim."),
     ],
 )
-def test_negations_that_agree_or_state_nothing_contradict_nothing(claim, passage):
-    assert finding(claim, passage).verdict != "CONTRADICTED"
+def test_negations_that_agree_or_state_nothing_are_no_difference(claim, passage):
+    assert "negated" not in finding(claim, passage).reason
 
 
 def test_a_number_that_stands_elsewhere_does_not_support_a_claim():
@@ -146,16 +148,16 @@ def test_a_number_that_stands_elsewhere_does_not_support_a_claim():
     assert finding("In 1850 ships sank.", passage).verdict == "SUPPORTED"
 
 
-def test_a_sentence_that_contradicts_is_never_quoted_as_support():
+def test_a_sentence_that_says_otherwise_is_never_quoted_as_support():
     passages = ("The tower in Pisa is 56 metres tall.", "The tower in Pisa is 58 metres tall.")
     found = finding("The tower in Pisa is 56 metres tall.", *passages)
     assert found.verdict == "SUPPORTED"
     assert found.quotes == ((1, passages[0]),)
     near = " ".join(passages)
     assert [quote for _, quote in finding("The tower in Pisa is 56 metres tall.", near).quotes] == [passages[0]]
-    contradicted = finding("The tower in Pisa is 60 metres tall.", *passages)
-    assert contradicted.verdict == "CONTRADICTED"
-    assert len(contradicted.quotes) == 1
+    differing = finding("The tower in Pisa is 60 metres tall.", *passages)
+    assert differing.verdict == "NEUTRAL"
+    assert len(differing.quotes) == 1
 
 
 @pytest.mark.parametrize(
@@ -306,7 +308,7 @@ def test_a_length_that_is_no_number_of_words_is_refused(longest):
         ("La torre mide 330 metros.", "La torre no mide 330 metros."),
     ],
 )
-def test_an_answer_that_the_reference_contradicts_is_graded_lower(answer: str, denied: str) -> None:
+def test_an_answer_that_differs_from_the_reference_in_one_word_is_graded_lower(answer: str, denied: str) -> None:
     right, wrong = LexicalJudge().answer([Grade("correctness", text, None, answer) for text in (answer, denied)])
     assert right.value == 5.0
     assert wrong.value < 2

@@ -43,6 +43,16 @@ def of_kind(text, kind):
         ("Távarez", "tavarez"),
         ("собаками", "собака"),
         ("ＡＢＣ １２", "abc 12"),
+        ("infor\u00admation on Mon-\nday", "information on Monday"),
+        ("Η ΑΘΗΝΑ", "η Αθήνα"),
+        ("الكِتَابُ", "الكتاب"),
+        ("H₂O", "H2O"),
+        ("5\u202f000 and 1 234 567", "5,000 and 1'234'567"),
+        ("$5B", "5,000,000,000 dollars"),
+        ("half of it", "50% of it"),
+        ("3/4 of it", "75 percent of it"),
+        ("9:30 AM", "9:30"),
+        ("−5 °C", "-5 °C"),
     ],
 )
 def test_spellings_of_one_thing_have_one_key(one, other):
@@ -50,7 +60,25 @@ def test_spellings_of_one_thing_have_one_key(one, other):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("15", "50"), ("йод", "иод"), ("10:30", "10.3"), ("May 5", "June 5"), ("10, 200", "10200")]
+    ("one", "other"),
+    [
+        ("15", "50"),
+        ("-5", "5"),
+        ("40%", "40"),
+        ("9 pm", "9 am"),
+        ("> 30", "< 30"),
+        ("Python 3.1", "Python 3.10"),
+        ("World War I", "World War II"),
+        ("H2O2", "H2O"),
+        ("C++", "C"),
+        ("C#", "C"),
+        ("दीन", "दिन"),
+        ("third", "fourth"),
+        ("йод", "иод"),
+        ("10:30", "10.3"),
+        ("May 5", "June 5"),
+        ("10, 200", "10200"),
+    ],
 )
 def test_different_things_have_different_keys(one, other):
     assert keys(one) != keys(other)
