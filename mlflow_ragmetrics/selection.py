@@ -25,6 +25,8 @@ from mlflow_ragmetrics.text.messages import Text, say
 LOOKED_AT = 100
 """The number of rows that are searched for columns."""
 _MOST_NAMED = 12
+_LONGEST_KEY = 200
+"""MLflow's names of metrics have at most 250 characters, including what follows the key."""
 _OURS = frozenset({*MLFLOW_COLUMNS, "trace_id", "chain_run", "seconds"})
 _WORDS = ("context", "passage", "chunk", "retriev", "document", "doc", "evidence", "snippet", "source", "search", "hit")
 _LABEL = re.compile(r"[0-5](?:\.0)?|pass(?:ed)?|fail(?:ed)?|true|false|good|bad|(?:in)?correct", re.IGNORECASE)
@@ -50,7 +52,19 @@ def likely_contexts(samples: Iterable[Sample]) -> str | None:
 
 
 _TELLING = {
-    "reference": ("gold", "truth", "expected", "ideal", "correct", "target", "label", "reference", "best"),
+    "reference": (
+        "gold",
+        "truth",
+        "expected",
+        "ideal",
+        "correct",
+        "target",
+        "label",
+        "reference",
+        "best",
+        "gt_",
+        "_gt",
+    ),
     "question": ("question", "query", "prompt", "input", "utterance"),
     "answer": ("answer", "response", "output", "prediction", "completion", "generat", "reply", "hypothesis"),
 }
@@ -62,6 +76,7 @@ def likely_column(field: str, samples: Iterable[Sample]) -> str | None:
     columns = _unused_columns(samples)
     texts = [name for name, values in columns.items() if values and all(isinstance(value, str) for value in values)]
     names = [folded(name) for name, known in FIELD_OF.items() if known == field]
+    texts = [name for name in texts if _told_field(name.lower()) in (field, None)]
     near = [name for name in texts if difflib.get_close_matches(folded(name), names, n=1, cutoff=0.75)]
     telling = [name for name in texts if _told_field(name.lower()) == field]
     return next(iter([*near, *telling]), None)
@@ -213,7 +228,7 @@ def select(
         raise InvalidOptionError(f"name_prefix={shown(prefix)} must be the start of an identifier", param="name_prefix")
     composites = _weighed([each for each in measures if isinstance(each, Composite)], weights)
     chosen = _with_components([each for each in measures if isinstance(each, Metric)], composites)
-    _check_keys([*chosen, *composites])
+    _check_keys([*chosen, *composites], prefix)
     name, named = (metrics.name, metrics.also) if isinstance(metrics, Preset) else (None, chosen)
     optional = {metric.key for metric in chosen} - {each.key for each in named}
     optional |= {metric.key for metric in chosen if metric.settings.on_missing == "skip"}
@@ -263,9 +278,12 @@ def _with_components(metrics: list[Metric], composites: Sequence[Composite]) -> 
     return metrics
 
 
-def _check_keys(measures: Sequence[Measure]) -> None:
+def _check_keys(measures: Sequence[Measure], prefix: str) -> None:
     seen: dict[str, Measure] = {}
     for measure in measures:
+        if len(prefix + measure.key) > _LONGEST_KEY:
+            message = f"the key {shown(measure.key)} is too long for MLflow; use at most {_LONGEST_KEY} characters"
+            raise InvalidOptionError(message, param="key")
         if measure.key in seen:
             message = (
                 f"{seen[measure.key].spelling} and {measure.spelling} have the same key {measure.key!r}; "
@@ -310,6 +328,7 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
     used = lacking.union(*(metric.definition.optional for metric in selection.metrics))
     first: list[Sample] = []
     rows = unknown = unanswered = thoughtful = with_ids = 0
+    unreadable, problems = Counter[str](), dict[str, str]()
     has_pattern = any("id_pattern" in each.given for each in selection.metrics)
     match = has_pattern or not {"retrieved_doc_ids", "gold_doc_ids"} <= used
     for sample in samples:
@@ -318,6 +337,8 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
         unknown += sample.contexts is None and "contexts" not in sample.invalid
         unanswered += sample.answer is None and "answer" not in sample.invalid
         thoughtful += "thoughts" in sample.metadata
+        unreadable.update(sample.invalid)
+        problems |= sample.invalid
         if not match and sample.retrieved_doc_ids and sample.gold_doc_ids:
             with_ids += 1
             match = bool(match_documents(sample.retrieved_doc_ids, sample.gold_doc_ids).correct)
@@ -341,6 +362,9 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
         keys = ", ".join(metric.key for metric in left.metrics if field in metric.required)
         if keys and count:
             said.append(say(f"presence.{code}", n=count, total=rows, keys=keys))
+    required = {field for metric in left.metrics for field in metric.required}
+    for field in sorted(unreadable.keys() & (used - required)):
+        said.append(say("presence.unreadable", n=unreadable[field], total=rows, field=field, why=problems[field]))
     if thoughtful and "answer" in used:
         said.append(say("presence.thoughts", n=thoughtful, total=rows))
     if with_ids and not match:

@@ -90,6 +90,29 @@ BLURBS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("columns", "likely"),
+    [
+        ({"generated_answer": "a"}, "generated_answer"),
+        ({"note": "a", "Respnse": "b"}, "Respnse"),
+        ({"gt_answer": "a"}, None),
+        ({"gold_answer": "a", "note": "b"}, None),
+        ({"model_output": 3}, None),
+    ],
+)
+def test_a_missing_answer_names_its_likely_column(columns: dict[str, object], likely: str | None) -> None:
+    with pytest.raises(MissingFieldError) as caught:
+        rm.evaluate([{"question": "Why?", **columns}], ["coherence"])
+    assert f"--columns answer={likely or 'COLUMN'} (unused columns: {likely or next(iter(columns))}" in str(
+        caught.value
+    )
+
+
+def test_a_key_too_long_for_mlflow_is_refused_at_once() -> None:
+    with pytest.raises(InvalidOptionError, match="too long for MLflow"):
+        rm.Suite([rm.coherence(key="k" * 201)])
+
+
 def test_contexts_in_no_row_are_an_error_that_names_the_likeliest_column() -> None:
     with pytest.raises(MissingFieldError) as caught:
         rm.Suite(["faithfulness"]).evaluate(BLURBS, progress=False)

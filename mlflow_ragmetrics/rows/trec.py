@@ -9,12 +9,16 @@ from typing import Any
 from mlflow_ragmetrics.errors import InvalidDataError
 
 _RUN = re.compile(r"\s*(?P<query>\S+)\s+Q0\s+(?P<document>\S+)\s+\d+\s+(?P<number>[-+.\deE]+)\s+\S+\s*")
+_BEIR = re.compile(r"(?P<query>[^\t]+)\t(?P<document>[^\t]+)\t(?P<number>[-+]?\d+)\s*")
+_BEIR_HEADER = ["query-id", "corpus-id", "score"]
 _JUDGEMENT = re.compile(r"\s*(?P<query>\S+)\s+(?:0|Q0)\s+(?P<document>\S+)\s+(?P<number>[-+]?\d+)\s*")
 
 
 def are_trec_lines(lines: Iterable[str]) -> bool:
-    """Whether all lines are those of a run (``q1 Q0 d7 1 9.2 bm25``) or of judgements (``q1 0 d7 1``)."""
+    """Whether all are lines of a run (``q1 Q0 d7 1 9.2 bm25``), of judgements (``q1 0 d7 1``) or of BEIR's table."""
     filled = [line for line in lines if line.strip()]
+    if filled and filled[0].split() == _BEIR_HEADER:
+        return True
     return bool(filled) and any(all(map(form.fullmatch, filled)) for form in (_RUN, _JUDGEMENT))
 
 
@@ -28,6 +32,9 @@ def read_trec(lines: Iterable[str], file: str) -> Iterator[dict[str, Any]]:
     queries: dict[str, list[tuple[float, str]]] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
+            continue
+        if form is None and line.split() == _BEIR_HEADER:
+            form, field = _BEIR, "gold_doc_ids"
             continue
         if form is None:
             form, field = (_RUN, "retrieved_doc_ids") if _RUN.fullmatch(line) else (_JUDGEMENT, "gold_doc_ids")

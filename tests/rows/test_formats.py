@@ -149,6 +149,28 @@ OPENAI_CLASSIC = {
     "input": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}],
     "ideal": REFERENCE,
 }
+
+
+class Printed(str):
+    """A text that is printed without quotes, as an object's form is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+ANSWERED = {"question": QUESTION, "answer": ANSWER}
+HOTPOT = {**ANSWERED, "reference": REFERENCE, "context": [["A", CONTEXTS[:1]], ["B", CONTEXTS[1:]]]}
+SQUAD = {**ANSWERED, "contexts": CONTEXTS, "reference": {"text": [REFERENCE], "answer_start": [3]}}
+CHROMA = {**ANSWERED, "contexts": {"ids": [["d1", "d2"]], "documents": [CONTEXTS], "distances": [[0.1, 0.2]]}}
+QDRANT = {**ANSWERED, "contexts": [{"id": 1, "score": 0.9, "payload": {"text": text}} for text in CONTEXTS]}
+ELASTIC = {**ANSWERED, "contexts": [{"_id": "d1", "_source": {"body": text}} for text in CONTEXTS]}
+LANGCHAIN = {
+    "Question": QUESTION,
+    "Answer": f"content={ANSWER!r} additional_kwargs={{}}",
+    "contexts": str([Printed(f"Document(metadata={{}}, page_content={text!r})") for text in CONTEXTS]),
+}
 Pair = namedtuple("Pair", ["question", "answer", "reference", "contexts"])
 
 
@@ -255,6 +277,12 @@ FILES: dict[str, tuple[list[dict[str, Any]], frozenset[str]]] = {
     "OpenAI evals data": ([OPENAI_DATA], ALL),
     "OpenAI evals output items": ([OPENAI_OUTPUT], ALL),
     "OpenAI evals registry": ([OPENAI_CLASSIC], frozenset({"question", "reference"})),
+    "LangChain's printed messages and documents": ([LANGCHAIN], ALL - {"reference"}),
+    "HotpotQA": ([HOTPOT], ALL),
+    "SQuAD": ([SQUAD], ALL),
+    "Chroma's results": ([CHROMA], ALL - {"reference"}),
+    "Qdrant's points": ([QDRANT], ALL - {"reference"}),
+    "Elasticsearch's hits": ([ELASTIC], ALL - {"reference"}),
 }
 
 
@@ -361,12 +389,25 @@ PAGE = Path(__file__).parents[2] / "docs" / "start" / "formats.md"
 FIELDS = ("question", "answer", "contexts", "reference")
 
 
+def brief(value: Any) -> Any:
+    """A value of a sample record, shortened: the beginnings of texts and the first elements of lists."""
+    if isinstance(value, str):
+        return value if len(value) < 26 else value[:24] + "…"
+    if isinstance(value, dict):
+        return {name: brief(inner) for name, inner in value.items() if inner is not None}
+    return [brief(element) for element in value[:1]] if isinstance(value, list) else value
+
+
 def table() -> str:
-    """The fields read from each format, as a Markdown table."""
-    rows = [(name, "Python objects", fields) for name, (_, fields) in OBJECTS.items()]
-    rows += [(name, "JSONL, JSON, CSV, Parquet", fields) for name, (_, fields) in FILES.items()]
-    lines = [("format", *FIELDS, "given as"), ("---",) * (2 + len(FIELDS))]
-    lines += [(name, *("✓" if each in fields else "–" for each in FIELDS), given) for name, given, fields in rows]
+    """A record of each format and the entries that are read as fields, as a Markdown table."""
+    files = {name: (rows, fields, "JSONL, JSON, CSV, Parquet") for name, (rows, fields) in FILES.items()}
+    objects = {name: (make(), fields, "Python objects") for name, (make, fields) in OBJECTS.items()}
+    lines = [("format", "given as", *FIELDS, "record"), ("---",) * (3 + len(FIELDS))]
+    for name, (data, fields, given) in [*files.items(), *objects.items()]:
+        (sample,) = read_samples(data)
+        names = [f"`{sample.read_from.get(field, field)}`" if field in fields else "–" for field in FIELDS]
+        record = json.dumps(brief(data[0]), ensure_ascii=False) if given != "Python objects" else ""
+        lines.append((name, given, *names, f"`{record}`" if record else ""))
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
@@ -376,4 +417,5 @@ def test_the_page_shows_this_table() -> None:
 
 if __name__ == "__main__":
     text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(re.sub(r"^\|.*\|$", table(), text, count=1, flags=re.MULTILINE | re.DOTALL), encoding="utf-8")
+    text = re.sub(r"^\|.*\|$", lambda _: table(), text, count=1, flags=re.MULTILINE | re.DOTALL)
+    PAGE.write_text(text, encoding="utf-8")

@@ -160,9 +160,11 @@ def test_a_workbook_is_read_by_its_first_sheet(tmp_path: Path) -> None:
 def test_runs_and_judgements_of_trec_are_joined(tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("q1 Q0 d2 1 0.5 bm25\nq1 Q0 d1 2 9.2 bm25\nq2\tQ0\td4\t1\t7.7\tbm25\n")
     (tmp_path / "a.qrels").write_text("q1 0 d1 2\nq1 0 d2 0\nq2 0 d4 0\n")
-    joined = join(tmp_path / "run.txt", tmp_path / "a.qrels")
-    samples = [(s.id, s.retrieved_doc_ids, s.gold_doc_ids) for s in read_samples(joined.rows)]
-    assert samples == [("q1", ("d1", "d2"), ("d1",)), ("q2", ("d4",), ())]
+    (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\nq2\td4\t0\n")
+    for judgements in ("a.qrels", "beir.tsv"):
+        joined = join(tmp_path / "run.txt", tmp_path / judgements)
+        samples = [(s.id, s.retrieved_doc_ids, s.gold_doc_ids) for s in read_samples(joined.rows)]
+        assert samples == [("q1", ("d1", "d2"), ("d1",)), ("q2", ("d4",), ())]
 
 
 def test_utf_16_is_read_by_its_mark(tmp_path: Path) -> None:
