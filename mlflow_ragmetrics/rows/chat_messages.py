@@ -9,7 +9,7 @@ from typing import Any
 
 from mlflow_ragmetrics.core.score import Chunk, Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
-from mlflow_ragmetrics.rows.aliases import ALIASES
+from mlflow_ragmetrics.rows.aliases import ALIASES, with_accepted_names
 from mlflow_ragmetrics.rows.passages import chunks_of, distinct, document_ids_of
 from mlflow_ragmetrics.rows.values import decoded, elements_of, is_list, is_missing
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy
@@ -181,8 +181,11 @@ def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object
     has_content = not is_missing(content) and bool(content)
     if not isinstance(value, Mapping) or (has_content and isinstance(role, str) and role in roles):
         return joined_parts(content)
-    found = next((value[key] for key in keys if not is_missing(value.get(key))), None)
-    return _last_message(_messages(value), roles) if found is None else found
+    if _is_text_part(value):
+        return joined_parts([value])
+    value = with_accepted_names(value)
+    inner = next((value[key] for key in keys if not is_missing(value.get(key))), None)
+    return _last_message(_messages(value), roles) if inner is None else inner
 
 
 def _messages(value: Mapping[Any, Any]) -> Iterable[object]:

@@ -146,7 +146,7 @@ def _chunk_of(element: Any, place: int) -> Chunk | None:
 
 
 def as_mapping(element: Any) -> Any:
-    """A document object, a document with its score, or a title with its sentences as a mapping; others unchanged."""
+    """A document, a document or text with its score, or a title with its sentences as a mapping; others unchanged."""
     if hasattr(element, "page_content"):
         names = ("page_content", "id", "metadata")
         return {name: value for name in names if (value := getattr(element, name, None)) is not None}
@@ -156,8 +156,8 @@ def as_mapping(element: Any) -> Any:
     if not is_list(element) or len(element) != 2:
         return element
     first, second = as_mapping(element[0]), element[1]
-    if isinstance(first, Mapping) and isinstance(second, (Real, type(None))):
-        return {**first, "score": second}
+    if isinstance(first, (str, Mapping)) and isinstance(second, (Real, type(None))):
+        return {**(first if isinstance(first, Mapping) else {"text": first}), "score": second}
     if isinstance(first, str) and is_list(second) and second and all(isinstance(text, str) for text in second):
         return {"title": first, "sentences": second}  # HotpotQA
     return element

@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 _START = re.compile(
-    r"""\s*(?:[\[{(]\s*['"{\[(]|\[\s*(?:-?\d|\]|nan\b|None\b)|\[?[A-Z]\w*\(\w+=|\[?(?:np\.)?array\(|(?:page_)?content=['"])"""
+    r"""\s*(?:[\[{(]\s*['"{\[(]|\[\s*(?:-?\d|\]|nan\b|None\b)|\[?[A-Z]\w*\(\w+=|\[?(?:np\.)?array\(|(?:frozen)?set\("""
+    r"""|deque\(|(?:page_)?content=['"\[])"""
 )
 _CERTAIN = re.compile(
     r"\s*(?:\[?(?:Document|NodeWithScore|\w*Node|\w*Message(?:Chunk)?)\(\w+=|array\(\[|(?:page_)?content='"

@@ -128,6 +128,7 @@ def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, A
     ``expected_retrieved_context``. Other fields are read from ``outputs``, else from ``inputs``.
     """
     columns = {column: mapping_of(row.get(column)) for column in MLFLOW_COLUMNS}
+    columns = {column: with_accepted_names(entries) for column, entries in columns.items()}
     inner = {column: entries_by_field(entries, {}) for column, entries in columns.items()}
     readings: dict[str, Reading] = {}
     for field, names in _NESTED.items():
@@ -254,7 +255,7 @@ def _accepted(answers: object) -> list[Any]:
     """The answers in a mapping of SQuAD (``text``) or TriviaQA (``value``, ``aliases``); ``[]`` for anything else."""
     if not isinstance(answers, Mapping):
         return []
-    names = ("value", "text", "answers", "aliases")
+    names = ("value", "text", "answer", "answers", "aliases", "spans")
     entries = [answers[name] for name in names if not is_missing(answers.get(name))]
     return [text for entry in entries for text in (entry if is_list(entry) else [entry])]
 

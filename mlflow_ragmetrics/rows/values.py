@@ -19,7 +19,9 @@ _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _MISSING_TEXTS = frozenset({"nan", "NaN", "<NA>", "NaT"})
 """Texts that tables use for a missing value."""
 _NOT_AVAILABLE = frozenset({"none", "null", "na", "n/a", "#n/a", "#na", "\\n"})
-_STRUCTURED = re.compile(r"""\s*(?:["\[{(]|null\Z|[A-Z]\w*\(\w+=|(?:np\.)?array\(|(?:page_)?content=['"])""")
+_STRUCTURED = re.compile(
+    r"""\s*(?:["\[{(]|null\Z|[A-Z]\w*\(\w+=|(?:(?:np\.)?array|set|frozenset|deque)\(|(?:page_)?content=['"\[])"""
+)
 _CONTAINERS = (bytes, list, tuple, dict)
 _ID_FIELDS = ("id", "retrieved_doc_ids", "gold_doc_ids")
 
