@@ -6,10 +6,8 @@ import os
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, Union
 
@@ -287,32 +285,7 @@ class Suite:
         samples = list(read_samples(data, columns))
         source = data if isinstance(data, (str, Path)) else None
         groups = mapped_field(_checked_groups(groups) or self.groups, columns)
-        suite = self.settled(samples)
-        return suite.evaluate_samples(samples, progress=progress, repeat=repeat, groups=groups, source=source)
-
-    def settled(self, samples: Collection[Sample]) -> Suite:
-        """Return this suite, with ``calls="auto"`` judges in the cheapest form for ``samples``.
-
-        The cost is estimated from some of the samples, and nothing is sent. Questions of metrics from other packages
-        are not counted.
-        """
-        judges: list[Any] = self.judges
-        automatic = [each for each in judges if getattr(getattr(each, "options", None), "calls", "") == "auto"]
-        if not automatic:
-            return self
-        from mlflow_ragmetrics.judges.chat.plan import cheapest_form
-
-        own = [each for each in self.metrics if each.definition.asks == ("judge",)]
-        own = [each for each in own if each.definition.function.__module__.startswith(_OWN_METRICS)]
-        selection = replace(self.selection, metrics=tuple(own), composites=())
-        some = list(islice(samples, 0, None, max(1, len(samples) // _PLANNED)))
-
-        def ask(judge: Judge) -> None:
-            deque(self._engine(selection, judges=[judge], stored=False, slots=Slots(1)).rows(some), maxlen=0)
-
-        suite = copy(self)
-        suite.__dict__["judges"] = [cheapest_form(each, ask) if each in automatic else each for each in judges]
-        return suite
+        return self.evaluate_samples(samples, progress=progress, repeat=repeat, groups=groups, source=source)
 
     def evaluate_samples(
         self,
@@ -431,7 +404,7 @@ class Suite:
             raise InvalidOptionError(f"a plan cannot estimate a decision model; leave {name} out", param="judge")
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)
-        judges = self.settled(samples).judges
+        judges = self.judges
 
         def plans(claims: int) -> dict[str, Plan]:
             planned = [PlanJudge(judge, claims) if isinstance(judge, ChatJudge) else judge for judge in judges]
@@ -488,10 +461,6 @@ class Suite:
             slots=slots or self._slots,
             store=SQLiteStore(self.cache) if stored and self.cache is not None else None,
         )
-
-
-_PLANNED = 200  # rows
-_OWN_METRICS = "mlflow_ragmetrics.metrics."
 
 
 def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:

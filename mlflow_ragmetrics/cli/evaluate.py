@@ -344,7 +344,7 @@ def _mark_abandoned(destination: Destination, experiment: str) -> None:
 def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tuple[Report, KeyboardInterrupt | None]:
     """The report, and the interruption if one occurred; an incomplete report says why it is incomplete."""
     try:
-        return suite.settled(samples).evaluate_samples(samples, **options), None
+        return suite.evaluate_samples(samples, **options), None
     except (JudgeError, KeyboardInterrupt, MemoryError) as error:
         report: Report | None = getattr(error, "report", None)
         if report is None:

@@ -9,7 +9,6 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -81,8 +80,8 @@ class ChatJudge(Judge):
 
     ``language``: the language of reasons. ``options``: the fields of ``JudgeOptions``. ``calls``: ``"full"`` (at most 9
     calls per row), ``"compact"`` (at most 5), ``"single"`` (claims and their verdicts in one call) or ``"auto"`` (the
-    cheapest form for an evaluation's rows; ``"single"`` if rows come one by one). ``support_threshold``: a claim with
-    at least this support (0 to 1) is SUPPORTED. ``prompts``: a folder of text files that replace the built-in prompts
+    cheapest form for most data, now ``"single"``). ``support_threshold``: a claim with at least this support (0 to 1)
+    is SUPPORTED. ``prompts``: a folder of text files that replace the built-in prompts
     of the same names. ``name``: the judge's name in results. The model takes ``temperature``, ``max_tokens``, ``seed``,
     ``base_url`` and ``api_key`` (never shown or stored). Requests take ``timeout``, ``attempts``, ``retry``,
     ``requests_per_minute``, ``tokens_per_minute``, ``max_calls``, ``max_cost``, ``prices``, ``trace`` and
@@ -118,14 +117,6 @@ class ChatJudge(Judge):
         prompts = f"prompts={self.prompts.version}/{self.prompts.digest[:12]}"
         own = f"calls={self.form};language={self.language};support={self.options.support_threshold:g}"
         return ";".join([identity, prompts, own])
-
-    def in_form(self, form: Calls) -> ChatJudge:
-        """Return this judge with another form of calls; limits and usage stay shared."""
-        other = copy(self)
-        other.form = form
-        other._room = other.new_room()
-        other.fingerprint = self.fingerprint and self.fingerprint.replace(f"calls={self.form};", f"calls={form};")
-        return other
 
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
         """Return the calls to make now for one sample's pending questions; the other questions wait.

@@ -23,7 +23,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 
 Calls = Literal["auto", "full", "compact", "single"]
 MOST_AGREED: Calls = "single"
-"""The form of calls that agrees best with people's labels; ``"auto"`` uses it if no plan is made."""
+"""The form of calls for ``"auto"``: it agrees best with people's labels, and costs least on the example rows."""
 
 _MILLION = 1_000_000
 _NotNegative = Annotated[float, Field(ge=0)]
@@ -84,7 +84,7 @@ class JudgeOptions(Options):
 
     ``name``: the judge's name in results (default: the model's name). ``calls``: ``"full"`` (at most 9 calls per row),
     ``"compact"`` (at most 5), ``"single"`` (claims and their verdicts in one call) or ``"auto"`` (the cheapest form for
-    an evaluation's rows; ``"single"`` if rows come one by one). ``support_threshold``: a claim with at least this
+    most data, now ``"single"``). ``support_threshold``: a claim with at least this
     support (0 to 1) is SUPPORTED. ``prompts``: a folder of text files that replace the built-in prompts of the same
     names.
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +22,6 @@ FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
 """Claims per sentence in the lowest and the highest estimate of a plan."""
 _USUAL_CLAIMS = 2
 _BRIEF, _VERBOSE = 0.2, 1.5
-_FORMS: tuple[Calls, ...] = ("single", "compact", "full")  # the first wins a tie
-_REPLY_TOKEN = 4  # the usual price of a reply token, in prompt tokens
-_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -43,11 +39,6 @@ class Plan:
     schema_tokens: int = 0
     cost: float | None = None
     most: Plan | None = None
-
-    @property
-    def weight(self) -> float:
-        """The cost in dollars, or in prompt tokens without prices; for comparing plans of one judge."""
-        return self.prompt_tokens + _REPLY_TOKEN * self.completion_tokens if self.cost is None else self.cost
 
     def as_dict(self) -> dict[str, float]:
         """Return all figures by name, the highest estimates under ``most_``; ``cost`` only if prices are known."""
@@ -145,16 +136,6 @@ class PlanJudge(Judge):
             if prices is not None:
                 schemas = plan.schema_tokens if self._claims > FEWEST_CLAIMS else 0
                 plan.cost = prices.cost(plan.prompt_tokens + schemas, plan.completion_tokens)
-
-
-def cheapest_form(judge: ChatJudge, ask: Callable[[Judge], object]) -> ChatJudge:
-    """Return the judge with the cheapest form of calls; ``ask`` puts all questions to a judge."""
-    plans = {form: PlanJudge(judge.in_form(form)) for form in _FORMS}
-    for planned in plans.values():
-        ask(planned)
-    form = min(_FORMS, key=lambda each: plans[each].plan.weight)
-    _log.info("%s: calls=%s costs least for these rows", judge.name, form)
-    return judge.in_form(form)
 
 
 _NAMES = "-" * 16
