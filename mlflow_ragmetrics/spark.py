@@ -5,16 +5,13 @@ suite once and keeps it, with its judges and their counts, for all its tasks. ``
 only pass through: with PySpark 4.3 and pandas 3.1, a double NaN becomes null, and a timestamp of the year 9999, the
 usual "never", fails the job. Arrow leaves both as they are. Columns that no metric reads are not converted at all.
 
-**A judge over the network** has one set of limits for the whole cluster: ``concurrency``, ``requests_per_minute``,
-``tokens_per_minute``, ``max_calls`` and ``max_cost`` are divided among the tasks and rounded down, so that no number of
-executors exceeds them. The number of tasks is at most the number of whole shares of the smallest limit, and the tasks
-get equal numbers of rows. With ``concurrency=64`` and 600 requests per minute, a hundred executors of four cores run 64
-tasks, each with one call at a time and 9 requests per minute. The other 336 cores stay free, because the judge sets the
-pace (600 calls per minute are about 100 rows per minute of six calls each). After a 429, only that worker waits, for
-the requested time; after its last attempt the row has an error. A task does not pass on the unused part of its share.
-A share lasts for the life of a Python process, and a task that Spark repeats, or runs speculatively, may start with a
-new one. Leave ``spark.speculation`` off, and set ``spark.task.maxFailures=1`` if ``max_calls`` or ``max_cost`` must
-hold even then.
+**A judge over the network** is asked by one task, so that ``concurrency``, ``requests_per_minute``,
+``tokens_per_minute``, ``max_calls`` and ``max_cost`` hold for the whole cluster. The judge sets the pace: 600 calls per
+minute are about 100 rows per minute of six calls each. ``score_spark(…, workers=4)`` uses four tasks with equal numbers
+of rows; the limits then hold for each task. After a 429, only that task waits, for the requested time; after its last
+attempt the row has an error. Limits last for the life of a Python process, and a task that Spark repeats, or runs
+speculatively, may start with new ones. Leave ``spark.speculation`` off, and set ``spark.task.maxFailures=1`` if
+``max_calls`` or ``max_cost`` must hold even then.
 
 **Answers** are shared within a partition. With ``cache``, they are also stored in an SQLite file on each worker's disk,
 and a repeated task pays nothing for the questions that its machine has asked before. **Keys** come from the environment

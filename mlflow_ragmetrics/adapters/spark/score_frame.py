@@ -7,7 +7,7 @@ import logging
 import pickle
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -38,7 +38,7 @@ from mlflow_ragmetrics.text.messages import render
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 
@@ -47,8 +47,6 @@ RANGE = "range"
 _BESIDE_FIELDS = (*MLFLOW_COLUMNS, "metadata", "doc_uri")
 
 
-_SHARED = ("concurrency", "requests_per_minute", "tokens_per_minute", "max_calls", "max_cost")
-_AT_LEAST_ONE = _SHARED[:-1]
 _PATHS = ("prompts", "cache")
 _CONCURRENCY = 8
 
@@ -99,17 +97,6 @@ class Recipe:
         """Build the suite."""
         return Suite.of(self.suite, **self.options)
 
-    def most_workers(self, workers: int) -> int:
-        """``workers``, or fewer if a limit would leave a worker less than one call."""
-        check_count("workers", workers)
-        limits = [value for name, value in _limits([self.options, self.suite]) if name in _AT_LEAST_ONE]
-        return max(1, int(min([workers, *limits])))
-
-    def divided(self, workers: int) -> Recipe:
-        """The recipe for one of ``workers``, with all limits divided by their number."""
-        suite = _divided(self.suite, workers) if isinstance(self.suite, Mapping) else self.suite
-        return replace(self, options=_divided(self.options, workers), suite=suite)
-
 
 @lru_cache(maxsize=4)
 def suite_of(recipe: Recipe) -> Suite:
@@ -133,28 +120,6 @@ def _read(path: Path) -> dict[str, Any]:
         if content.get(name):
             content[name] = str(path.parent.absolute() / content[name])
     return content
-
-
-def _limits(value: Any) -> Iterator[tuple[str, float]]:
-    if isinstance(value, Mapping):
-        for name, each in value.items():
-            if name in _SHARED and isinstance(each, (int, float)):
-                yield name, each
-            else:
-                yield from _limits(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _limits(each)
-
-
-def _divided(value: Any, workers: int, name: str = "") -> Any:
-    if isinstance(value, Mapping):
-        return {key: _divided(each, workers, key) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_divided(each, workers) for each in value]
-    if name not in _SHARED or not isinstance(value, (int, float)):
-        return value
-    return value // workers if isinstance(value, int) and name in _AT_LEAST_ONE else value / workers
 
 
 def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str | None] | None) -> tuple[str, ...]:
@@ -263,22 +228,22 @@ def score_spark(
     suite: SuiteLike,
     *,
     columns: Mapping[str, str | None] | None = None,
-    workers: int | None = None,
+    workers: int = 1,
     **options: Unpack[SuiteOverrides],
 ) -> DataFrame:
     """``frame`` with the columns of ``spark.arrow.ScoreColumns``: values, reasons, and items as arrays of structs.
 
-    ``suite`` is a YAML file's path or content, a preset's name, or metrics. ``options`` are those of ``Suite``; limits
-    apply to the whole cluster and are divided between ``workers`` parallel tasks (default: the cluster's parallelism),
-    as described in ``mlflow_ragmetrics.spark``. ``columns`` maps sample fields to columns. A frame without ids gets the
-    column ``id``, computed from question and reference. A row that cannot be scored has the status ``error`` and the
-    reason in ``<key>_reason``; the job continues. Rows are scored by each action on the result, so ``cache()`` or write
-    it before you use it twice.
+    ``suite`` is a YAML file's path or content, a preset's name, or metrics. ``options`` are those of ``Suite``. Models
+    over a network are asked by ``workers`` parallel tasks; each has all limits (``concurrency``, ``max_calls``, …).
+    ``columns`` maps sample fields to columns. A frame without ids gets the column ``id``, computed from question and
+    reference. A row that cannot be scored has the status ``error`` and the reason in ``<key>_reason``; the job
+    continues. Rows are scored by each action on the result, so ``cache()`` or write it before you use it twice.
 
     Raises:
         InvalidOptionError: for an invalid suite or mapping, or if a new column already exists.
         MissingFieldError: if an explicitly named metric needs a field that no column has.
     """
+    check_count("workers", workers)
     recipe = Recipe.of(suite, options)
     built = recipe.build()
     read = columns_read(built, frame.columns, columns)
@@ -287,8 +252,7 @@ def score_spark(
     )
     scoring = Scoring(recipe, columns, read, adds_id)
     if is_remote(built):
-        tasks = recipe.most_workers(_parallelism(frame.sparkSession) if workers is None else workers)
-        frame, scoring = frame.repartition(tasks), replace(scoring, recipe=recipe.divided(tasks))
+        frame = frame.repartition(workers)
     schema = _widened(frame, _spark_schema(scoring.schema(ScoreColumns(built)), built.ranges))
     return frame.mapInArrow(scoring, schema)
 
@@ -297,22 +261,15 @@ def spark_udf(
     suite: SuiteLike,
     *,
     columns: Mapping[str, str | None] | None = None,
-    workers: int | None = None,
     **options: Unpack[SuiteOverrides],
 ) -> Any:
     """A pandas UDF from a struct of a row's columns to a struct of scores: ``frame.select(udf(struct("*")))``.
 
-    For SQL, register it with ``spark.udf.register("ragmetrics", udf)``. Limits are divided as in ``score_spark``, but a
-    UDF cannot reduce the number of tasks: if a limit is less than one per task, ``InvalidOptionError`` is raised.
+    For SQL, register it with ``spark.udf.register("ragmetrics", udf)``. Each task has all limits (``concurrency``,
+    ``max_calls``, …), and a UDF cannot choose the number of tasks.
     """
     recipe = Recipe.of(suite, options)
     built = recipe.build()
-    if is_remote(built):
-        tasks = _parallelism(None) if workers is None else workers
-        if recipe.most_workers(tasks) < tasks:
-            message = f"a limit is too small for {tasks} tasks; raise it, set workers, or use score_spark"
-            raise InvalidOptionError(message, param="workers")
-        recipe = recipe.divided(tasks)
     from pyspark.sql.functions import pandas_udf
 
     function = _pandas_function(Scoring(recipe, columns, (), False))
@@ -352,15 +309,3 @@ def _spark_schema(schema: pa.Schema, ranges: Mapping[str, tuple[float, float]]) 
     for each in made.fields:
         each.metadata = {RANGE: list(map(str, ranges[each.name]))} if each.name in ranges else {}
     return made
-
-
-def _parallelism(session: SparkSession | None) -> int:
-    """The number of tasks that the cluster runs in parallel, from the session's settings."""
-    if session is None:
-        from pyspark.sql import SparkSession
-
-        session = SparkSession.active()
-    try:
-        return int(session.sparkContext.defaultParallelism)
-    except (AttributeError, NotImplementedError):  # Spark Connect has no context
-        return int(str(session.conf.get("spark.default.parallelism", "200")))

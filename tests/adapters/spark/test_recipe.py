@@ -1,4 +1,4 @@
-"""One budget divided among several workers."""
+"""What is sent to Spark's workers."""
 
 from __future__ import annotations
 
@@ -8,32 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.spark.score_frame import Recipe, is_remote, suite_of
+from mlflow_ragmetrics.adapters.spark.score_frame import Recipe, is_remote, score_spark, suite_of
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-WHOLE = ("concurrency", "max_calls", "requests_per_minute", "tokens_per_minute")
-limits = st.fixed_dictionaries(
-    {"concurrency": st.integers(1, 200)},
-    optional={**{name: st.integers(1, 10_000) for name in WHOLE[1:]}, "max_cost": st.floats(0.01, 100)},
-)
 
-
-@given(limits, st.integers(1, 500))
-def test_the_shares_never_exceed_the_whole_and_each_allows_a_call(options: dict[str, Any], workers: int) -> None:
-    recipe = Recipe("lexical", options)
-    tasks = recipe.most_workers(workers)
-    assert 1 <= tasks <= workers
-    share = recipe.divided(tasks).options
-    for name, value in share.items():
-        assert tasks * value <= options[name] * (1 + 1e-12)
-    assert all(share[name] >= 1 for name in WHOLE if name in share)
-
-
-def test_the_limits_of_each_judge_in_a_file_are_shared(tmp_path: Path) -> None:
+def test_the_paths_of_a_file_are_absolute(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     path = tmp_path / "suite.yaml"
     path.write_text(
@@ -42,11 +23,7 @@ def test_the_limits_of_each_judge_in_a_file_are_shared(tmp_path: Path) -> None:
     )
     (tmp_path / "words").mkdir()
     recipe = Recipe.of(path, {})
-    assert recipe.most_workers(100) == 9
-    content = recipe.divided(8).suite
-    assert (content["concurrency"], content["rate_limit"]) == (2, {"requests_per_minute": 11})
-    assert content["judges"][0]["max_calls"] == 5
-    assert content["prompts"] == str(tmp_path / "words")
+    assert recipe.suite["prompts"] == str(tmp_path / "words")
     assert is_remote(recipe.build())
 
 
@@ -74,4 +51,4 @@ def test_what_cannot_travel_is_refused_with_the_way_out() -> None:
     with pytest.raises(InvalidOptionError, match=r"_thread\.lock.*by URI"):
         Recipe.of(["faithfulness"], {"judge": Connected()})
     with pytest.raises(InvalidOptionError, match="workers=0"):
-        Recipe(["rouge"], {}).most_workers(0)
+        score_spark(None, ["rouge"], workers=0)  # type: ignore[arg-type]

@@ -116,12 +116,6 @@ def test_a_registered_udf(spark: Any, frame: Any) -> None:
     assert (rows[5]["faithfulness_status"], rows[5]["faithfulness_no_context"]) == ("skipped", False)
 
 
-def test_a_udf_leaves_a_task_at_least_one_call(spark: Any) -> None:
-    with pytest.raises(InvalidOptionError, match="too small for 2 tasks"):
-        spark_udf(["faithfulness"], judge="endpoints:/judge", concurrency=1)
-    spark_udf(["faithfulness"], judge="endpoints:/judge", concurrency=1, workers=1)
-
-
 def test_inside_a_model_of_mlflow(spark: Any, frame: Any, tmp_path: Path) -> None:
     class Scorer(mlflow.pyfunc.PythonModel):
         def load_context(self, context):  # type: ignore[no-untyped-def]

@@ -1,4 +1,4 @@
-"""Two workers share one judge on a real server and never exceed its limits."""
+"""Spark's tasks ask one judge on a real server and never exceed its limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COST_OF_A_CALL = (100 * 10 + 20 * 50) / 1e6
 
 @pytest.fixture
 def questions(spark: Any) -> Any:
-    """Different rows in one partition, so that the workers' shares do not depend on how rows are distributed."""
+    """Different rows in one partition, so that tasks do not depend on how rows are distributed."""
     answers = "concat('Answer ', id) AS answer", "concat('Reference ', id) AS reference", "concat('Q', id) AS question"
     return spark.range(0, ROWS, 1, 1).selectExpr("CAST(id AS string) AS id", *answers)
 
@@ -39,30 +39,24 @@ def statuses(rows: list[Any]) -> list[str]:
     return [row["correctness_status"] for row in rows]
 
 
-def test_calls_in_flight_are_those_of_both_workers_together(questions: Any) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_calls_in_flight_are_limited_per_task(questions: Any, workers: int) -> None:
     with misbehaving_server(delay=0.3) as server:
-        rows = judged(questions, server, concurrency=4)
+        rows = judged(questions, server, concurrency=2, workers=workers)
     assert statuses(rows) == ["ok"] * ROWS
     assert len(server.requests) == ROWS
-    assert 3 <= server.most_in_flight <= 4
+    assert 2 * workers - 1 <= server.most_in_flight <= 2 * workers
 
 
-def test_a_limit_of_one_is_one_for_all(questions: Any) -> None:
-    with misbehaving_server(delay=0.02) as server:
-        rows = judged(questions, server, concurrency=1)
-    assert statuses(rows) == ["ok"] * ROWS
-    assert server.most_in_flight == 1
-
-
-def test_calls_are_counted_over_both_workers_and_over_both_actions(questions: Any) -> None:
+def test_calls_are_counted_over_both_actions(questions: Any) -> None:
     with misbehaving_server() as server:
         scored = scored_by(questions, server, max_calls=11, concurrency=2)
         rows = scored.collect()
-        assert sorted(statuses(rows)) == ["error"] * (ROWS - 10) + ["ok"] * 10
-        assert len(server.requests) == 10, "five for each worker, never more than eleven"
+        assert sorted(statuses(rows)) == ["error"] * (ROWS - 11) + ["ok"] * 11
+        assert len(server.requests) == 11
         assert statuses(scored.collect()) == ["error"] * ROWS
-        assert len(server.requests) == 10
-    assert sum("max_calls=5 is reached" in row["correctness_reason"] for row in rows) == ROWS - 10
+        assert len(server.requests) == 11
+    assert sum("max_calls=11 is reached" in row["correctness_reason"] for row in rows) == ROWS - 11
 
 
 def test_what_it_costs_stays_below_the_limit_of_the_whole(questions: Any) -> None:
@@ -74,7 +68,7 @@ def test_what_it_costs_stays_below_the_limit_of_the_whole(questions: Any) -> Non
     assert {row["correctness_warnings"][0] for row in rows if row["correctness_warnings"]} == {"judge_budget"}
 
 
-def test_requests_a_minute_are_those_of_both_workers_together(questions: Any) -> None:
+def test_requests_a_minute_are_limited(questions: Any) -> None:
     with misbehaving_server() as server:
         judged(questions.limit(12), server, requests_per_minute=10, concurrency=4)
     assert len(server.times) == 12
