@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -14,11 +14,12 @@ from typing import Any, Union
 
 import pytest
 
-from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.display.junit import Case, to_junit
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.codec import record_of, row_of
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.text.messages import counted
@@ -131,11 +132,9 @@ class Evaluations:
             connection.execute("BEGIN EXCLUSIVE")
             row = connection.execute("SELECT content FROM evaluations WHERE name = ?", (request.name,)).fetchone()
             if row is not None:
-                found: Union[Report, str] = pickle.loads(row[0])
-                return found
+                return _unpacked(row[0])
             made = _evaluated(request)
-            content = pickle.dumps(made)
-            connection.execute("INSERT INTO evaluations VALUES (?, ?)", (request.name, content))
+            connection.execute("INSERT INTO evaluations VALUES (?, ?)", (request.name, _packed(made)))
             connection.execute("COMMIT")
             return made
 
@@ -145,13 +144,30 @@ class Evaluations:
         if self._folder is not None and self._folder.is_dir():
             with closing(_opened(self._folder)) as connection:
                 stored = connection.execute("SELECT name, content FROM evaluations")
-                made |= {name: pickle.loads(content) for name, content in stored}
+                made |= {name: _unpacked(content) for name, content in stored}
         yield from ((name, found) for name, found in made.items() if not isinstance(found, str))
+
+
+_PACKED = ("description", "warnings", "usage", "source", "figures", "stopped", "ranges")
+
+
+def _packed(made: Union[Report, str]) -> str:
+    """The report, or the reason why there is none, as JSON."""
+    if isinstance(made, str):
+        return as_json(made)
+    return as_json({name: getattr(made, name) for name in _PACKED} | {"rows": list(map(record_of, made.rows))})
+
+
+def _unpacked(text: str) -> Union[Report, str]:
+    content = json.loads(text)
+    if isinstance(content, str):
+        return content
+    return Report(**{**content, "rows": list(map(row_of, content["rows"])), "warnings": tuple(content["warnings"])})
 
 
 def _opened(folder: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(folder / "evaluations.db", timeout=_LONGEST_WAIT, isolation_level=None)
-    connection.execute("CREATE TABLE IF NOT EXISTS evaluations (name TEXT PRIMARY KEY, content BLOB)")
+    connection.execute("CREATE TABLE IF NOT EXISTS evaluations (name TEXT PRIMARY KEY, content TEXT)")
     return connection
 
 
