@@ -10,8 +10,6 @@ import pytest
 from mlflow_ragmetrics.adapters.mlflow_watch import Pass, Watch
 from mlflow_ragmetrics.errors import InvalidDataError, RagMetricsError
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def traces() -> None:
@@ -32,6 +30,7 @@ def test_a_pass_prints_what_it_did_and_the_figures(ragmetrics: Any) -> None:
     assert "coherence: 1.000, traces measured: 2 of 2" in second.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -49,12 +48,14 @@ def test_what_cannot_be_used_is_one_sentence(ragmetrics: Any, arguments: tuple[s
     assert says in result.output.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_silent_is_exit_code_3(ragmetrics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watch, "once", lambda self: Pass("run", waiting=2, incomplete="the key is refused"))
     result = ragmetrics("watch", "live", "--once", "-m", "coherence")
     assert (result.exit_code, "Not complete: the key is refused" in result.output) == (3, True)
 
 
+@pytest.mark.slow
 def test_it_continues_after_a_store_that_failed_until_the_experiment_is_gone(
     ragmetrics: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
