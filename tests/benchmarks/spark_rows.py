@@ -1,12 +1,11 @@
 """Lexical scores of many rows on Spark: rows per second, CPU time of workers and Java, and their memory.
 
-``python tests/benchmarks/spark_rows.py [--rows 100000 1000000] [--master 'local[1]' 'local[2]'] [--words 60]
-[--against TREE]``
+``python tests/benchmarks/spark_rows.py [--rows 100000] [--master 'local[1]'] [--words 60] [--against TREE]``
 
 Rows are written as Parquet before the clock starts; the timed run reads them, scores them with the preset ``lexical``
-and writes rows, reasons and items as Parquet. Each run has its own Java process. Memory is resident memory, read twice
-per second and shown as the maximum of each tenth of the run. ``--against`` repeats each run with the package in TREE.
-Needs the extra ``spark``, Java and ``/proc``.
+and writes rows, reasons and items as Parquet. Memory is resident memory, read twice per second and shown as the maximum
+of each tenth of the run. ``--against`` repeats the run with the package in TREE, in another Java process. Needs the
+extra ``spark``, Java and ``/proc``.
 """
 
 from __future__ import annotations
@@ -125,25 +124,20 @@ def run(master: str, folder: Path, rows: int, words: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", nargs="+", type=int, default=[100_000, 1_000_000])
-    parser.add_argument("--master", nargs="+", default=["local[1]", "local[2]"])
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--master", default="local[1]")
     parser.add_argument("--words", type=int, default=60, help="of an answer and of a reference")
-    parser.add_argument("--folder", type=Path, help="keep the rows there for other runs")
     parser.add_argument("--against", metavar="TREE")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.folder and len(options.rows) == len(options.master) == 1 and not options.against:
-        run(options.master[0], options.folder, options.rows[0], options.words)
+    if options.folder:
+        run(options.master, options.folder, options.rows, options.words)
         return
-    path = os.environ.get("PYTHONPATH", "")
-    with tempfile.TemporaryDirectory() as temporary:
-        for rows in options.rows:
-            for master in options.master:
-                command = [sys.executable, __file__, "--rows", str(rows), "--master", master]
-                command += ["--words", str(options.words), "--folder", str(options.folder or temporary)]
-                for tree in ("", *filter(None, [options.against])):
-                    print(tree or "this tree", end=", ", flush=True)
-                    environment = {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{path}"}
-                    subprocess.run(command, check=True, env=environment)
+    with tempfile.TemporaryDirectory() as folder:
+        for tree in ["", options.against] if options.against else [""]:
+            print(tree or "this tree", end=", ", flush=True)
+            environment = {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+            subprocess.run([sys.executable, *sys.argv, "--folder", folder], check=True, env=environment)
 
 
 if __name__ == "__main__":
