@@ -340,6 +340,8 @@ def main() -> None:
     parser.add_argument("--profile", choices=WORKS, metavar="WORK")
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
+    if options.publish and (options.parts or options.short or options.against):
+        parser.error("--publish writes the figures of all parts: give no part, and neither --short nor --against")
     if options.profile:
         profiler = cProfile.Profile()
         profiler.runcall(WORKS[options.profile](1000))
