@@ -9,7 +9,7 @@ from mlflow_ragmetrics.judges.lexical.source import Place
 from mlflow_ragmetrics.judges.lexical.terms import ABOUT_PASSAGES, CANCELLING, NAME, NEGATED, NUMBER, Terms, stem
 
 _FEWEST_SHARED: Final = 2
-_MOST_OTHERS: Final = 3
+_MOST_OTHERS: Final = 1
 _UNITS: Final = frozenset(stem(unit) for units in UNITS.values() for unit in units.split())
 
 
@@ -24,7 +24,7 @@ class Difference(NamedTuple):
 def find_difference(terms: Terms, content: list[int], sentence: Place) -> Difference | None:
     """Return the number, unit, name or negation in which alone a claim differs from ``sentence``; else ``None``.
 
-    The sentence must contain all other content words of the claim, at least two, and at most three words more.
+    The sentence must contain all other content words of the claim, at least two, and at most one word in its place.
     """
     claim_words = {terms.keys[place]: place for place in content}
     shared = claim_words.keys() & set(sentence.keys)

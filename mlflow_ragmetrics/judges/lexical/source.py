@@ -226,7 +226,7 @@ def split_claims(text: str) -> tuple[str, ...]:
 
 
 def _states_nothing(piece: str) -> bool:
-    piece = " ".join(piece.split())
+    piece = normalised(piece)
     if piece.rstrip(" ,;").endswith(("?", ":", "？", "：", "؟", ";")) or _NO_CLAIM.fullmatch(piece) is not None:
         return True
     return is_courtesy(piece) or _REMARK.search(piece) is not None

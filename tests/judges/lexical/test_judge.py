@@ -113,7 +113,6 @@ def test_words_in_neighbouring_sentences_support_more_than_words_in_separate_pas
     ("claim", "passage"),
     [
         ("Bread is not made of flour.", "Bread is made of flour."),
-        ("The bridge never carried trains.", "The old bridge carried trains and cars until 1950."),
         ("Treat the wound with alcohol.", "Do not treat the wound with alcohol."),
         ("Мост не закрыт на ремонт.", "Мост закрыт на ремонт."),
         ("The walk takes 40 hours.", "The walk takes 40 minutes."),
