@@ -41,7 +41,6 @@ SHAPES = [
     ("https://a.blob.core.windows.net/c?sv=2022&sig=Ab%2Bc123defg%3D&se=x", "Ab%2Bc123defg"),
     ("https://s3/x?X-Amz-Signature=0f1e2d3c4b5a69788796&a=b", "0f1e2d3c4b5a"),
     ("https://maps/api?key=zyxwvutsrq", "zyxwvutsrq"),
-    ("curl --token abc123def456 http://host", "abc123def456"),
     ("пароль: коньяк123", "коньяк123"),
     # headers
     ("Authorization: Bearer abcdef123456", "abcdef123456"),
@@ -49,19 +48,7 @@ SHAPES = [
     ("got header bearer abc123.def456", "abc123.def456"),
     ('{"Authorization": "Bearer correct-horse"}', "correct-horse"),
     ("Authorization: Basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNzd29yZA"),
-    ("sent basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNzd29yZA"),
     ("Authorization: token abcdefghijkl", "abcdefghijkl"),
-    ("curl -u user:password http://host", "password"),
-    ("curl -s -uuser:hunter2 http://host", "hunter2"),
-    ('curl -X POST --user "admin:correct horse" http://host', "horse"),
-    (r"{\"command\": \"curl -su me:pw1pw1 host\"}", "pw1pw1"),
-    ("curl -x proxy --proxy-user me:secretpw http://host", "secretpw"),
-    # webhook addresses, which are secret as a whole
-    (f"https://hooks.slack.com/services/T0000/B0000/{_TAIL}", _TAIL),
-    (f"https://discord.com/api/webhooks/123456789012345678/{_TAIL}-{_TAIL}", _TAIL),
-    (f"https://discordapp.com/api/v10/webhooks/123456789012345678/{_TAIL}", _TAIL),
-    (f"https://a.webhook.office.com/webhookb2/1111-22@3333-44/IncomingWebhook/{_TAIL}/5555-66", _TAIL),
-    (f"https://outlook.office.com/webhook/1111-22@3333-44/IncomingWebhook/{_TAIL}/5555-66", _TAIL),
     # tokens by their shape
     (f"refused pcsk_{_TAIL}_{_TAIL}", _TAIL),
     (f"refused pa-{_TAIL}{_TAIL}abc", _TAIL),
@@ -130,17 +117,14 @@ ORDINARY = [
     "A signature dish: roasted pumpkin with 12 spices",
     "Пароль должен быть длинным и надёжным.",
     "docker run -u 1000:1000 --user app:app image",
-    "curl -sS -o out.json --url http://localhost:5000/health",
-    "curl --user-agent=probe:1 http://localhost:5000/health",
     "pa_table_schema_of_2024 is read with pyarrow",
     "The locale pa-Arab-PK-x-latin1 is known.",
-    "https://discord.com/channels/123456789012345678/876543210987654321",
     "ISBN 978-3-16-148410-0, phone +49 30 1234567",
 ]
 
 
 def test_no_shape_and_no_sentence_is_there_twice() -> None:
-    assert (len(set(SHAPES)), len(set(ORDINARY))) == (len(SHAPES), len(ORDINARY)) == (62, 56)
+    assert (len(set(SHAPES)), len(set(ORDINARY))) == (len(SHAPES), len(ORDINARY)) == (50, 53)
 
 
 @pytest.mark.parametrize(("text", "secret"), SHAPES)
@@ -179,11 +163,7 @@ def test_redacting_twice_changes_nothing() -> None:
         "a_",
         '"api_key": "',
         "bearer ",
-        "curl ",
-        "curl -u ",
-        "curl -u a:\\",
         "--proxy-user a:",
-        "discord.com/api/webhooks/",
         " ",
     ],
 )

@@ -286,6 +286,14 @@ def test_a_blip_after_an_answer_ends_no_run(fault: Fault) -> None:
     assert {row.scores["correctness"].status for row in report.rows} == {"ok"}
 
 
+@pytest.mark.parametrize("body", [b"<html>busy</html>", b'{"choices": []}'])
+def test_spoiled_first_replies_end_no_run(body: bytes) -> None:
+    rows = [{"id": str(n), "answer": f"Answer {n}.", "reference": "r"} for n in range(16)]
+    with misbehaving_server(*[Fault(body=body)] * 8) as server:
+        report = rm.Suite(["correctness"], judge=judge_at(server), concurrency=8).evaluate(rows)
+    assert {row.scores["correctness"].status for row in report.rows} == {"ok"}
+
+
 def test_a_prompt_that_was_cut_is_said_in_the_report() -> None:
     rows = [{"answer": "Long. " * 1000, "reference": "r"}]
     with misbehaving_server() as server:
