@@ -44,7 +44,8 @@ def patterns() -> list[Used]:
             uses.setdefault((pattern.pattern, 0, method), Used(f"{info.name} line {line}", pattern, method))
         for name, pattern in [(name, held) for name, value in vars(module).items() for held in _patterns_in(value)]:
             text = source if name.startswith("_") else everywhere
-            for method in set(re.findall(rf"\b{re.escape(name)}\.({'|'.join(METHODS)})\b", text)) or {"search"}:
+            methods = set(re.findall(rf"\b{re.escape(name)}\.({'|'.join(METHODS)})\b", text))
+            for method in methods or {next((method for method in METHODS if f".{method}" in text), "search")}:
                 key = (pattern.pattern, pattern.flags, method)
                 uses.setdefault(key, Used(f"{info.name}.{name}", pattern, method))
     return list(uses.values())

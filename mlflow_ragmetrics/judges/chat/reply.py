@@ -382,7 +382,7 @@ def number_of(given: object) -> float | None:
         return None
 
 
-_LABEL = re.compile(r"\W*(?:p|passage)?\W*(\d{1,7})\W*", re.IGNORECASE)
+_LABEL = re.compile(r"\W*(?:(?:p|passage)\W*)?(\d{1,7})\W*", re.IGNORECASE)
 
 
 def number_in(label: object) -> int:
