@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, wraps
 from itertools import chain, pairwise
 from operator import add
@@ -90,8 +90,6 @@ _SEPARATORS = {code: " " for code in range(1, 128) if not (chr(code).isalnum() o
 _MARKS = "\u3099\u309a\uff9e\uff9f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _CJK_CHARACTER = re.compile(f"[{_CJK}][{_MARKS}]*")
 _CJK_RUN = re.compile(f"((?:[{_CJK}][{_MARKS}]*)+)")
-_TERM = re.compile(r"[^\W_][\w-]+[^\W_]")  # in texts without marks, Han and Kana
-_RUN_OR_TERM = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}](?:[^\W{_CJK}]|-)+[^\W_{_CJK}]")  # in texts without marks
 _CLOSING = r"""(?:[\])}"»›”“「」『』】〉》〕）］｝«]|['’‘](?!\w))"""
 _SENTENCE_END = re.compile(  # starts with a single character class, for a fast search
     rf"[.!?．。｡！？](?:(?<=[.!?．])(?=\s|\Z|{_CLOSING})|(?<=[。｡！？])[。｡！？]*){_CLOSING}*"
@@ -132,10 +130,7 @@ def words(text: str) -> list[str]:
     >>> words("東京 Tower。")
     ['東', '京', 'Tower。']
     """
-    tokens = text.split()
-    if text.isascii() or not _CJK_CHARACTER.search(text):
-        return tokens
-    return [word for token in tokens for word in _words_of(token)]
+    return [word for token in text.split() for word in _words_of(token)]
 
 
 def has_words(text: str, least: int) -> bool:
@@ -219,42 +214,20 @@ def terms_of_word(word: str) -> tuple[str, ...]:
     folded = normalize("NFKC", word).casefold()
     if folded.isalnum() and folded.isascii():
         return (folded,) if len(folded) >= _SHORTEST_TERM else ()
-    if any(map(_is_mark, folded)):
-        return tuple(_marked_terms(folded))
-    return tuple(_mixed_terms(folded) if _CJK_CHARACTER.search(folded) else _TERM.findall(folded))
-
-
-_word_terms = ByWord(terms_of_word)
-
-
-def _mixed_terms(folded: str) -> list[str]:
-    found: list[str] = []
-    for match in _RUN_OR_TERM.finditer(folded):
-        run = match[1]
-        if run is None:
-            found.append(match[0])
-        else:
-            found.extend(map(add, run, run[1:]) if len(run) > 1 else run)
-    return found
-
-
-def _marked_terms(folded: str) -> Iterator[str]:
     inside = [each for each in set(folded) if each.isalnum() or each in "-_" or _is_mark(each)]
     separators = {ord(each): " " for each in set(folded).difference(inside)}
+    found: list[str] = []
     for piece in folded.translate(separators).split():
         for place, part in enumerate(_CJK_RUN.split(piece)):
             if place % 2:
-                yield from _bigrams(part)
+                characters = _CJK_CHARACTER.findall(part)
+                found.extend(map(add, characters, characters[1:]) if len(characters) > 1 else characters)
             elif len(term := part.strip("-_")) >= _SHORTEST_TERM:
-                yield term
+                found.append(term)
+    return tuple(found)
 
 
-def _bigrams(run: str) -> Iterator[str]:
-    characters = _CJK_CHARACTER.findall(run)
-    if len(characters) == 1:
-        yield characters[0]
-    for first, second in pairwise(characters):
-        yield first + second
+_word_terms = ByWord(terms_of_word)
 
 
 @lru_cache(maxsize=4096)

@@ -276,14 +276,7 @@ def _plain_key(word: str) -> str:
     """Return the key of a word that does not depend on its neighbours; empty for numbers, months and number words."""
     if len(word) > _LONGEST_STEMMED:
         return word
-    if (
-        _NUMBER.match(word)
-        or word in HALVES
-        or word in MONTHS
-        or word in SPELLED
-        or word in _DEGREES
-        or word in CURRENCY_SIGNS
-    ):
+    if _NUMBER.match(word) or word in _READ_WITH_NEIGHBOURS:
         return ""
     return word if word in STOP_WORDS else stem(word)
 
