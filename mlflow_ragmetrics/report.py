@@ -28,8 +28,8 @@ class Report(Evaluation):
 
     def __repr__(self) -> str:
         figures = self.metrics
-        means = (f"{key} {figures[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in figures)
-        return f"<Report of {counted(len(self), 'row')}: {', '.join(means)}>"
+        means = [f"{key} {figures[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in figures]
+        return f"<Report of {counted(len(self), 'row')}: {', '.join(means) or '; '.join(self.banner)}>"
 
     def _repr_html_(self) -> str:
         return cell([*report_blocks(self), usage_line(self)])
@@ -37,12 +37,14 @@ class Report(Evaluation):
     def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
         """A self-contained HTML page: summary, distributions, a table of rows, and each row's claims and passages.
 
-        The page is also written to ``path``, if given. ``title`` defaults to the name of the evaluated file. With more
-        than 20,000 rows, the page shows the 10,000 worst and a random 10,000 of the others, and says so.
+        With a ``path``, the page is written there, and the path is returned; else the page itself. ``title`` defaults
+        to the name of the evaluated file. With more than 20,000 rows, the page shows the 10,000 worst and a random
+        10,000 of the others, and says so.
         """
         page = "".join(report_page(self, title))
-        if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
-        return page
+        if path is None:
+            return page
+        Path(path).write_text(page, encoding="utf-8")
+        return str(path)
 
     log = log_report

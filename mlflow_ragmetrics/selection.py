@@ -13,7 +13,7 @@ from typing import Any, Union
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_weights, composite
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of, shown
-from mlflow_ragmetrics.core.score import Better, Sample
+from mlflow_ragmetrics.core.score import FIELDS, Better, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.metrics.documents import match_documents
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
@@ -136,6 +136,24 @@ PRESETS: dict[str, tuple[str, ...]] = {
     ),
     "full": (*_WHITE_PAPER, "fact_recall(target='reference')", *_LEXICAL, *_RESPONSE, *_RETRIEVAL, "rag_score"),
 }
+
+
+def default_metrics(samples: Iterable[Sample]) -> tuple[str | list[str], Text | None]:
+    """The metrics of an evaluation that names none, and a sentence that says so if they are not ``white_paper``.
+
+    Without a reference in any row: the preset ``rag``. Without contexts too: ``answer_relevance`` and the lexical
+    metrics whose fields the rows have.
+    """
+    fields: set[str] = set()
+    for sample in samples:
+        fields |= {name for name in FIELDS if getattr(sample, name) is not None} | sample.invalid.keys()
+        if "reference" in fields:
+            return "white_paper", None
+    if "contexts" in fields:
+        return "rag", say("default.rag")
+    measures = [each for each in select(("answer_relevance", *_LEXICAL)).metrics if fields.issuperset(each.required)]
+    names = [each.spelling for each in measures if "contexts" not in each.definition.optional]
+    return (names, say("default.lexical", keys=", ".join(names))) if names else ("white_paper", None)
 
 
 def preset_named(name: object) -> str | None:

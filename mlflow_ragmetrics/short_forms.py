@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Union
 
 from typing_extensions import Unpack
 
@@ -22,8 +23,9 @@ from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.aliases import FIELD_OF, accepted_name, folded
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides
-from mlflow_ragmetrics.text.messages import check_language
+from mlflow_ragmetrics.selection import default_metrics
+from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides, mapped_field
+from mlflow_ragmetrics.text.messages import check_language, render
 
 _DEFAULTS = ("lexical", "char-ngram")
 _SCALES = {"0-1": (0.0, 1.0), "1-5": (1.0, 5.0)}
@@ -84,22 +86,37 @@ def _checked(sample: Sample, measure: Metric | Composite) -> Sample:
 
 def evaluate(
     data: Data,
-    metrics: SuiteLike,
+    metrics: SuiteLike | None = None,
     /,
     *,
     columns: Mapping[str, str | None] | None = None,
+    progress: Union[bool, None] = None,
     **options: Unpack[SuiteOverrides],
 ) -> Report:
     """Evaluate ``data`` with ``metrics``: the short form of ``Suite.of(metrics, **options).evaluate(data)``.
 
-    ``metrics``: a list of metrics, a preset's name, a suite's YAML file, or a ``Suite``. ``columns``: maps sample
-    fields to column names. ``options``: those of ``Suite``, such as ``judge``.
+    ``metrics``: a list of metrics, a preset's name, a suite's YAML file, or a ``Suite``. Default: the preset
+    ``white_paper``, or ``rag`` if no row has a reference; a warning of the report says so. ``columns``: maps sample
+    fields to column names. ``progress``: show a bar (``None``: on a terminal). ``options``: those of ``Suite``, such as
+    ``judge``. Nothing is logged; ``report.log()`` logs the report to MLflow, once, and ``report.run_id`` is its run.
 
     >>> import mlflow_ragmetrics as rm
     >>> rm.evaluate([{"answer": "the cat sat", "reference": "the cat"}], ["rouge"]).metrics["rouge1_f1/mean"]
     0.8
     """
-    return Suite.of(metrics, **options).evaluate(data, columns=columns)
+    if metrics is not None or "metrics" in options:
+        return Suite.of(metrics or (), **options).evaluate(data, columns=columns, progress=progress)
+    samples = list(read_samples(data, columns))
+    chosen, sentence = default_metrics(samples)
+    suite = Suite.of(chosen, **options)
+    report = suite.evaluate_samples(
+        samples,
+        progress=progress,
+        groups=mapped_field(suite.groups, columns),
+        source=data if isinstance(data, (str, Path)) else None,
+    )
+    said = () if sentence is None else (render(sentence, suite.language),)
+    return replace(report, warnings=(*said, *report.warnings))
 
 
 def _composed(measure: Composite, record: Mapping[str, Any], language: str) -> Score:

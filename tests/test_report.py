@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mlflow
 import pandas as pd
+import pytest
 from langchain_core.language_models import FakeListChatModel
 
 import mlflow_ragmetrics as rm
@@ -150,3 +152,41 @@ def test_without_texts_a_report_still_says_whether_it_is_complete() -> None:
     assert whole._without_texts().incomplete is None
     assert stopped._without_texts().incomplete == "see the output of the program that wrote this run"
     assert "Secret" not in repr(whole._without_texts().rows) + str(whole._without_texts().table.to_dict())
+
+
+ALL_FIELDS = {"question": "How tall?", "answer": "It is 41 m.", "contexts": ["It is 41 m."], "reference": "41 m"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "suite", "warning"),
+    [
+        (["question", "answer", "contexts", "reference"], "white_paper", None),
+        (["question", "answer", "contexts"], "rag", "preset 'rag'"),
+        (["question", "answer"], "custom", "answer_relevance, lexical_relevance"),
+        (["answer"], "custom", "scored with coherence, content_safety"),
+    ],
+)
+def test_the_default_metrics_follow_from_the_fields(fields: list[str], suite: str, warning: str | None) -> None:
+    report = rm.evaluate([{name: ALL_FIELDS[name] for name in fields}], progress=False)
+    assert report.description["suite"] == suite
+    assert warning is None or warning in report.warnings[0]
+
+
+def test_a_report_is_logged_once(mlflow_store: str) -> None:
+    report = rm.evaluate([ALL_FIELDS], ["rouge"])
+    assert report.run_id is None
+    assert report.log() == report.run_id == report.log()
+    with mlflow.start_run() as run:
+        assert report.log() == run.info.run_id
+
+
+def test_short_forms_say_why_nothing_is_there() -> None:
+    def broken(answer: str) -> float:
+        raise ZeroDivisionError("division by zero")
+
+    report = rm.evaluate([ALL_FIELDS], [rm.metric(broken), "faithfulness"])
+    scores = report.rows[0].scores
+    assert scores["broken"].details["exception"] == "ZeroDivisionError"
+    assert scores["broken"].details["place"].startswith("test_report.py:")
+    assert str(scores["faithfulness"]).splitlines()[0] == "1.000"
+    assert "division by zero" in repr(rm.evaluate([ALL_FIELDS], [rm.metric(broken)]))

@@ -166,8 +166,8 @@ def command(
     check_writable(junit)
     settings = read_settings(suite) if suite is not None and is_suite_file(suite) else RunSettings()
     source = _source(data, results, reference, columns, limit, settings, tracking_uri)
-    if source.path.startswith(RUNS) and suite is None and not metric:
-        options["default"] = _metrics_of_run(source.path)
+    if suite is None and not metric:
+        options["default"], source = _default(source, options["language"] or "en")
     made = suite_of(suite, metric, **options, **(keyless(options["judge"]) if dry_run else {}))
     if dry_run:
         print_blocks(made.plan(list(source.read())).blocks())
@@ -328,6 +328,20 @@ def _metrics_of_run(address: str) -> list[str]:
     if not metrics:
         raise InvalidOptionError(f"{address} does not record its metrics; name them with --suite", param="suite")
     return list(metrics)
+
+
+def _default(source: _Source, language: str) -> tuple[str | list[str], _Source]:
+    """The metrics for these rows, and the source with a warning about them; traces are fetched once."""
+    from mlflow_ragmetrics.selection import default_metrics
+    from mlflow_ragmetrics.text.messages import check_language, render
+
+    if source.path.startswith(RUNS):
+        return _metrics_of_run(source.path), source
+    if source.path.startswith(TRACES):
+        source = replace(source, data=list(source.read()), columns=None)
+    chosen, sentence = default_metrics(source.read(MANY_ROWS))
+    warnings = () if sentence is None else (render(sentence, check_language(language)),)
+    return chosen, replace(source, warnings=(*warnings, *source.warnings))
 
 
 def _mark_abandoned(destination: Destination, experiment: str) -> None:

@@ -88,7 +88,7 @@ _OVER_GROUPS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """B compared with A: one of ``differences`` per metric, and the most changed ``rows``.
 
@@ -103,8 +103,8 @@ class Comparison:
     which p-values are adjusted too.
     """
 
-    a: Results = field(repr=False, compare=False)
-    b: Results = field(repr=False, compare=False)
+    a: Results = field(compare=False)
+    b: Results = field(compare=False)
     differences: tuple[Difference, ...]
     rows: tuple[ChangedRow, ...]
     pairing: Pairing
@@ -112,9 +112,13 @@ class Comparison:
     tolerance: float = 0.05
     resamples: int = 10_000
     seed: int = 0
-    groups: tuple[str, ...] | None = field(default=None, repr=False)
+    groups: tuple[str, ...] | None = None
     preference: Preference | None = None
     candidates: int = 1
+
+    def __repr__(self) -> str:
+        verdicts = ", ".join(f"{key} {verdict}" for key, verdict in self.verdict.items())
+        return f"<Comparison {self.name}, {counted(len(self.pairing), 'row')}: {verdicts}>"
 
     def __getitem__(self, key: str) -> Difference:
         """The difference of the metric ``key``."""
@@ -428,14 +432,15 @@ class Comparison:
         return cell([*self._blocks(), *self._changed_blocks()])
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """A self-contained HTML page, also written to ``path`` if given."""
+        """A self-contained HTML page; with a ``path``, it is written there, and the path is returned."""
         method = _METHOD.format(resamples=self.resamples, tolerance=self.tolerance)
         methods = [method, _OVER_GROUPS] if self.groups is not None else [method]
         changed = self._changed_blocks() or [Line("No score differs.")]
         text = page(self.title, [*self._blocks(), *(Line(each, "faint") for each in methods), *changed])
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
+        if path is None:
+            return text
+        Path(path).write_text(text, encoding="utf-8")
+        return str(path)
 
     def plot(self) -> Figure | None:
         """A forest plot with one interval per metric; ``None`` if no metric has one."""

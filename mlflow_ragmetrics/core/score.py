@@ -265,6 +265,13 @@ class Score(_Changeable):
         if self.passed is None and self.threshold is not None and self.value is not None:
             self.passed = passes(self.value, self.threshold, self.higher_is_better)
 
+    def __str__(self) -> str:
+        """The value (or status), the reason, and the claims that are not supported, one line each."""
+        value = str(self.status) if self.value is None else f"{self.value:.3f}"
+        claims = [item.text for item in self.items if item.verdict in ("NEUTRAL", "CONTRADICTED")]
+        unsupported = f"{UNSUPPORTED}: {'; '.join(claims)}" if claims else ""
+        return "\n".join(filter(None, (value, self.reason or self.error, unsupported)))
+
     @property
     def scored(self) -> bool:
         """Whether the score has a value."""

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
@@ -299,7 +301,15 @@ def _unscored(error: Exception) -> Score:
     said = str(error) if isinstance(error, RagMetricsError) else redact(str(error))
     code = error.code if isinstance(error, JudgeError) else None
     warnings = ((f"judge_{code}", said),) if code else ()
-    return Score(status="error", error=f"{type(error).__name__}: {said}", reason=said, warnings=warnings)
+    details = {} if isinstance(error, RagMetricsError) else {"exception": type(error).__name__, "place": _place(error)}
+    error_text = f"{type(error).__name__}: {said}"
+    return Score(status="error", error=error_text, reason=said, details=details, warnings=warnings)
+
+
+def _place(error: Exception) -> str:
+    """The file, line and function that raised ``error``, without the folder."""
+    frames = extract_tb(error.__traceback__)[-1:]
+    return "".join(f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in frames)
 
 
 def merge_judges(

@@ -123,6 +123,12 @@ class Evaluation(Figures):
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
     totals: Totals = field(default_factory=Totals, compare=False)
 
+    @property
+    def run_id(self) -> str | None:
+        """The MLflow run that the report was logged to; ``None`` before ``log()``."""
+        run_id: str | None = self.__dict__.get("_run_id")
+        return run_id
+
     def __post_init__(self) -> None:
         if self.totals.kept_all and self.totals.rows != len(self.rows):
             object.__setattr__(self, "totals", Totals(self.rows))

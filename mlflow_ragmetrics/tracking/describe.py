@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _MARKS = {"n_error", "n_no_context", "n_partial", "n_fewer_judges", "few_groups", *DOUBTS.values()}
+_DIGITS = 6
 _STATES = ("n_scored", "n_skipped", "n_error")
 
 
@@ -61,7 +62,7 @@ def figures_of(report: Figures) -> dict[str, float]:
 
 
 def run_metrics_of(report: Figures) -> dict[str, float]:
-    """The figures that are logged as MLflow metrics, by their names in MLflow. Composites come first.
+    """The figures that are logged as MLflow metrics, with six decimals, by their names in MLflow; composites first.
 
     Logged are, for each key, ``mean`` and, with a threshold, ``pass_rate``; ``<composite>_1to5/mean``; retrieval
     figures; ``n_measured`` if not all rows were measured; nonzero counts (``n_error``, ``n_no_context``,
@@ -71,7 +72,7 @@ def run_metrics_of(report: Figures) -> dict[str, float]:
     figures = figures_of(report)
     logged = [name for name, value in figures.items() if _is_logged(name, value, figures)]
     logged.sort(key=lambda name: f"{name.partition('/')[0].removesuffix('_1to5')}/coverage" not in figures)
-    return {mlflow_name(name): figures[name] for name in logged}
+    return {mlflow_name(name): round(figures[name], _DIGITS) for name in logged}
 
 
 def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:

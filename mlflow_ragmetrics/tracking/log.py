@@ -73,8 +73,8 @@ def log_report(
     name of the dataset of questions, shared by all versions that answer them; ``False`` logs none. ``files``:
     further artifacts by name. ``omit``: metrics not to log.
 
-    Thresholds are also written as MLflow's ``quality_criteria`` for the means (MLflow 3.18). Logging again, also after
-    a failure, replaces tables, traces and metrics.
+    Thresholds are also written as MLflow's ``quality_criteria`` for the means (MLflow 3.18). Logging again writes to
+    the same run, ``report.run_id``, unless another is named or active, and replaces tables, traces and metrics.
 
     If writing fails, a run created here ends FAILED, the tag ``ragmetrics.status`` has the reason, and a
     ``RagMetricsError`` is raised. An incomplete report (``report.incomplete``) is written in full, but a run created
@@ -85,6 +85,8 @@ def log_report(
     from mlflow.entities import LoggedModelInput
     from mlflow.utils.uri import is_local_uri
 
+    if run_id is None and run_name is None and mlflow.active_run() is None:
+        run_id = self.run_id
     report = self if texts else self._without_texts()
     asked = questions_digest(self.rows)
     model = model_id or mlflow.get_active_model_id()
@@ -121,6 +123,7 @@ def log_report(
         note = {_NOTE_TAG: redact(to_markdown(report_blocks(report)))} if is_ours else {}
         status = {STATUS_TAG: status_of(report.incomplete, report.partial)}
         writer.tags({**note, **criteria_tag(thresholds_of(self.rows)), **(tags or {}), **status})
+    self.__dict__["_run_id"] = target  # a frozen report remembers only this
     return target
 
 

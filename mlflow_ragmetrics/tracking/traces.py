@@ -113,8 +113,8 @@ def write_live_traces(
 def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosis] = ()) -> list[str]:
     """Write the scores of ``rows`` to the traces that the rows come from, and return the traces' ids.
 
-    They replace earlier scores from this run. The ``diagnoses``, one per row, are written as ``diagnosis``. Raises
-    ``InvalidOptionError`` if no row comes from a trace.
+    They replace earlier scores from this run, and supersede those of earlier runs by the same source. The
+    ``diagnoses``, one per row, are written as ``diagnosis``. ``InvalidOptionError`` if no row comes from a trace.
     """
     import mlflow
 
@@ -131,7 +131,13 @@ def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosis
             is_ours = (earlier.metadata or {}).get(SOURCE_RUN) == run_id
             if is_ours and earlier.name in [each.name for each in feedback]:
                 remove_assessment(trace_id, str(earlier.assessment_id))
+        valid = {
+            (earlier.name, earlier.source.source_id): earlier.assessment_id
+            for earlier in client.get_trace(trace_id).info.assessments  # a removal can make earlier ones valid
+            if earlier.valid is not False and SOURCE_RUN in (earlier.metadata or {})
+        }
         for each in feedback:
+            each.overrides = valid.get((each.name, each.source.source_id))
             _write_insistently(trace_id, each, f"{run_id} {each.name}")
     link_traces(list(traced), run_id)
     return list(traced)

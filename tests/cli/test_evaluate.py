@@ -100,7 +100,7 @@ def test_the_environment_names_the_experiment(ragmetrics, written, rows, monkeyp
         (['{"answer": "a"}'], ["--language", "fr"], ["'fr'", "en and ru"]),
         (['{"answer": "a"}'], ["--fail-over", "faithfulness"], ["--fail-over", "name=value"]),
         (['{"answer": "a"}'], ["--columns", "answr=a"], ["answr"]),
-        (['{"answer": "a"}'], ["--fail-under", "faith=1"], ["'faith'", "faithfulness"]),
+        (['{"answer": "a"}'], ["--fail-under", "cohere=1"], ["'cohere'", "coherence"]),
         (['{"answer": "a"}'], ["--fail-under", "faithfulness=high"], ["'high'", "number"]),
         (['{"answer": "a"}'], ["--output", "rows.xls"], ["rows.xls", ".parquet"]),
         (['{"answer": "a"}'], ["--output", "nowhere/rows.csv"], ["nowhere"]),

@@ -53,8 +53,8 @@ def test_the_page_needs_no_network_and_follows_light_and_dark() -> None:
 
 def test_the_page_can_be_written_and_read_as_utf8(tmp_path: Path) -> None:
     path = tmp_path / "compare.html"
-    text = evil().to_html(path)
-    assert path.read_text(encoding="utf-8") == text
+    assert evil().to_html(path) == str(path)
+    assert path.read_text(encoding="utf-8") == evil().to_html()
 
 
 def test_the_page_shows_verdict_interval_thresholds_and_changed_claims() -> None:

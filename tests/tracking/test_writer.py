@@ -128,7 +128,7 @@ def test_the_dataset_is_one_of_mlflow_with_questions_references_and_gold_ids() -
 
 
 def test_a_dataset_can_be_named_or_left_out(report: rm.Report) -> None:
-    named, without = (mlflow.get_run(report.log(dataset=each)) for each in ("towers", False))
+    named, without = (mlflow.get_run(report.log(dataset=each, run_name=str(each))) for each in ("towers", False))
     assert named.inputs.dataset_inputs[0].dataset.name.startswith("towers")
     assert without.inputs.dataset_inputs == []
 
@@ -326,7 +326,7 @@ def test_autologging_neither_changes_the_run_nor_is_changed(report: rm.Report) -
     plain = set(mlflow.get_run(report.log()).data.params)
     mlflow.autolog(silent=True)
     try:
-        run = mlflow.get_run(report.log())
+        run = mlflow.get_run(report.log(run_name="again"))
     finally:
         mlflow.autolog(disable=True, silent=True)
     assert set(run.data.params) == plain
