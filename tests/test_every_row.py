@@ -165,7 +165,7 @@ def models_evaluate(rows: Rows) -> Means:
     means = in_mlflow(result.metrics)
     for key in KEYS:
         column = pd.to_numeric(table[f"{IN_MLFLOW.get(key, key)}/score"], errors="coerce").dropna()
-        assert (float(column.mean()) if len(column) else None) == pytest.approx(means.get(key))
+        assert (float(column.mean()) if len(column) else None) == pytest.approx(means.get(key), abs=1e-6)
     return means
 
 
