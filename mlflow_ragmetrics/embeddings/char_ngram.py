@@ -16,13 +16,14 @@ _BATCH: Final = 256
 _LARGEST_BATCH: Final = 200_000
 _SIZES: Final = (3, 4, 5)
 _SPACE: Final = 32
+_DIMENSIONS: Final = 1024
 _WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
 _BASE: Final = np.uint64(0x9E3779B97F4A7C15)
 _MIXERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 class CharNgram(Embedding):
-    """Counts of the 3- to 5-character pieces of words, hashed into ``dimensions`` signed places, scaled to length 1.
+    """Counts of the 3- to 5-character pieces of words, hashed into 1,024 signed places, scaled to length 1.
 
     The cosine measures similar spelling: it is lexical, not semantic. Inflections and typing errors have little effect,
     but paraphrases with other words score low, often below the 0.7 that a semantic model gives. Vectors are the same in
@@ -36,11 +37,8 @@ class CharNgram(Embedding):
     name = "char-ngram"
     local = True
 
-    def __init__(self, dimensions: int = 1024) -> None:
-        self.dimensions = dimensions
-
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return one vector of ``dimensions`` float32 values per text, in order."""
+        """Return one vector of 1,024 float32 values per text, in order."""
         vectors: list[NDArray[np.float32]] = []
         batch: list[str] = []
         size = 0
@@ -48,25 +46,26 @@ class CharNgram(Embedding):
             batch.append(_padded(text))
             size += len(batch[-1])
             if len(batch) == _BATCH or size > _LARGEST_BATCH:
-                vectors.extend(self._embed_batch(batch))
+                vectors.extend(_embed_batch(batch))
                 batch, size = [], 0
-        vectors.extend(self._embed_batch(batch))
+        vectors.extend(_embed_batch(batch))
         return cast("list[Sequence[float]]", vectors)
 
-    def _embed_batch(self, padded: list[str]) -> NDArray[np.float32]:
-        if not padded:
-            return np.zeros((0, self.dimensions), np.float32)
-        codes = np.frombuffer("".join(padded).encode("utf-32-le"), dtype=np.uint32).astype(np.uint64)
-        owners = np.repeat(np.arange(len(padded)), [len(text) for text in padded])
-        counts = np.zeros(len(padded) * self.dimensions)
-        for size in _SIZES:
-            hashes, starts = _hashed_pieces(codes, size)
-            places = owners[starts] * self.dimensions + (hashes % np.uint64(self.dimensions)).astype(np.int64)
-            signs = 1.0 - 2.0 * (hashes >> np.uint64(63)).astype(np.float64)
-            counts += np.bincount(places, weights=signs, minlength=len(counts))
-        matrix = counts.reshape(len(padded), self.dimensions)
-        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-        return (matrix / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+def _embed_batch(padded: list[str]) -> NDArray[np.float32]:
+    if not padded:
+        return np.zeros((0, _DIMENSIONS), np.float32)
+    codes = np.frombuffer("".join(padded).encode("utf-32-le"), dtype=np.uint32).astype(np.uint64)
+    owners = np.repeat(np.arange(len(padded)), [len(text) for text in padded])
+    counts = np.zeros(len(padded) * _DIMENSIONS)
+    for size in _SIZES:
+        hashes, starts = _hashed_pieces(codes, size)
+        places = owners[starts] * _DIMENSIONS + (hashes % np.uint64(_DIMENSIONS)).astype(np.int64)
+        signs = 1.0 - 2.0 * (hashes >> np.uint64(63)).astype(np.float64)
+        counts += np.bincount(places, weights=signs, minlength=len(counts))
+    matrix = counts.reshape(len(padded), _DIMENSIONS)
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return (matrix / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 def _padded(text: str) -> str:

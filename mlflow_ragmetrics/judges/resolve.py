@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_count, shown
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
 JudgeLike = Union[str, Judge, Any]
-
-
-@runtime_checkable
-class _ChatModel(Protocol):
-    def invoke(self, input: Any, config: Any = None) -> Any: ...
-    def bind(self, **kwargs: Any) -> Any: ...
 
 
 def judges_of(
@@ -76,11 +70,12 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
     if isinstance(judge, str) and judge == "lexical":
         return _lexical(language)
     if not isinstance(judge, str) and isinstance(judge, AnswersQuestions):
-        return judge if isinstance(judge, Judge) else as_judge(judge)
+        return as_judge(judge)
     from mlflow_ragmetrics.judges.chat.capabilities import is_decision_model
 
     is_uri = isinstance(judge, str) and (_URI.match(judge) is not None or judge == "databricks")
-    if is_uri or isinstance(judge, _ChatModel) or is_decision_model(judge):
+    is_chat_model = hasattr(judge, "invoke") and hasattr(judge, "bind")
+    if is_uri or is_chat_model or is_decision_model(judge):
         return model_judge(judge, language=language, **options)
     message = (
         f'judge={redact(shown(judge))} is not a judge; give "lexical", a model URI such as "openai:/gpt-4o-mini", '

@@ -92,23 +92,14 @@ def _distinct(values: Iterable[str], key: Callable[[str], str] = str) -> tuple[s
 
 
 def _blocked_terms(text: str, additional: tuple[str, ...]) -> tuple[str, ...]:
-    folded = text.casefold()
-    present = tuple([term for term, start in _blocklist(additional) if start in folded])
-    if not present:
-        return ()
-    return _distinct(" ".join(match[0].split()) for match in _any_of(present).finditer(folded))
+    return _distinct(" ".join(match[0].split()) for match in _blocklist(additional).finditer(text.casefold()))
 
 
 @lru_cache(maxsize=64)
-def _blocklist(additional: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The terms with their first words, longest first."""
+def _blocklist(additional: tuple[str, ...]) -> re.Pattern[str]:
+    """The pattern of all terms, longest first."""
     terms = {" ".join(normalize("NFKC", term).casefold().split()) for term in (*_BLOCKED, *additional)}
-    return [(term, term.split()[0]) for term in sorted(terms, key=lambda term: (-len(term), term))]
-
-
-@lru_cache(maxsize=256)
-def _any_of(terms: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(_whole, terms)))
+    return re.compile("|".join(map(_whole, sorted(terms, key=lambda term: (-len(term), term)))))
 
 
 def _whole(term: str) -> str:

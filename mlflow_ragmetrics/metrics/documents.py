@@ -119,15 +119,8 @@ def match_documents(retrieved: Sequence[str], gold: Sequence[str], id_pattern: s
 @lru_cache(maxsize=4)  # several metrics use the same row
 def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], id_pattern: str | None) -> Match:
     pattern = re.compile(id_pattern) if id_pattern else None
-    documents, relevant = dict.fromkeys(_documents(retrieved, pattern)), dict.fromkeys(_documents(gold, pattern))
+    documents, relevant = (dict.fromkeys([document_id(chunk, pattern) for chunk in ids]) for ids in (retrieved, gold))
     return Match(tuple(documents), tuple(relevant), frozenset(documents.keys() & relevant.keys()))
-
-
-def _documents(ids: Sequence[str], pattern: re.Pattern[str] | None) -> Sequence[str]:
-    joined = "\n".join(ids)
-    if pattern is None and "::chunk-" not in joined and "<urn:uuid:" not in joined:
-        return ids
-    return [document_id(chunk, pattern) for chunk in ids]
 
 
 def gain(match: Match, k: int) -> float:

@@ -255,7 +255,7 @@ def reply_kind(text: str, indistinct: Indistinct = "rules") -> Reply:
         return "refusal" if indistinct(text) else "answer"
     if indistinct != "off" and is_error_text(text):
         return "answer"
-    lines = shown_statements(text)
+    lines = list(shown_statements(text))
     if not lines:
         return "refusal"
     return "clarification" if _asks_back(lines) else kind_of(text, indistinct if isinstance(indistinct, tuple) else ())

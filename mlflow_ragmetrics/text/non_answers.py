@@ -55,28 +55,16 @@ def is_bare_courtesy(sentence: str) -> bool:
 
 def _is_non_answer(tokens: list[str], extra: tuple[str, ...]) -> bool:
     """Whether the tokens are phrases that give no answer, and fillers; ``extra`` are further phrases."""
-    phrases = _phrases_with(extra) if extra else _PHRASES
-    longest = _LONGEST_PHRASE if not extra else max(len(phrase) for phrase in phrases)
+    phrases, longest = _phrases_with(extra)
     has_phrase, place = False, 0
     while place < len(tokens):
-        phrase = _phrase_at(tokens, place, phrases, longest)
-        if phrase:
-            has_phrase, place = True, place + len(phrase)
-        elif tokens[place] in _FILLERS:
-            place += 1
-        else:
+        lengths = range(min(longest, len(tokens) - place), 0, -1)
+        length = next((length for length in lengths if tuple(tokens[place : place + length]) in phrases), 0)
+        if not length and tokens[place] not in _FILLERS:
             return False
+        has_phrase = has_phrase or length > 0
+        place += length or 1
     return has_phrase
-
-
-def _phrase_at(
-    tokens: list[str], place: int, phrases: frozenset[tuple[str, ...]], longest: int
-) -> tuple[str, ...] | None:
-    for length in range(longest, 0, -1):
-        phrase = tuple(tokens[place : place + length])
-        if len(phrase) == length and phrase in phrases:
-            return phrase
-    return None
 
 
 def _tokens(text: str) -> list[str]:
@@ -87,12 +75,13 @@ def _tokens(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _phrases_with(extra: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
-    return _PHRASES | {phrase for phrase in map(tuple, map(_tokens, extra)) if phrase}
+def _phrases_with(extra: tuple[str, ...]) -> tuple[frozenset[tuple[str, ...]], int]:
+    """The phrases that give no answer, and the number of words of the longest one."""
+    phrases = _PHRASES | {phrase for phrase in map(tuple, map(_tokens, extra)) if phrase}
+    return phrases, max(map(len, phrases))
 
 
 _PHRASES = frozenset(map(tuple, phrases_of("no_answers")))
-_LONGEST_PHRASE = max(map(len, _PHRASES))
 
 
 _BOLD = re.compile(r"\*\*[^*]+\*\*")
@@ -163,35 +152,27 @@ _LABEL = re.compile(
 )
 
 
-def shown_statements(text: str) -> list[str]:
-    """The sentences of ``text`` without emphasis, citation marks and quotations in them."""
-    return list(_shown(text))
-
-
-def _shown(text: str) -> Iterator[str]:
+def shown_statements(text: str) -> Iterator[str]:
+    """Yield the sentences of ``text`` without emphasis, citation marks and quotations in them."""
     for sentence in each_statement(text[:_LONGEST_READ]):
         shown = _MARKUP.sub("", _APOSTROPHE.sub("'", normalize("NFKC", sentence)))
         if has_content(shown):
             yield shown
 
 
-def kind_of(text: str, extra: Sequence[str] = ()) -> Kind:
+@lru_cache(maxsize=256)
+def kind_of(text: str, extra: tuple[str, ...] = ()) -> Kind:
     """Whether ``text`` declines ("refusal"), declines and also states something ("partly"), or neither ("answer").
 
     It declines if it admits not knowing or reports that the sources do not say. What only suggests where to look, or
     describes the sources, states nothing.
     """
-    return _kind(text, tuple(extra))
-
-
-@lru_cache(maxsize=256)
-def _kind(text: str, extra: tuple[str, ...]) -> Kind:
     readings = {_reading(clause, extra) for clause in _clauses_of(text)}
     return "answer" if "declines" not in readings else "partly" if "states" in readings else "refusal"
 
 
 def _clauses_of(text: str) -> Iterator[str]:
-    return chain.from_iterable(map(_clauses, _shown(text)))
+    return chain.from_iterable(map(_clauses, shown_statements(text)))
 
 
 def _clauses(sentence: str) -> Iterator[str]:

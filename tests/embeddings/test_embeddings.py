@@ -36,7 +36,7 @@ def test_char_ngram_ranks_inflected_above_unrelated():
 
 @given(st.lists(st.text(max_size=40), max_size=6))
 def test_char_ngram_vectors_have_length_one_or_zero_and_do_not_depend_on_the_batch(texts):
-    model = CharNgram(64)
+    model = CharNgram()
     together = model.embed(texts)
     for text, vector in zip(texts, together, strict=True):
         assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5) or not np.any(vector)
@@ -46,10 +46,10 @@ def test_char_ngram_vectors_have_length_one_or_zero_and_do_not_depend_on_the_bat
 def test_char_ngram_is_the_same_in_every_process():
     code = (
         "from mlflow_ragmetrics.embeddings.char_ngram import CharNgram;"
-        "print(CharNgram(32).embed(['Some текст'])[0].tolist())"
+        "print(CharNgram().embed(['Some текст'])[0].tolist())"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert eval(printed) == CharNgram(32).embed(["Some текст"])[0].tolist()
+    assert eval(printed) == CharNgram().embed(["Some текст"])[0].tolist()
 
 
 def test_a_text_without_letters_is_the_zero_vector():
