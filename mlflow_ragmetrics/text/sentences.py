@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -11,37 +12,45 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from mlflow_ragmetrics.text.word_lists import words_of
-from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, kept
+from mlflow_ragmetrics.text.words import ROMAN, STOP_WORDS, has_content, kept
 
 _TAG: Final = r"(?<!`)</?(?i:{})(?:\s[^<>]{{0,500}})?/?>"
 _INLINE_TAG: Final = _TAG.format(
     "a|abbr|b|big|cite|code|del|em|font|i|img|ins|kbd|label|mark|q|ref|s|small|span|strike|strong|sub|sup|tt|u|var"
 )
 _BLOCK_TAG: Final = _TAG.format(
-    "answer|blockquote|br|center|dd|details|div|dl|dt|figure|h[1-6]|hr|li|ol|p|pre|response|section|summary|table|"
-    "tbody|td|tfoot|th|thead|tr|ul"
+    "answer|article|aside|blockquote|body|br|center|dd|details|div|dl|dt|figure|footer|h[1-6]|header|hr|html|li|main|ol|"
+    "p|pre|response|section|summary|table|tbody|td|tfoot|th|thead|tr|ul"
 )
 _CLOSER: Final = "[\"'”’»)\\]]"
 _EMOJI: Final = "\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff"
 _LINK: Final = r"\([^()\s]{1,300}\)"
 _BEHIND_WORD: Final = r"(?:(?<=[^\W\d_]{3})|(?<=[.,;:!?…)»”\"]))"
-_RAISED: Final = rf"{_BEHIND_WORD}<(?P<raised>sup|ref)\b[^<>]{{0,100}}>[^<>]{{1,40}}</(?P=raised)>"
+_RAISED: Final = (
+    rf"{_BEHIND_WORD}<(?P<raised>sup|ref)\b[^<>]{{0,100}}>[^<>]{{1,40}}</(?P=raised)>"
+    r"|(?<=[.!?…。])<(?P<linked>a|cite)\b[^<>]{0,300}>\W{0,2}\d{1,3}\W{0,2}</(?P=linked)>"
+)
 _CITATION: Final = (
     rf"\[\^?\d{{1,3}}(?:\s{{0,3}}[,;–-]\s{{0,3}}\^?\d{{1,3}})*\](?:{_LINK})?|【[^【】\n]{{0,100}}】"
-    rf"|{_BEHIND_WORD}[⁰¹²³⁴-⁹]{{1,3}}(?:[,˒][⁰¹²³⁴-⁹]{{1,3}})*|{_RAISED}"
+    rf"|{_BEHIND_WORD}⁽?[⁰¹²³⁴-⁹]{{1,3}}(?:[,˒⁻–][⁰¹²³⁴-⁹]{{1,3}})*⁾?|{_RAISED}"
     "|[\U000f0000-\U000f0fff]"  # what ``metrics/citations.py`` puts in place of a citation
 )
 _AFTER_STOP: Final = "(?:" + "|".join(rf"(?<=[.!?…。]{_CLOSER * count})" for count in range(4)) + ")"
+_BRACKETED: Final = (  # in round brackets: a number behind at most one word, a file or an address
+    r"\((?:[^()\s.!?]{0,20} ?[\[$]?\d{1,4}(?:, ?\d{1,3})*[\]$]?|[^()\n]{1,60}\.[a-z]{2,4}|https?://[^()\s]{1,300})\)"
+)
 _BEHIND_STOP: Final = (
-    rf"{_AFTER_STOP}(?:(?:[*_~`]{{1,3}}|[{_EMOJI}]{{1,8}}|\[[^\[\]\n]{{1,60}}\](?:{_LINK})?"
-    rf"|\((?:\d{{1,3}}|https?://[^()\s]{{1,300}})\)){_CLOSER}{{0,3}})+(?=[\s<]|\Z|[^\W\d_a-z])"
+    rf"{_AFTER_STOP}(?:(?:[*_~`]{{1,3}}|[{_EMOJI}]{{1,8}}|\[\[\d{{1,3}}\]\](?:{_LINK})?|\[[^\[\]\n]{{1,60}}\](?:{_LINK})?"
+    rf"|{_BRACKETED}|[\\$^{{［〔〖«<\[]{{1,3}}\d{{1,3}}[\\$^}}］〕〗»>\]]{{1,3}}|[①-⑳]{{1,3}}){_CLOSER}{{0,3}})+"
+    r"(?=[\s<]|\Z|[^\W\d_a-z])"
     r"|(?:(?<=[.!?…。] )|(?<=[.!?…。]  ))\(\d{1,3}\)(?=\s|\Z)"
 )
-_FIRST_OF_MARK: Final = rf"<\[【⁰¹²³⁴-⁹\U000f0000-\U000f0fff{_EMOJI}"
+_FIRST_OF_MARK: Final = rf"<\[【⁽⁰¹²³⁴-⁹\U000f0000-\U000f0fff{_EMOJI}"
+_FIRST_BEHIND_STOP: Final = r"(*_~`\\$^{［〔〖«①-⑳"
 _HAS_MARK: Final = re.compile(f"[{_FIRST_OF_MARK}]")
-_HAS_MARK_BEHIND: Final = re.compile(rf"[.!?…。]{_CLOSER}{{0,3}} {{0,2}}[(*_~`]")
+_HAS_MARK_BEHIND: Final = re.compile(rf"[.!?…。]{_CLOSER}{{0,3}} {{0,2}}[{_FIRST_BEHIND_STOP}]")
 _MARK: Final = re.compile(
-    rf"(?=[{_FIRST_OF_MARK}(*_~`])(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})|(?P<line>{_BLOCK_TAG})"
+    rf"(?=[{_FIRST_OF_MARK}{_FIRST_BEHIND_STOP}])(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})|(?P<line>{_BLOCK_TAG})"
     rf"|(?P<within>(?<=\w){_INLINE_TAG}(?=\w))|{_INLINE_TAG})"
 )
 _CITED: Final = re.compile(_CITATION)
@@ -93,13 +102,18 @@ _WITHIN_LINE: Final = frozenset("\xa0\u1680\u202f\u205f\u3000").union(map(chr, r
 _OTHER_STOP: Final = re.compile("[។៕༎།෴︒]")  # sentencex does not read these
 _SOFT_NEWLINE: Final = re.compile(r"\n(?<!:\n)(?=[ \t]*([^\W\d_])(?![.)]\s))")
 _MARKER: Final = re.compile(
-    r"[ \t]*(?:(?:#{1,6}|[*•‣◦▪●·–—]|[-+](?=\s+\D)|\(?(?:\d{1,2}|[A-Za-zа-я])\)|\d{1,2}\.|[a-zа-я]\.)\s+"
+    r"[ \t]*(?:(?:#{1,6}|[*•‣◦▪●·–—]|[-+](?=\s+\D)|\(?(?:\d{1,2}|[ivx]{1,4}|[A-Za-zа-я])\)"
+    r"|\d{1,2}(?:\\?\.|:)|[a-zа-я]\.|\d\ufe0f?\u20e3|[①-⑳])\s+"
     r"|\|[ \t]*|>(?=\s*[^\s\d])\s*)+(?=\S)"
 )
-_FIRST_ITEM: Final = re.compile(r"[1aAаА][.)]\s(?<!\w[1aAаА][.)]\s)")
-_ITEM: Final = re.compile(r"(?<!\S)\(?(\d{1,2}|[A-Za-zА-Яа-я])([.)])\s+(?=\S)")
+_FIRST_ITEM: Final = re.compile(r"(?:[1aAаАiI][.):]|1(?: [-–]|\ufe0f?\u20e3)|①)(?<!\w[1aAаАiI][.):])")
+_ITEM: Final = re.compile(
+    r"(?<!\S)[(*]{0,2}(?:(?:(\d{1,2}|[ivxIVX]{1,4}|[A-Za-zА-Яа-я])([.):]| [-–])(?:\s+|(?<=\d\.)(?=[^\W\d_]))"
+    r"|(\d)\ufe0f?\u20e3\s*|([①-⑳])\s*)(?=\S))"
+)
 _STOP_INSIDE: Final = re.compile("[.!?…\u0530-\uffff]")
 _WRAPPED: Final = re.compile(r'\s*(?:"[^"]+"|“[^“”]+”|«[^«»]+»|\([^()]+\)|\[[^\[\]]+\])\s*')
+_SENTENCE_IN_BRACKETS: Final = re.compile(r"(?:(?<=[.!?…] )|\A)\(([^()]{3,400}[.!?…])\)(?=\s)")
 _CYRILLIC: Final = re.compile("[а-яёА-ЯЁ]")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _PARSED: Final = re.compile(r"[|`~]")
@@ -119,15 +133,18 @@ _ORDINALS: Final = [
 ]
 _NEVER: Final = (
     rf"(?<=\.)(?=\s)(?:{_behind([*words_of('abbreviations'), *_ORDINALS])}"
-    r"|(?<=\d\.)(?=\s(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b))"
+    r"|(?<=\d\.)(?=\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)(?:[a-z]{1,6})?\b)"
+    r"|(?<=\d\.)(?=\s\d{1,2}\.\s\d{4}\b)|(?:(?<=\d\.\s\d\.)|(?<=\d\.\s\d\d\.))(?=\s\d{4}\b))"
+    r"|(?<=\s\.)(?=[^\W\d_])"
     r"|(?<=\w\w\.)(?=[A-ZА-ЯЁ])(?!(?<=[a-zа-яё]{3}\.)[A-ZА-ЯЁ][a-zа-яё])|(?<=\d\")(?=\s)"
 )
 _ALWAYS: Final = (
     rf"(?<=…)(?=[”\"»)]*\s+[A-ZА-ЯЁ])|{_behind(words_of('closing_abbreviations'))}(?=\s+(?P<next>[A-ZА-ЯЁ]\w*))"
 )
 _STOP: Final = re.compile(rf"[.…\"](?:(?P<never>{_NEVER})|(?P<always>{_ALWAYS}))")
+_SHORT_WORD: Final = "(?:" + "|".join(rf"(?<=\W{letters}\.)" for letters in (r"\w", r"\w\w", r"\w\w\w")) + ")"
 _STOP_AMONG_CAPITALS: Final = re.compile(
-    rf"[.…\"](?:(?P<never>{_NEVER}|(?<=\.)(?=\.{0, 2}\s{1, 9}[a-zß-öø-ÿа-яёα-ω]))|(?P<always>{_ALWAYS}))"
+    rf"[.…\"](?:(?P<never>{_NEVER}|{_SHORT_WORD}(?=\s{{1,9}}[a-zß-öø-ÿа-яёα-ω]))|(?P<always>{_ALWAYS}))"
 )
 
 
@@ -220,20 +237,32 @@ def _items(masked: str, start: int, end: int) -> list[re.Match[str]]:
     """The marks of a list within one line, which count up from 1 or from the first letter; empty if there is none."""
     items: list[re.Match[str]] = []
     for item in _ITEM.finditer(masked, start, end):
-        label, style = item.groups()
-        number = int(label) if label.isdecimal() else ord(label.lower()) - ord("a" if label.isascii() else "а") + 1
+        style = item[2] or ""
+        numbers = _numbers(next(filter(None, (item[1], item[3], item[4]))))
         before = masked[max(start, item.start() - 3) : item.start()].strip()[-1:]
-        if number == 1 and before in ("", *":;—–"):
+        if 1 in numbers and before in ("", *":;,—–"):
             items = [item]
-        elif items and (number, style) == (len(items) + 1, items[0][2]) and item.start() > items[-1].end() + 2:
+        elif (
+            items and len(items) + 1 in numbers and style == (items[0][2] or "") and item.start() > items[-1].end() + 2
+        ):
             items += [item] if style == ")" or before in tuple(".:;!?,…") else []
     return items if len(items) > 1 else []
+
+
+def _numbers(label: str) -> tuple[int, ...]:
+    """The places in a list that its mark can mean: "b" and "2" the second, "v" the fifth and the twenty-second."""
+    if label.isdigit():
+        return (int(unicodedata.numeric(label)) if len(label) == 1 else int(label),)
+    small = label.lower()
+    letter = (ord(small) - ord("a" if small.isascii() else "а") + 1,) if len(small) == 1 else ()
+    return (*letter, ROMAN.get(label.upper(), 0))
 
 
 def _cut(piece: str, stops: re.Pattern[str], language: str) -> list[tuple[int, int]]:
     """The sentences of one line as (start, end); a part without letters is joined with its neighbour."""
     if _STOP_INSIDE.search(piece) is None:
         return [(0, len(piece))]
+    piece = _SENTENCE_IN_BRACKETS.sub(r" \1 ", piece)
     if _WRAPPED.fullmatch(piece) is not None:
         inside = piece.strip()
         piece = piece.replace(inside, f" {inside[1:-1]} ")

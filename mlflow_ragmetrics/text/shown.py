@@ -5,14 +5,24 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_THOUGHT = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad)"
+_THOUGHT = (
+    r"(?:\w{1,9}:)?(?:\w{1,12}_|ant)?(?:think(?:ing)?|thoughts?|reason(?:ing)?(?:_content)?|reflection|scratchpad|"
+    r"monologue|cot)"
+)
+_DRAFT = r"(?:\w{1,12}_)?(?:analysis|analy[sz]e|planning|plan|internal|notes)"  # thoughts only if a text follows
 _OPENING = re.compile(
-    rf"\s*(?:<(?P<tag>{_THOUGHT})(?:\s[^<>]*)?>|\[(?P<mistral>think)\]|◁(?P<kimi>think)▷|"
-    r"<\|(?P<begin>begin_of_thought|start_thinking)\|>|<\|channel\|>(?P<channel>analysis)<\|message\|>)",
+    rf"\s*(?:<(?P<tag>{_THOUGHT})(?:\s[^<>]*)?>|<(?P<draft>{_DRAFT})>"
+    rf"|<\|(?P<bars>(?!begin|start){_THOUGHT})\|>|\[(?P<mistral>think)\]|◁(?P<kimi>think)▷"
+    rf"|```(?P<fence>{_THOUGHT})[ \t]*\n|<(?P<details>details)\b[^<>]*\btype=.?reasoning[^<>]*>"
+    r"|<\|(?P<begin>begin_of_thought|start_thinking)\|>|<\|channel\|>(?P<channel>analysis)<\|message\|>)",
     re.IGNORECASE,
 )
 _CLOSING = {
     "tag": "</{0}\\s*>",
+    "draft": r"</{0}>(?=\s*\S)",
+    "bars": r"<\|/{0}\|>",
+    "fence": r"(?<=\n)```(?!\w)",
+    "details": "</details>",
     "mistral": r"\[/think\]",
     "kimi": "◁/think▷",
     "begin": r"<\|end_(?:of_thought|thinking)\|>",
@@ -20,11 +30,18 @@ _CLOSING = {
 }
 _LONE_CLOSING = re.compile(rf"^[ \t]*(?:</{_THOUGHT}\s*>|\[/think\]|◁/think▷)[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _WRAPPER = re.compile(
-    r"\s*(?:<(?P<tag>(?:final_?)?(?:answer|response)|output|final)>(?P<text>(?:(?!</?(?P=tag)>).)*)</(?P=tag)>"
+    r"\s*(?:<(?P<tag>(?:final_?)?(?:answer|response)|output|final|result|reply|text)>"
+    r"(?P<text>(?:(?!</?(?P=tag)>).)*)</(?P=tag)>"
     r"|(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>(?P<final>.*?)(?:<\|(?:return|end)\|>)?"
     r"|<\|(?:begin_of_solution|start_response)\|>(?P<solution>.*?)(?:<\|end_(?:of_solution|response)\|>)?)\s*",
     re.IGNORECASE | re.DOTALL,
 )
+
+_TURN = re.compile(
+    r"\A\s*(?:<\|im_start\|>assistant|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model)\s*"
+    r"|(?:\s*(?:<\|(?:im_end|eot_id|endoftext|end_of_text|eom_id)\|>|<(?:end_of_turn|eos)>))+\s*\Z",
+    re.IGNORECASE,
+)  # where a chat template begins and ends a turn
 
 
 class Shown(NamedTuple):
@@ -39,19 +56,21 @@ def shown(output: str) -> Shown:
 
     Thoughts are blocks such as ``<think>…</think>`` at the start, and everything before a closing tag on a line of its
     own. An opening tag that is never closed leaves a blank text. A wrapper such as ``<answer>…</answer>`` is removed if
-    it contains the whole text. A text without such tags is returned unchanged.
+    it contains the whole text, as are the tokens around a turn of a chat. A text without such tags stays as it is.
 
     >>> shown("<think>Lyon? No.</think>Paris")
     Shown(text='Paris', thoughts='Lyon? No.')
     >>> shown("A <think> tag opens the thoughts.").text
     'A <think> tag opens the thoughts.'
     """
-    if not any(sign in output for sign in "<[◁"):
+    if not any(sign in output for sign in ("<", "[", "◁", "```")):
         return Shown(output, "")
-    rest, thoughts = output, []
+    rest, thoughts = _TURN.sub("", output) if "<" in output else output, []
     while (opening := _OPENING.match(rest)) is not None:
         kind = opening.lastgroup or ""
         closing = re.compile(_CLOSING[kind].format(opening[kind]), re.IGNORECASE).search(rest, opening.end())
+        if kind == "draft" and closing is None:
+            break
         thoughts.append(rest[opening.end() : closing.start() if closing else len(rest)])
         rest = rest[closing.end() :].lstrip() if closing else ""
     if (lone := _LONE_CLOSING.search(rest)) is not None and not thoughts:

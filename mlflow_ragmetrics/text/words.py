@@ -73,6 +73,8 @@ def word_set(text: str) -> frozenset[str]:
 
 
 STOP_WORDS = words_of("stop_words")
+_ROMAN = "I II III IV V VI VII VIII IX X XI XII"
+ROMAN = {roman: number for number, roman in enumerate(_ROMAN.split(), start=1)}
 
 T = TypeVar("T")
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.judges.lexical.source import split_claims
 from mlflow_ragmetrics.text.non_answers import asserts
 from mlflow_ragmetrics.text.sentences import sentences, statements
 
@@ -81,6 +82,9 @@ def test_what_does_not(sentence: str) -> None:
         "It cost 2.5 dollars.|See www.example.com/a.b today.",
         "He said ... nothing and left… slowly.|Then it rained...|Nobody came.",
         "Он родился в 1920 г. в г. Туле, т. е. на юге.|Он учился в школе им. Пушкина.",
+        "Kaiser Wilhelm II. kam am 3. 10. 1990.|Am 3. Okt. ging er.",
+        "It uses .NET here.|A Ph.D. in law is rare.",
+        "(It is old.)|It is blue.",
         "巴黎是首都。|东京也是！|真的？",
         "هل هذا صحيح؟|نعم",
         "यह सच है।|हाँ",
@@ -108,3 +112,47 @@ def test_sentences_stand_in_the_text_in_order(text: str) -> None:
     place = 0
     for sentence in sentences(text):
         place = text.index(sentence, place) + len(sentence)
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "{1}",
+        "［1］",
+        "〔1〕",
+        "$^{1}$",
+        "^1^",
+        "①",
+        "⁽¹⁾",
+        "¹⁻³",
+        "\\[1\\]",
+        "[[1]](https://e.org)",
+        "<a>1</a>",
+        "(doc_1)",
+        "(kb.pdf)",
+        "<1>",
+    ],
+)
+def test_a_mark_behind_a_stop_belongs_to_the_sentence_before(mark: str) -> None:
+    mark = mark.replace("_", " ")
+    found = split_claims(f"It is 40 m tall.{mark} It is old.{mark} It is blue.{mark}")
+    assert found == ("It is 40 m tall.", "It is old.", "It is blue.")
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        "i. ii. iii.",
+        "I. II. III.",
+        "(i) (ii) (iii)",
+        "① ② ③",
+        "1️⃣ 2️⃣ 3️⃣",
+        "1: 2: 3:",
+        "1_- 2_- 3_-",
+        "**1.** **2.** **3.**",
+    ],
+)
+def test_marks_of_a_list_in_one_line_are_no_text(marks: str) -> None:
+    one, two, three = (mark.replace("_", " ") for mark in marks.split())
+    text = f"{one} Open the lid. {two} Pour water. {three} Close it."
+    assert split_claims(text) == ("Open the lid.", "Pour water.", "Close it.")

@@ -21,7 +21,21 @@ from mlflow_ragmetrics.text.shown import shown
             "It is red.",
             "Hm.",
         ),
+        *(
+            (f"{opening}Hm.{closing}\nIt is red.", "It is red.", "Hm.")
+            for opening, closing in (
+                ("<analysis>", "</analysis>"),
+                ("<|thinking|>", "<|/thinking|>"),
+                ("<chain_of_thought>", "</chain_of_thought>"),
+                ("<mm:think>", "</mm:think>"),
+                ("```thinking\n", "\n```"),
+                ('<details type="reasoning">', "</details>"),
+            )
+        ),
         ("<think>Never closed.", "", "Never closed."),
+        ("<plan>Never closed.", None, ""),
+        ("<plan>It is red.</plan>", None, ""),
+        ("<|im_start|>assistant\nIt is red.<|im_end|>\n<|endoftext|>", "It is red.", ""),
         ("<answer>\nIt is red.\n</answer>", "It is red.", ""),
         ("<think>Hm.</think><answer>It is red.</answer>", "It is red.", "Hm."),
         ("It is </think> red.", None, ""),

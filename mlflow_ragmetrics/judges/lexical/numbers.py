@@ -72,8 +72,6 @@ PERCENT = frozenset(["%", "percent", "pct", "процент", "процента"
 HALVES = frozenset(["half", "половина", "половины", "половине", "половину", "половиной"])
 FORENOON, AFTERNOON = frozenset(("am", "a.m")), frozenset(("pm", "p.m"))
 VERSIONS = frozenset(["version", "versions", "release", "v", "ver", "версия", "версии", "версию", "релиз"])
-_ROMAN = "I II III IV V VI VII VIII IX X XI XII"
-ROMAN = {roman: number for number, roman in enumerate(_ROMAN.split(), start=1)}
 _MAGNITUDES = {"b": 1_000_000_000, "m": 1_000_000, "k": 1_000, "t": 1_000_000_000_000}
 
 

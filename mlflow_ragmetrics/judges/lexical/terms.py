@@ -19,7 +19,6 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
     MONTHS,
     ORDINALS,
     PERCENT,
-    ROMAN,
     SPELLED,
     UNITS_BEHIND_NUMBERS,
     VERSIONS,
@@ -30,7 +29,7 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
     share_of_hundred,
     spelled_number,
 )
-from mlflow_ragmetrics.text.words import INVISIBLE, MARKS, STOP_WORDS, ByWord, normalised, word_set
+from mlflow_ragmetrics.text.words import INVISIBLE, MARKS, ROMAN, STOP_WORDS, ByWord, normalised, word_set
 
 _LONGEST_STEMMED: Final = 40
 # The first two alternatives, plain words and breaks, match most tokens and halve the time. No alternative is tried at a
