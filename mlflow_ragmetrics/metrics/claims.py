@@ -179,9 +179,7 @@ def verified_claims(
     if found.unclaimed:
         quoted = " ".join(f"“{sentence}”" for sentence in found.unclaimed)
         warnings = (("claims_missing", say("reading.claims_missing", n=len(found.unclaimed), sentences=quoted)),)
-    if not found.claims:
-        return Verified((), (), len(sources), against, warnings, (), found.sentences, found.under_none, found.declines)
-    findings = found.findings_on(sources)
+    findings = found.findings_on(sources) if found.claims else ()
     if findings is None:
         findings = yield from ask(Verify(found.claims, sources, against, role, question))
     claims = (*found.claims, *found.at_odds, *found.unclaimed)

@@ -16,7 +16,6 @@ from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
-from langchain_core.rate_limiters import BaseRateLimiter
 from langchain_core.runnables import RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.retry import RunnableRetry
@@ -70,11 +69,6 @@ def _with_each(model: Any, change: Callable[[BaseChatModel], Any], dropped: str 
         first, *others = [_with_each(each, change, dropped) for each in model.runnables]
         return model.model_copy(update={"runnable": first, "fallbacks": others})
     return change(model) if isinstance(model, BaseChatModel) else model
-
-
-def rate_limiter_of(model: Any) -> BaseRateLimiter | None:
-    """Return a chat model's own rate limiter; waiting for it inside a call would look like a slow reply."""
-    return model.rate_limiter if isinstance(model, BaseChatModel) else None
 
 
 def without(model: Any, field: str) -> Any:

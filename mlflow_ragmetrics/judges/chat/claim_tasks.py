@@ -151,7 +151,7 @@ def _verify_shared(question: Verify, calls: Calls) -> Hashable | None:
 TASKS: dict[type[Question[Any]], Task[Any]] = {
     Claims: Task(
         claims_part,
-        placeholder=lambda question: tuple(dict.fromkeys(distinct_statements(question.text))),
+        placeholder=lambda question: tuple(distinct_statements(question.text)),
         shares=_claims_shared,
         # texts of different conversations
         conflict=lambda question, other: (question.question, question.history) != (other.question, other.history),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.rate_limiters import InMemoryRateLimiter
 from pydantic_core import to_json
 
@@ -25,7 +26,6 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
     FurtherRequests,
     JudgeModel,
     Manner,
-    rate_limiter_of,
     untraced,
     without,
 )
@@ -155,7 +155,8 @@ class ModelClient:
     def __init__(self, name: str, model: Any, call_options: Mapping[str, Any], options: JudgeOptions) -> None:
         self.name = name
         self.usage = Usage(name, options)
-        own_limiter = rate_limiter_of(model)
+        # waiting for the model's own limiter inside a call would look like a slow reply
+        own_limiter = model.rate_limiter if isinstance(model, BaseChatModel) else None
         self._request_limiters = [] if own_limiter is None else [own_limiter]
         self.model = JudgeModel(model if own_limiter is None else without(model, "rate_limiter"), call_options)
         self._call_options = call_options

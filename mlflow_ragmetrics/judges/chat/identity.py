@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from pathlib import PurePath
 from typing import Any
 
 from langchain_core.runnables.base import RunnableBindingBase
@@ -68,8 +67,6 @@ def _described(value: Any, place: str) -> Any:
         return value
     if isinstance(value, str):
         return redact(_without_password(value))
-    if isinstance(value, (bytes, PurePath)):
-        return str(value)
     if isinstance(value, enum.Enum):
         return f"{type(value).__qualname__}.{value.name}"
     if isinstance(value, type):
@@ -78,8 +75,6 @@ def _described(value: Any, place: str) -> Any:
         return {str(key): _described(each, f"{place}.{key}") for key, each in value.items() if _decides(str(key), each)}
     if isinstance(value, (list, tuple)):
         return [_described(each, place) for each in value]
-    if isinstance(value, (set, frozenset)):
-        return sorted(json.dumps(_described(each, place), sort_keys=True) for each in value)
     return _described_object(value, place)
 
 

@@ -87,9 +87,7 @@ def canonical_number(digits: str, scale: int = 1) -> str:
     digits = _SPACES_AND_MARKS.sub("", digits)
     text = digits.replace(",", "") if _GROUPED.fullmatch(digits) else digits.replace(",", ".")
     whole, dot, decimals = text.partition(".")
-    if not whole.isdecimal() or not (decimals.isdecimal() or not dot):
-        return text
-    if len(whole) > 15:
+    if not whole.isdecimal() or not (decimals.isdecimal() or not dot) or len(whole) > 15:
         return text
     if scale == 1 and not decimals.strip("0"):
         return str(int(whole))

@@ -12,7 +12,7 @@ from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
 from mlflow_ragmetrics.text.sentences import blanked, sentence_places, without_marks
 from mlflow_ragmetrics.text.word_lists import pattern_of
-from mlflow_ragmetrics.text.words import has_content, normalised, word_set
+from mlflow_ragmetrics.text.words import has_content, has_words, normalised, word_set
 
 _LONGEST_KEPT: Final = 8_000  # characters; the cache holds many texts up to this length
 _PREFIX: Final = 5
@@ -239,11 +239,8 @@ def _clauses(sentence: str) -> Iterator[str]:
         subject = cut[1]
         if subject is not None and subject.casefold() not in _SUBJECTS:
             continue
-        if _has_words(sentence[start : cut.start()]) and _has_words(sentence[cut.end() : cut.end() + _AHEAD]):
-            yield sentence[start : cut.start()]
+        before, behind = sentence[start : cut.start()], sentence[cut.end() : cut.end() + _AHEAD]
+        if has_words(before, _FEWEST_WORDS) and has_words(behind, _FEWEST_WORDS):
+            yield before
             start = cut.end()
     yield sentence[start:]
-
-
-def _has_words(piece: str) -> bool:
-    return len(piece.split(maxsplit=_FEWEST_WORDS)) >= _FEWEST_WORDS

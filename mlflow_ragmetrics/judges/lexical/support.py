@@ -143,8 +143,6 @@ def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
     full = [place for place, mask in masks.items() if mask.bit_count() >= fewest]
     if len(full) < wanted:
         full = list(masks)
-    if len(full) < 2:
-        return full
     total = len(source.places)
     weights = [math.log(1 + total / len(source.postings[keys[place]])) for place in coverage.found]
     scores = {place: sum(weight for bit, weight in enumerate(weights) if masks[place] >> bit & 1) for place in full}
