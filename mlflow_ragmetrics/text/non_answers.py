@@ -25,6 +25,7 @@ _SPELLINGS = (
     (re.compile("[’‘ʼ`´]"), "'"),
     (re.compile(r"\bn\s?[/.]\s?a\b|\bн\s?[/.]\s?д\b"), "notapplicable"),
     (re.compile(r"\b(?:can't|cannot|cant)\b"), "can not"),
+    (re.compile(r"\b(?:won't|wont)\b"), "will not"),
     (re.compile(r"\b(do|does|did|is|are|was|were|could|would|have|has)(?:n't|nt)\b"), r"\1 not"),
     (re.compile(r"(?<=\w)'(?:m|re|ve|s|d|ll)\b"), ""),
     (re.compile("ё"), "е"),
@@ -110,7 +111,9 @@ Kind = Literal["answer", "refusal", "partly"]
 
 _LONGEST_READ = 20_000
 _SOURCE = (
-    r"(?:contexts?|documents?|documentation|passages?|texts?|excerpts?|sources?|articles?|snippets?|search results|"
+    r"(?:contexts?|documents?|documentation|passages?|"
+    r"texts?(?! (?:fields?|box(?:es)?|files?|messages?|areas?)\b)|excerpts?|sources?|articles?|snippets?|"
+    r"search results|"
     r"knowledge base|(?:this|these|your|my|our|provided|given|retrieved|available|supplied|reference|source|context) "
     r"(?:information|content|data|materials?|results?|references?)|"
     r"(?:information|content|data|materials?|results?|references?) (?:provided|given|retrieved|available|supplied))"
@@ -128,7 +131,8 @@ _ADVERBS = r"(?: (?!not\b)\w+ly| (?:also|even|yet|still|just|really|much|current
 _NOT = r"(?:(?:do|does|did|is|are|was|were|have|has)(?: not|n't|nt)|'s not)"
 _REFUSES = pattern_of("refusals", source=_SOURCE, tell=_TELL, knowledge=_KNOWLEDGE, adverbs=_ADVERBS, denied=_NOT)
 _DENYING = word_set(
-    """no not none neither never nothing unable unsure uncertain unaware unclear unknown unspecified insufficient
+    """no not none neither irrelevant rather need needed require required never nothing unable unsure uncertain
+    unaware unclear unknown unspecified insufficient
     inadequate impossible lack lacks lacking fail fails decline refuse prefer silent outside beyond не нет недостаточно
     невозможно нельзя затруднительно отсутствует отсутствуют вне пределами выходит"""
 )  # each pattern of the refusals contains one of these
@@ -285,7 +289,8 @@ _BUT = re.compile(
 )
 # Every pattern contains one of these words or letters; searching for them first is ten times as fast.
 _NEGATIVE = word_set(
-    """nicht keine unbekannt ne sais pas aucune inconnu inconnue non no ni não nao nessuna desconoce desconocido
+    """nichts impossible nenhuma insufficienti insuficiente insuficientes nicht keine unbekannt
+    ne sais pas aucune inconnu inconnue non no ni não nao nessuna desconoce desconocido
     desconocida desconheço desconhecido desconhecida sconosciuto sconosciuta"""
 )
 _MOST_WORDS = 60

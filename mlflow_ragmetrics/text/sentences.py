@@ -139,7 +139,8 @@ _NEVER: Final = (
     r"|(?<=\w\w\.)(?=[A-ZА-ЯЁ])(?!(?<=[a-zа-яё]{3}\.)[A-ZА-ЯЁ][a-zа-яё])|(?<=\d\")(?=\s)"
 )
 _ALWAYS: Final = (
-    rf"(?<=…)(?=[”\"»)]*\s+[A-ZА-ЯЁ])|{_behind(words_of('closing_abbreviations'))}(?=\s+(?P<next>[A-ZА-ЯЁ]\w*))"
+    rf"(?<=\w/\w\.)(?=\s+[A-ZА-ЯЁ])|(?<=…)(?=[”\"»)]*\s+[A-ZА-ЯЁ])"
+    rf"|{_behind(words_of('closing_abbreviations'))}(?=\s+(?P<next>[A-ZА-ЯЁ]\w*))"
 )
 _STOP: Final = re.compile(rf"[.…\"](?:(?P<never>{_NEVER})|(?P<always>{_ALWAYS}))")
 _SHORT_WORD: Final = "(?:" + "|".join(rf"(?<=\W{letters}\.)" for letters in (r"\w", r"\w\w", r"\w\w\w")) + ")"

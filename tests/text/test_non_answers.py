@@ -49,6 +49,16 @@ No se menciona en el texto.|根据提供的文档，无法回答该问题。|こ
 لا يمكنني الإجابة على هذا السؤال.
 It's not stated in the context who the keeper is.|The keeper's name isn't given in the passages.
 I do not have access to real-time data.|I could not find any relevant information in the knowledge base.
+Unanswerable.|My search returned no results.|No relevant passages.|I need more context to answer this question.
+I won't answer that.|I'd rather not say.|The retrieved documents are not relevant to the question.
+It isn't mentioned anywhere.
+Neither passage mentions it.|According to the passages, the toll is not mentioned.|Я не нашёл ответа.
+Об этом ничего не сказано.
+Das steht nicht im Text.|Dazu kann ich nichts sagen.|Le texte ne le dit pas.|Impossible de répondre.
+El texto no lo dice.
+Información no disponible.|Non è possibile rispondere.|A resposta não está no contexto.|资料不足，无法作答。
+我找不到答案。
+文脈からは判断できません。|不明。|الإجابة غير موجودة في السياق.|لم أجد الإجابة في المستندات.
 My sources contain nothing about this.|This is not something I can answer from the documents.
 """
 ANSWERS = """
@@ -70,7 +80,9 @@ She did not know the answer.|The references were not provided by the applicant.
 Unknown to them, the ship had sailed.|No, the documents are not required.|The passage is closed.
 I cannot recommend it enough.|We do not have a branch there.|We do not know of any case.
 The store does not provide information about prices.|Not all documents are needed.
-The material does not contain lead.
+The material does not contain lead.|The text field does not contain spaces.|No information is sold to third parties.
+Es gibt keine Parkplätze.|Il n'y a pas de péage.|No hay peaje.|L'autore è sconosciuto.|作者不详，画于1900年。
+駐車場はありません。
 нет|да|Не знаю, возможно Париж|Нет информации, но Париж столица|Не знаю. Париж.|неизвестный солдат|巴黎
 """
 

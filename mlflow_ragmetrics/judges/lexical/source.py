@@ -192,8 +192,11 @@ _SUBJECTS: Final = word_set(
 _NO_CLAIM = pattern_of("no_claims", before=r"[\W_]*", after=r"[\W_]*")
 _LEAD_IN = pattern_of("lead_ins", passages=r"(?:based on|according to|from|на основе|согласно)[^,.:;]{1,60}")
 _SIGNED = re.compile(
-    r"\W*(?:(?:with |my )?(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|(?:yours )?(?:sincerely|truly)|"
-    r"sincerely yours|с уважением|с наилучшими пожеланиями)\W*",
+    r"\W*(?:(?:with |my )?(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|"
+    r"(?:yours )?(?:sincerely|faithfully|truly)|"
+    r"sincerely yours|cheers|с уважением|с наилучшими пожеланиями|"
+    r"mit freundlichen grüßen|viele grüße|cordialement|"
+    r"saludos|atentamente|cordiali saluti|distinti saluti|atenciosamente)\W*",
     re.IGNORECASE,
 )
 _BOLD = re.compile(r"\*\*[^*]*[^*.!?…]\*\*:?")
@@ -226,10 +229,12 @@ def split_claims(text: str) -> tuple[str, ...]:
 
 
 def _states_nothing(piece: str) -> bool:
-    piece = normalised(piece)
-    if piece.rstrip(" ,;").endswith(("?", ":", "？", "：", "؟", ";")) or _NO_CLAIM.fullmatch(piece) is not None:
+    plain = normalised(piece)
+    if plain.rstrip(" ,;").endswith(("?", ":", "？", "：", "؟", ";")):
         return True
-    return is_courtesy(piece) or _REMARK.search(piece) is not None
+    if any(_NO_CLAIM.fullmatch(spelling) is not None for spelling in (piece, plain)):  # with accents and without
+        return True
+    return is_courtesy(plain) or _REMARK.search(plain) is not None
 
 
 def _clauses(sentence: str) -> Iterator[str]:
