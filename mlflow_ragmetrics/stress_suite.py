@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 
 _FOREIGN, _CONTROL = "foreign", "control"
 STRESS_KINDS = (*KINDS, _FOREIGN, _CONTROL)
+_MEANINGS = {
+    "noticed": "the judge no longer supports the edited claim",
+    "order": "two names or numbers exchanged",
+    "condition": "an “if”, “only” or “may” removed",
+    _FOREIGN: "a sentence of another row",
+    _CONTROL: "the meaning is kept, so a noticed edit is a false alarm",
+}
 _FEWEST_WORDS = 5
 _SHARED = 0.5
 
@@ -75,10 +82,11 @@ class Stress:
         }
         judge = ", ".join(self.report.description.get("judge", []))
         heading = f"Edits that the judge {judge} notices in the answers of {counted(len(self.report), 'row')}"
-        note = "control keeps the meaning: a noticed edit is a false alarm."
+        kinds = [record["kind"] for record in records]
+        note = "; ".join(f"{kind}: {meaning}" for kind, meaning in _MEANINGS.items() if kind in {"noticed", *kinds})
         table = Table(columns, left=["kind"], droppable=["failed"])
         incomplete = self.report.banner[:1] if self.report.incomplete else []
-        return to_text([Heading(heading), table, *map(Line, [note, *incomplete])], width)
+        return to_text([Heading(heading), table, *map(Line, [f"{note}.", *incomplete])], width)
 
     def __str__(self) -> str:
         return self.to_text()

@@ -75,12 +75,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "rag_row" not in metafunc.fixturenames:
         return
     from mlflow_ragmetrics.errors import RagMetricsError
+    from mlflow_ragmetrics.rows.record import shown_id
 
     try:
-        ids = _evaluations(metafunc.config).request(metafunc.definition).ids
+        samples = _evaluations(metafunc.config).request(metafunc.definition).samples
     except RagMetricsError as error:
         pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
-    metafunc.parametrize("rag_row", ids, ids=ids, indirect=True)
+    names = [shown_id(sample, index) for index, sample in enumerate(samples)]
+    metafunc.parametrize("rag_row", [sample.id for sample in samples], ids=names, indirect=True)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

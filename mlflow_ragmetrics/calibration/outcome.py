@@ -116,26 +116,42 @@ class Calibration:
         gain, default = self.gain, f"Threshold: {self.default:g} is kept"
         if gain is None:
             if self.at_default is None:
-                return "Labels are grades: no threshold is chosen; set good_from to say which grades are good."
+                return "Labels are grades: no threshold is chosen; good_from (--good-from) says which grades are good."
             return f"{default}; too few labels: to choose another, label at least ten good and ten bad rows, or groups."
         interval = f"gain {gain.gain:+.3f}, 95 % interval {gain.low:+.3f} to {gain.high:+.3f}"
         if gain.beats_default:
             held_out = f"balanced accuracy {gain.held_out:.3f} instead of {gain.default:.3f}"
             why = f"{held_out} on held-out rows ({interval})"
             return f"Threshold: {gain.chosen:g} beats {self.default:g}: {why}."
-        return f"{default}; the best, {gain.chosen:g}, is not significantly better ({interval})."
+        return f"{default}; the best balanced accuracy, at {gain.chosen:g}, is not significantly better ({interval})."
+
+    @property
+    def plain(self) -> str:
+        """How many bad answers are found, how many alarms are right, and whether this is better than chance."""
+        found = self.agreement
+        if found is None:
+            return ""
+        alarms = found.found + found.false_alarms
+        right = f"{found.found} of its {counted(alarms, 'alarm')} are right" if alarms else "it raises no alarm"
+        bad = counted(found.found + found.missed, "bad answer")
+        balanced = found.balanced_accuracy
+        chance = "no better" if balanced == 0.5 else "worse"
+        is_poor = balanced is not None and balanced <= 0.5
+        words = f". This is {chance} than chance (balanced accuracy {balanced:.3f})" if is_poor else ""
+        return f"{'The judge' if self.judge else self.key} finds {found.found} of {bad}; {right}{words}."
 
     def _blocks(self) -> list[Block]:
-        """Counts, the table of the agreement, correlations, the confusion, and the decision on the threshold."""
+        """The verdict in words, counts, agreement, correlations, confusion, and the decision on the threshold."""
         counts = [counted(self.rows, "row")]
         counts += [f"{self.unlabelled} not labelled"] if self.unlabelled else []
         counts += [f"{self.unscored} not measured"] if self.unscored else []
         heading = f"{self.key} compared with people's labels: {', '.join(counts)}"
-        blocks: list[Block] = [Heading(heading)]
+        verdict: list[Block] = [Line(self.plain)] if self.plain else []
+        blocks: list[Block] = [*verdict, Heading(heading)]
         if self.at_default is not None:
             bad = self.at_default.found + self.at_default.missed
             said = f"{bad} bad. Precision, recall and F1 are for finding bad rows."
-            blocks = [Heading(f"{heading}; {said}"), self._figures_table()]
+            blocks = [*verdict, Heading(f"{heading}; {said}"), self._figures_table()]
         estimates = {"AUROC": self.auroc, "Spearman": self.spearman, "Pearson": self.pearson}
         blocks += [Line(f"{name}: {_with_interval(each)}") for name, each in estimates.items() if each is not None]
         if (found := self.agreement) is not None:

@@ -299,7 +299,9 @@ def reaching(destination: Destination) -> Iterator[None]:
             yield
     except (MlflowException, SQLAlchemyError, OSError, ImportError, ValueError) as error:
         advice = "name another with --tracking-uri, or use --no-log to only print the figures"
-        if destination.sqlite_path is not None and _HALF_MADE.search(str(error)):
+        if "deleted experiment" in str(error):
+            advice = "name another experiment with --experiment, or restore this one"
+        elif destination.sqlite_path is not None and _HALF_MADE.search(str(error)):
             advice = (
                 "its tables are incomplete (a process may have been killed) or from another MLflow version; move the "
                 f"file away, or run: mlflow db upgrade {destination.shown}"

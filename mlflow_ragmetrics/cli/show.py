@@ -96,7 +96,7 @@ def command(
 
 
 def _found(rows: Sequence[Row], name: str, results: Results) -> Row:
-    by_id = {row.sample.id: row for row in rows}
+    by_id = {f"row {number}": row for number, row in enumerate(rows, 1)} | {row.sample.id: row for row in rows}
     if name not in by_id:
         raise InvalidDataError(f"{results.name} has no row {name!r}{meant(name, by_id)}")
     return by_id[name]

@@ -153,6 +153,9 @@ def _result(watch: Any, signals: list[int]) -> Any:
 def _pass(watch: Any, signals: list[int]) -> int:
     """Do one pass, print its outcome, and return the exit code."""
     done = _result(watch, signals)
+    if not done.scored and not done.waiting and done.incomplete is None:
+        click.echo(f"{_now()} No new traces.")
+        return 0
     waiting = f", {done.waiting} left for the next pass" if done.waiting else ""
     click.echo(f"{_now()} traces scored: {done.scored}{waiting} (run {done.run_id})")
     for key in watch.suite.keys:

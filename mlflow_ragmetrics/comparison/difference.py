@@ -200,7 +200,6 @@ class Difference:
             "B−A": signed(self.difference),
             "95 % interval": interval,
             "p (Holm)": number(self.p_holm, 4),
-            "d_z": number(self.effect, 2),
             "won/tied/lost": f"{self.wins}/{self.ties}/{self.losses}",
             "rows": str(self.rows),
             **({} if self.groups is None else {"groups": f"{self.groups}{' (few)' if self.few_groups else ''}"}),

@@ -43,6 +43,7 @@ from mlflow_ragmetrics.results.pairing import Pairing, metric_spans, without_sui
 from mlflow_ragmetrics.results.results import Results
 from mlflow_ragmetrics.rows.row_groups import table_slices
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
+from mlflow_ragmetrics.statistics.sample_size import about
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
@@ -54,7 +55,7 @@ _SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_ef
 _RENAMED = {"ci_low": "low", "ci_high": "high", "effect_size": "effect", "n_pairs": "rows", "n_groups": "groups"}
 _FIGURES = {**{name: name for name in _SAME}, **_RENAMED}
 _COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b", "unlike")
-_DROPPABLE = ("d_z", "needed", "p (MLflow)", "p (Holm)", "won/tied/lost", "rows", "groups")
+_DROPPABLE = ("needed", "p (MLflow)", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
     "regressed": "{b} is worse on ",
@@ -80,7 +81,7 @@ _METHOD = (
     "is given only if rows missed by the sample and lost rows (no answer, no context, a failed judge) cannot "
     "change it, and if at most 5 % of the rows are not comparable (another question, reference or composite member). "
     "Needed: rows that would show a difference of {tolerance:g} in four of five comparisons, if the verdict "
-    "is “cannot be told”. d_z: mean over standard deviation of the differences."
+    "is “cannot be told”."
 )
 _OVER_GROUPS = (
     "Rows of one group resemble each other, so intervals (cluster-robust t below 40 groups, else the bootstrap) and "
@@ -288,14 +289,12 @@ class Comparison:
             raise InvalidOptionError(f"fail_on={unknown[0]!r} is not one of {', '.join(VERDICTS)}", param="fail_on")
         unknown = without_suite(self.a, self.b)
         options = f"; the options of {' and '.join(unknown)} are unknown" if unknown else ""
-        checks = [
-            Check(
-                f"{self.name}: {each.key}",
-                not each.reaches(failing),
-                f"{self.name}: {each.verdict}: {each.plain}; rows: {each.accounted}{options}",
-            )
-            for each in self.differences
-        ]
+        checks = []
+        for each in self.differences:
+            is_passed = not each.reaches(failing)
+            hardly = _hardly(each) if is_passed else ""
+            reason = f"{self.name}: {each.verdict}: {each.plain}; rows: {each.accounted}{options}{hardly}"
+            checks.append(Check(f"{self.name}: {each.key}", is_passed, reason))
         return checks if self.preference is None else [*checks, self.preference.check(self.name, failing)]
 
     def check(self, fail_on: Iterable[str] = ("regressed",)) -> None:
@@ -369,10 +368,10 @@ class Comparison:
         figures = [each.figures(reach) for _, each in found]
         columns: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
         columns["metric"] = [each.key for _, each in found]
+        columns["verdict"] = [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found]
         columns |= {name: [each[name] for each in figures] for name in (figures[0] if figures else ())}
         if any(each.p_mlflow is not None for _, each in found):
             columns["p (MLflow)"] = [number(each.p_mlflow, 4) for _, each in found]
-        columns["verdict"] = [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found]
         columns |= {"mark": [_mark(each) for _, each in found]} if column else {}
         return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)
 
@@ -405,6 +404,22 @@ class Comparison:
     def slices_text(self, column: str, width: int | None = None) -> str:
         """The differences of each slice of ``column`` as a table, at most ``width`` columns wide; see ``by``."""
         return to_text([self._figures_table(self._slices(column), column)], width)
+
+    @property
+    def too_few(self) -> str | None:
+        """One line that says so if fewer than ten rows (or groups) allow no verdict; else ``None``."""
+        shown = next((each for each in self.differences if each.difference is not None), None)
+        is_told = any(
+            each.verdict != "cannot be told" or each.unlike or each.lost_a or each.lost_b for each in self.differences
+        )
+        if shown is None or is_told or self.preference is not None:
+            return None
+        count = shown.rows if shown.groups is None else shown.groups
+        if count >= FEW_GROUPS:
+            return None
+        few = f"{counted(count, 'row' if shown.groups is None else 'group')} {'is' if count == 1 else 'are'} too few"
+        needed = "" if shown.needed is None else f", about {about(shown.needed)} rows would show {self.tolerance:g}"
+        return f"{self.title}: no verdict, {few}; {shown.key} {shown.difference:+.2f}{needed}"
 
     def to_text(self, width: int | None = None) -> str:
         """The summary sentence, a table of the metrics, notes and warnings, and the most changed rows.
@@ -488,6 +503,11 @@ class Comparison:
             if rows:
                 log_feedback(rows, self.b.run_id or target)
         return target
+
+
+def _hardly(difference: Difference) -> str:
+    is_weak = difference.verdict == "cannot be told" and (difference.needed or 0) > difference.rows
+    return "; with so few rows, the gate could hardly have failed" if is_weak else ""
 
 
 def _mark(difference: Difference) -> str:

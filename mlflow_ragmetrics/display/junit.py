@@ -12,6 +12,7 @@ from mlflow_ragmetrics.display.document import clean_lines
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.results.gates import Check
 from mlflow_ragmetrics.results.sessions import limit_of
+from mlflow_ragmetrics.rows.record import shown_id
 
 _FORBIDDEN = dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd")
 
@@ -59,7 +60,7 @@ def row_cases(
         unscored = next(iter(reasons.values()), "no score") if not any(s.scored for s in row.scores.values()) else None
         cases.append(
             Case(
-                row.sample.id,
+                shown_id(row.sample, row.index),
                 failure=redact("\n".join(filter(None, faults))) or None,
                 skipped=None if unscored is None else redact(unscored),
                 properties={key: _shown(score) for key, score in row.scores.items()},

@@ -17,6 +17,7 @@ from mlflow_ragmetrics.display.document import in_html, source
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 from mlflow_ragmetrics.results.marks import count_causes
+from mlflow_ragmetrics.rows.record import shown_id
 from mlflow_ragmetrics.text.messages import render as say_in
 from mlflow_ragmetrics.text.messages import say
 
@@ -61,7 +62,8 @@ def report_page(report: Evaluation, title: str | None = None, run: Mapping[str, 
     rows, metrics, diagnoses = report.rows, report.metrics, report.diagnoses
     title = title or (f"RAG evaluation of {Path(report.source).name}" if report.source else "RAG evaluation")
     order = report.totals.ranking.order(rows)
-    banner = [*report.banner, *report.notes[: 1 if "read" in report.description else 0], *report._judged_by]
+    read = report.description.get("read", "")
+    banner = [*report.banner, *filter(None, [read]), *report._judged_by]
     if len(order) > MOST_ROWS:
         half = MOST_ROWS // 2
         order = order[:half] + [order[each] for each in sorted(Random(0).sample(range(half, len(rows)), half))]
@@ -70,7 +72,10 @@ def report_page(report: Evaluation, title: str | None = None, run: Mapping[str, 
     language = str(report.description.get("language", "en"))
     page = source("display/report.html").replace("<!-- style -->", source("display/report.css"))
     for name, lines in (("banner", banner), ("warnings", report.warnings)):
-        page = page.replace(f"<!-- {name} -->", "".join(f"<li>{in_html(line)}</li>" for line in lines))
+        page = page.replace(
+            f"<!-- {name} -->",
+            "".join(f"<li{' class=soft' if line == read else ''}>{in_html(line)}</li>" for line in lines),
+        )
     before, after = page.replace("<!-- title -->", in_html(title)).split("<!-- rows -->")
     yield before
     blocks: list[list[int]] = []  # of each block: its first row and the number of its first text
@@ -127,7 +132,7 @@ def _table(shown: Sequence[Row], keys: Collection[str]) -> dict[str, Any]:
         states[key] = "".join(map(_state, scores))
         values[key] = [None if score is None else _rounded(score.value) for score in scores]
     return {
-        "ids": [row.sample.id for row in shown],
+        "ids": [shown_id(row.sample, row.index) for row in shown],
         "questions": [(row.sample.question or "")[:_LONGEST_QUESTION] for row in shown],
         "values": values,
         "states": states,

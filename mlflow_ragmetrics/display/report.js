@@ -114,13 +114,15 @@ function histogram(key, values) {
     const made = document.createElementNS(space, tag);
     for (const [name, value] of Object.entries(box)) made.setAttribute(name, value);
     drawing.append(made);
+    return made;
   };
   bins.forEach((some, bin) => {
     const height = 40 * some / top;
-    add("rect", { x: 10 * bin + 1, y: 41 - height, width: 8, height: some ? Math.max(height, 1) : 0 });
+    const bar = add("rect", { x: 10 * bin + 1, y: 41 - height, width: 8, height: some ? Math.max(height, 1) : 0 });
+    bar.append(Object.assign(document.createElementNS(space, "title"), { textContent: count(some) }));
   });
   if (limit !== undefined) add("line", { x1: 200 * (limit - low) / (high - low || 1), x2: 200 * (limit - low) / (high - low || 1), y1: 0, y2: 42 });
-  return element("div", {}, drawing, element("div", { class: "ends small", "aria-hidden": "true" }, element("span", {}, String(low)), element("span", {}, String(high))));
+  return element("div", {}, drawing, element("div", { class: "ends small", "aria-hidden": "true" }, element("span", {}, String(low)), element("span", {}, `highest bar: ${count(top)}`), element("span", {}, String(high))));
 }
 function rangeOf(key) {
   if (data.ranges[key]) return data.ranges[key];
@@ -326,7 +328,7 @@ function select(keep = false) {
   const all = data.ids.length, filtered = wanted || byId("show").value !== ALL || cause !== ANY || field;
   const sorted = state.sort === null ? (data.worst_by && all > 1 ? `, worst first (by ${data.worst_by})` : "") : `, by ${state.sort}`;
   byId("clear").hidden = !filtered;
-  byId("count").textContent = `${count(state.shown.length)} of ${count(all)} rows${sorted}` + (wanted && reading === "now" ? ` (reading answers: ${Math.round(100 * answers.length / Math.max(1, data.detailed))} %)` : "");
+  byId("count").textContent = `${state.shown.length < all ? `${count(state.shown.length)} of ` : ""}${count(all)} ${all === 1 ? "row" : "rows"}${sorted}` + (wanted && reading === "now" ? ` (reading answers: ${Math.round(100 * answers.length / Math.max(1, data.detailed))} %)` : "");
   for (const bar of byId("causes").children) bar.setAttribute("aria-pressed", bar.firstChild.textContent === cause);
   const place = chosen === undefined ? 0 : state.shown.indexOf(chosen);
   if (!keep) byId("scroller").scrollTop = 0;

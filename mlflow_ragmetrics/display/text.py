@@ -23,6 +23,7 @@ from mlflow_ragmetrics.display.document import (
 from mlflow_ragmetrics.display.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.results.evaluation import Evaluation
+from mlflow_ragmetrics.rows.record import shown_id
 from mlflow_ragmetrics.text.messages import counted, percent
 
 if TYPE_CHECKING:
@@ -163,7 +164,9 @@ def _worst_rows(report: Evaluation, count: int) -> list[Block]:
         value = f"{row.scores[key].value:.3f}" if key in row.scores else ""
         named = value if key == ranking.by else f"{key} {value}"
         question = shorten(row.sample.question or "", _LONGEST_QUESTION)
-        title = Line([Styled(named, "strong"), "  ", Styled(row.sample.id, "strong"), f"  {question}"])
+        title = Line(
+            [Styled(named, "strong"), "  ", Styled(shown_id(row.sample, row.index), "strong"), f"  {question}"]
+        )
         blocks.append(Folded(title, list(_about(row, key, reasons.get(id(row)), is_named=key != ranking.by))))
     return blocks
 

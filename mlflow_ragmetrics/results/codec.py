@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidDataError
 
 
 @cache
@@ -55,9 +56,13 @@ def metadata_of(key: str, score: Score) -> dict[str, str]:
 
 
 def score_in(metadata: Mapping[str, str]) -> Score:
-    """The score in the metadata of an assessment, which have a ``KEY``."""
+    """The score in the metadata of an assessment, which have a ``KEY``; ``InvalidDataError`` for another form."""
     entries = {name.removeprefix(_PREFIX): text for name, text in metadata.items() if name.startswith(_PREFIX)}
-    return score_of({name: each if name in _TEXTS else _value(each) for name, each in entries.items()})
+    try:
+        return score_of({name: each if name in _TEXTS else _value(each) for name, each in entries.items()})
+    except ValueError:
+        message = f"the score of {entries['key']} on a trace was written by another version and cannot be read"
+        raise InvalidDataError(f"{message}; evaluate the trace again") from None
 
 
 def _value(text: str) -> Any:

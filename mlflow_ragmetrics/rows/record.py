@@ -373,6 +373,11 @@ def content_id(question: str | None, references: Sequence[str] | None) -> str:
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
+def shown_id(sample: Sample, index: int) -> str:
+    """The id of a row to show to people: ``row 4`` if its id is only a digest; ``index`` is its place from 0."""
+    return f"row {index + 1}" if sample.id.startswith(content_id(sample.question, sample.references)) else sample.id
+
+
 def _mapping(record: Any) -> Mapping[Any, Any]:
     if isinstance(record, Mapping):
         return record

@@ -29,6 +29,16 @@ def test_files_are_compared_without_a_store(ragmetrics: Run, files: list[str], t
     assert "Logged" not in result.output
 
 
+def test_too_few_rows_are_one_line_and_a_gate_that_could_hardly_fail_says_so(ragmetrics: Run, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        report_of(noisy(6, seed=ord(name))).table.to_parquet(tmp_path / f"{name}.parquet")
+    result = ragmetrics("compare", "a.parquet", "b.parquet", "--fail-on", "regressed")
+    assert result.exit_code == 0
+    assert result.output.startswith("b (B) against a (A): no verdict, 6 rows are too few; faithfulness ")
+    assert "metric " not in result.output
+    assert "could hardly have failed" in result.output
+
+
 def test_a_regression_ends_with_1_and_one_line_a_reason(ragmetrics: Run, files: list[str]) -> None:
     result = ragmetrics("compare", *files, "--fail-on", "regressed")
     assert result.exit_code == 1

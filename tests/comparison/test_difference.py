@@ -244,7 +244,7 @@ def test_the_figures_and_the_record_of_a_difference() -> None:
     passes = Passes(10, 4, 5, 2, 1, 0.5)
     found = difference(wins=20, ties=15, losses=5, effect=0.456, passes=passes)
     assert {name: str(value) for name, value in found.figures(1.0).items() if name != "95 % interval"} == {
-        "A paired": "0.500", "B paired": "0.700", "B−A": "+0.200", "p (Holm)": "0.0020", "d_z": "0.46",
+        "A paired": "0.500", "B paired": "0.700", "B−A": "+0.200", "p (Holm)": "0.0020",
         "won/tied/lost": "20/15/5", "rows": "40", "needed": "–",
     }  # fmt: skip
     drawn = found.figures(2.0)["95 % interval"]

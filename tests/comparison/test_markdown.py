@@ -25,7 +25,7 @@ def test_the_summary_says_what_was_found_and_which_gate_failed() -> None:
     text = comparison(-0.2).to_markdown(["regressed"])
     assert text.startswith("## B against A: 60 rows paired by id, tolerance 0.05\n\nB is worse on faithfulness")
     assert "- 🔴 **Gate failed**: B vs A: regressed: faithfulness" in text
-    assert re.search(r"^\| faithfulness \| 0\.\d{3} \| .* \| 🔴 regressed \|$", text, re.MULTILINE)
+    assert re.search(r"^\| faithfulness \| 🔴 regressed \| 0\.\d{3} \| .*\|$", text, re.MULTILINE)
     assert "<details><summary>2 rows that changed most</summary>" in text
     assert "**supported → contradicted** (claim)" in text
 

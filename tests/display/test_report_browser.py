@@ -58,7 +58,7 @@ def plain() -> rm.Report:
 def test_the_worst_row_is_open_and_its_claim_marked_in_words(page: Open, plain: rm.Report) -> None:
     shown = page(plain)
     assert shown.shown()[:3] == ["row-0", "row-1", "row-2"]
-    assert shown.text("#count") == "60 of 60 rows, worst first (by quality)"
+    assert shown.text("#count") == "60 rows, worst first (by quality)"
     text = shown.settled()
     assert "Question 0?" in text
     assert "Passage 0. It says more." in text
