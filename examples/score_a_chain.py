@@ -33,7 +33,7 @@ def main() -> None:
     )
     score_while_it_runs(made_chain(uri, count=2), suite, questions)
     reports = {
-        count: rm.evaluate_chain(made_chain(uri, count), questions, suite, run_name=f"{count} passages")
+        count: rm.evaluate_chain(made_chain(uri, count), questions, suite, log=True, run_name=f"{count} passages")
         for count in (1, 2, 4)
     }
     print(f"\nMeans over {len(questions)} questions, by number of retrieved passages:\n")

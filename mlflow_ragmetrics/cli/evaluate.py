@@ -136,7 +136,7 @@ def command(
 
     Each row has a question, an answer, and the fields that the metrics need: contexts, a reference, document ids.
     Common other column names (input, output, ground_truth, retrieved_contexts, …) are recognized. For further
-    settings, use a suite.yaml (ragmetrics init writes one).
+    settings, use a suite.yaml (ragmetrics init writes one). If no row has a reference, the default suite is rag.
 
     \b
     Examples:

@@ -121,8 +121,8 @@ suite_option = click.option(
     "--suite",
     metavar="NAME|FILE",
     type=click.Path(),
-    help=f"white_paper, rag, lexical, response, retrieval, diagnose, full, or a suite.yaml [default: {_DEFAULT_SUITE}; "
-    "evaluate takes rag if no row has a reference].",
+    help="white_paper, rag, lexical, response, retrieval, diagnose, full, or a suite.yaml "
+    f"[default: {_DEFAULT_SUITE}].",
 )
 metric_option = click.option(
     "--metric",

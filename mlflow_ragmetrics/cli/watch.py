@@ -75,7 +75,6 @@ def command(
       2  invalid options, no such experiment, or the store failed
       3  no judge answered; the next pass continues
 
-    \b
     Ctrl-C and SIGTERM stop it with 130 and 143: what was scored is written, the next start continues.
     """
     from mlflow_ragmetrics.adapters.mlflow_watch import Watch

@@ -533,7 +533,7 @@ function scoreBlock(row, score, open) {
       return element("p", { class: "why" }, link, each.quote ? ` “${each.quote}”` : "");
     });
     shown.append(element("div", { class: "item" },
-      element("p", {}, item.verdict ? element("span", { class: "badge " + item.verdict }, verdictName(item.verdict, item.against)) : null, item.judge ? ` ${item.judge}:` : "", " ", ...unbacked(item), item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)),
+      element("p", {}, item.verdict ? element("span", { class: "badge " + item.verdict }, verdictName(item.verdict, item.against)) : null, item.judge ? ` ${item.judge}:` : "", " ", ...unbacked(item), item.support === null ? "" : element("span", { class: "why", title: "how well the passages support it, from 0 to 1" }, ` support ${number(item.support, 2)} of 1`)),
       item.reason ? element("p", { class: "why" }, item.reason) : null, ...where));
   }
   for (const [verdict, words] of [["NOT_FOUND", score.missing], ["FOUND", score.found]]) if (words) shown.append(element("p", { class: "item words" }, element("span", { class: "badge " + verdict }, verdictName(verdict)), ` ${words}`));

@@ -57,11 +57,11 @@ def evaluate_chain(
     config: Config | None = None,
     timeout: float | None = None,
     progress: bool | None = None,
-    log: bool = True,
+    log: bool = False,
     run_name: str | None = None,
     feedback: bool = True,
 ) -> Report:
-    """Run ``chain`` on every question of ``data``, score the answers, and log them.
+    """Run ``chain`` on every question of ``data``, and score the answers.
 
     ``chain`` is anything that LangChain runs (a chain, a LangGraph graph, an agent), or a plain function of the
     question, sync or async. Questions, references and gold ids come from ``data``; answers and contexts come from the
@@ -80,9 +80,10 @@ def evaluate_chain(
             ``thread_id``.
         timeout: seconds per call (for retries, pass ``chain.with_retry()``).
         progress: as in ``Suite.evaluate``.
-        log: write to the active MLflow run, or to a new one named ``run_name``.
-        run_name: the name of a new run.
-        feedback: put the scores on the chain's MLflow traces.
+        log: log the report, to the active MLflow run or to a new one that also has the chain's traces. By default
+            nothing is logged; ``report.log()`` logs the report, once, and ``report.run_id`` is its run.
+        run_name: with ``log``, the name of a new run.
+        feedback: with ``log``, put the scores on the chain's MLflow traces.
 
     Returns:
         A report. Its metrics include ``latency_seconds``, ``input_tokens``, ``output_tokens`` and ``cost`` (``/mean``,
@@ -95,7 +96,7 @@ def evaluate_chain(
             contexts and no answer has any (after it ran, with the ``report``).
         InvalidDataError: if the data cannot be read.
         InvalidOptionError: if an option cannot be used.
-        KeyboardInterrupt: at Ctrl-C, with the ``report`` of the scored rows, which is logged.
+        KeyboardInterrupt: at Ctrl-C, with the ``report`` of the scored rows.
     """
     _check(concurrency, timeout, config)
     suite = Suite.of(suite)
@@ -156,7 +157,7 @@ aevaluate_chain = _awaited(evaluate_chain)
 aevaluate_chain.__name__ = aevaluate_chain.__qualname__ = "aevaluate_chain"
 aevaluate_chain.__doc__ = f"""Like ``evaluate_chain``, but awaits the chain in the running event loop.
 
-If the task is cancelled, the ``CancelledError`` has the ``report`` of the scored rows, which is logged. On Python 3.10
+If the task is cancelled, the ``CancelledError`` has the ``report`` of the scored rows. On Python 3.10
 the report is on the exception's ``__context__`` instead.
 
 {cleandoc(evaluate_chain.__doc__ or "")}

@@ -405,7 +405,7 @@ def test_an_interruption_hands_over_and_logs_the_rows_that_were_scored() -> None
         return f"answer to {question}"
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        rm.evaluate_chain(answer, DATA, ["rouge"], concurrency=1, progress=False)
+        rm.evaluate_chain(answer, DATA, ["rouge"], concurrency=1, progress=False, log=True)
     report = caught.value.report
     assert report.incomplete == f"interrupted when {len(report)} of 10 rows were scored"
     assert 0 < len(report) < 7
