@@ -84,32 +84,18 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
 
 
 def _opposed(text: str, pairs: tuple[Pair, ...]) -> list[Pair]:
-    plain = _plain(text)
-    possible = [pair for pair, words in _words_of(pairs) if words[-1] in plain and all(map(plain.__contains__, words))]
-    if not possible:
-        return []
-    plain = " ".join(plain.split())
-    return [pair for pair in possible if _holds_both(plain, *pair)]
-
-
-def _plain(text: str) -> str:
-    plain = normalize("NFKC", text).casefold()
+    plain = " ".join(normalize("NFKC", text).casefold().split())
     if "n't" in plain or "n’t" in plain:
         for pattern, expansion in _CONTRACTIONS:
             plain = pattern.sub(expansion, plain)
-    return plain
+    return [pair for pair in pairs if _holds_both(plain, *pair)]
 
 
 def _holds_both(text: str, term: str, opposite: str) -> bool:
-    if opposite.casefold() not in text:
+    if opposite.casefold() not in text or term.casefold() not in text:
         return False  # this check is a hundred times as fast as the pattern
     rest, found = _whole(opposite).subn(" ", text)
     return bool(found and _whole(term).search(rest))
-
-
-@lru_cache(maxsize=16)
-def _words_of(pairs: tuple[Pair, ...]) -> list[tuple[Pair, list[str]]]:
-    return [(pair, " ".join(pair).casefold().split()) for pair in pairs]
 
 
 @lru_cache(maxsize=256)

@@ -88,7 +88,7 @@ _CJK = (
     "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U0001aff0-\U0001b167\U00020000-\U000323af"
 )
-_SEPARATORS = {code: " " for code in range(1, 128) if not (chr(code).isalnum() or chr(code) in "-_")}  # for ASCII terms
+_SEPARATORS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "-_")}  # for ASCII terms
 _MARKS = "\u3099\u309a\uff9e\uff9f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _CJK_CHARACTER = re.compile(f"[{_CJK}][{_MARKS}]*")
 _CJK_RUN = re.compile(f"((?:[{_CJK}][{_MARKS}]*)+)")
@@ -110,18 +110,10 @@ def terms(text: str) -> list[str]:
     >>> terms("巴黎是法国")
     ['巴黎', '黎是', '是法', '法国']
     """
-    return terms_of_each((text,))[0]
-
-
-def terms_of_each(texts: Sequence[str]) -> list[list[str]]:
-    """``terms`` of each text, faster than one by one."""
-    joined = "\0".join(texts)
-    if joined.isascii() and joined.count("\0") == len(texts) - 1:
-        pieces = list(map(str.split, joined.casefold().translate(_SEPARATORS).split("\0")))
-        if "-" in joined or "_" in joined:
-            pieces = [[piece.strip("-_") for piece in each] for each in pieces]
-        return [[piece for piece in each if len(piece) >= _SHORTEST_TERM] for each in pieces]
-    return [list(chain.from_iterable(map(_word_terms.__getitem__, text.split()))) for text in texts]
+    if not text.isascii():
+        return list(chain.from_iterable(map(_word_terms.__getitem__, text.split())))
+    pieces = text.casefold().translate(_SEPARATORS).split()
+    return [term for piece in pieces if len(term := piece.strip("-_")) >= _SHORTEST_TERM]
 
 
 def words(text: str) -> list[str]:
@@ -151,7 +143,7 @@ def plain_sentences(text: str) -> list[str]:
     >>> plain_sentences('Version 2.5 is out. He said "Go!" Then he left')
     ['Version 2.5 is out.', 'He said "Go!"', 'Then he left']
     """
-    return list(_cached_sentences(text) if len(text) <= _LONGEST_CACHED else _sentences(text))
+    return list(_sentences(text))
 
 
 def kept(read: Callable[[str], T]) -> Callable[[str], T]:
@@ -181,7 +173,7 @@ def answer_terms(answer: str) -> AnswerTerms:
     [['the', 'cat', 'saw'], ['the', 'other', 'cat']]
     """
     found = plain_sentences(answer)
-    each = terms_of_each(found)
+    each = list(map(terms, found))
     in_pieces = answer.isascii()  # a piece that is not a sentence has no terms
     return AnswerTerms(found, each, Counter(chain.from_iterable(each) if in_pieces else terms(answer)))
 
@@ -249,10 +241,8 @@ def _words_of(token: str) -> list[str]:
     return found
 
 
+@kept
 def _sentences(text: str) -> tuple[str, ...]:
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     pieces = [text[start:end].strip() for start, end in pairwise((0, *ends, len(text)))]
     return tuple(filter(has_content, pieces))
-
-
-_cached_sentences = lru_cache(maxsize=1024)(_sentences)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.text.words import has_content, has_words, normalize, plain_sentences, terms, terms_of_each, words
+from mlflow_ragmetrics.text.words import has_content, has_words, normalize, plain_sentences, terms, words
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,6 @@ def test_terms_are_stable(text: str) -> None:
     found = terms(text)
     assert found == terms(text)
     assert terms(" ".join(term for term in found if term.isascii())) == [term for term in found if term.isascii()]
-
-
-@pytest.mark.parametrize(
-    "texts", [[], [""], ["One two.", "", "-three- a_b"], ["One\0two", "three"], ["Ёлка", "a-b cat"], ["\0", "\0"]]
-)
-def test_terms_of_several_texts_are_those_of_each(texts: list[str]) -> None:
-    assert terms_of_each(texts) == list(map(terms, texts))
 
 
 @given(st.text())

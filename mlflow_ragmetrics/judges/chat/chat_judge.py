@@ -181,7 +181,8 @@ class ChatJudge(Judge):
         doubts = [doubt for each in results.values() if isinstance(each, Incomplete) for doubt in each.doubts]
         if (problem or doubts) and not reply.refused and not reply.cut:
             self.usage.add(repairs=int(problem is not None))
-            turn = self.prompts.turn("repair" if problem else "again", problem or "; ".join(doubts[:_MOST_DOUBTS]))
+            turn = self.prompts.texts["repair" if problem else "again"]
+            turn = turn.replace("{problem}", problem or "; ".join(doubts[:_MOST_DOUBTS]))
             more: list[ChatMessage] = [("ai", reply.text[:_LONGEST_ECHO] or "{}"), ("human", turn)]
             try:
                 reply = self._reply([*messages, *more], request.reply_schema, allowed)
@@ -328,10 +329,6 @@ class Prompts:
         if "claims_form" not in prompts:
             wanted.append(f"language.{language}")
         return "\n".join(each.text if isinstance(each, Instruction) else self.texts[each] for each in wanted)
-
-    def turn(self, name: str, problem: str) -> str:
-        """Return the turn that asks the model to ``repair`` an unusable reply, or to check a doubtful one ``again``."""
-        return self.texts[name].replace("{problem}", problem)
 
 
 def mark_of(texts: Sequence[str]) -> str:
