@@ -26,7 +26,12 @@ def rows_of_object(content: Any, file: str) -> list[Any]:
     if not isinstance(content, dict):
         raise InvalidDataError(f"{file} is {kind_of(content)}, but must be a list of objects (or a .jsonl file).")
     if isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):
-        return _table_rows([str(name) for name in content["columns"]], content["data"], file)
+        names = [str(name) for name in content["columns"]]
+        for number, cells in enumerate(content["data"], start=1):
+            if not isinstance(cells, list) or len(cells) != len(names):
+                message = f"{file}, row {number}: must be a list of {len(names)} cells, one per column."
+                raise InvalidDataError(message)
+        return [dict(zip(names, cells, strict=True)) for cells in content["data"]]
     fields = {name: value for name, value in content.items() if accepted_name(name)}
     if any(isinstance(value, str) for value in fields.values()):
         return [content]
@@ -81,11 +86,3 @@ def _lists_of_objects(content: dict[str, Any], path: str = "", depth: int = 1) -
     for name, value in content.items():
         if isinstance(value, dict):
             yield from _lists_of_objects(value, f"{path}{name}.", depth + 1)
-
-
-def _table_rows(names: list[str], data: list[Any], file: str) -> list[dict[str, Any]]:
-    for number, cells in enumerate(data, start=1):
-        if not isinstance(cells, list) or len(cells) != len(names):
-            message = f"{file}, row {number}: must be a list of {len(names)} cells, one per column."
-            raise InvalidDataError(message)
-    return [dict(zip(names, cells, strict=True)) for cells in data]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Sample
@@ -128,38 +129,30 @@ def _shared_field(values_of: Callable[[str], list[Any]], names: Sequence[str] = 
 V = TypeVar("V")
 
 
-class Recent(Generic[V]):
-    """Keeps at least the last ``least`` keys and at most twice that number; keeps all keys if ``least`` is ``None``.
+class Recent(OrderedDict[str, V]):
+    """Keeps the last ``most`` keys; keeps all keys if ``most`` is ``None``.
 
     >>> recent = Recent(2)
     >>> for number, key in enumerate("abcde"):
     ...     recent[key] = number
     >>> [recent.get(key) for key in "abcde"]
-    [None, None, 2, 3, 4]
+    [None, None, None, 3, 4]
     """
 
-    def __init__(self, least: int | None = None) -> None:
-        self._least = least
-        self._newer: dict[str, V] = {}
-        self._older: dict[str, V] = {}
+    def __init__(self, most: int | None = None) -> None:
+        super().__init__()
+        self._most = most
 
     def __setitem__(self, key: str, value: V) -> None:
-        if len(self._newer) == self._least:
-            self._older, self._newer = self._newer, {}
-        self._newer[key] = value
-
-    def __bool__(self) -> bool:
-        return bool(self._newer or self._older)
-
-    def get(self, key: str) -> Union[V, None]:
-        """The latest value, or ``None``."""
-        return self._newer.get(key, self._older.get(key))
+        super().__setitem__(key, value)
+        if self._most is not None and len(self) > self._most:
+            self.popitem(last=False)
 
 
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
     """Stream the samples of one data set with unique ids: repeats get ``-2``, ``-3``, ….
 
-    ``remembered``: compare ids with at least this number of previous rows, to bound memory; by default with all rows.
+    ``remembered``: compare ids with this number of previous rows, to bound memory; by default with all rows.
 
     Raises:
         InvalidFieldError: (``field="id"``) for an unreadable or a repeated id, naming both rows (from 1).
