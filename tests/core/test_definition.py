@@ -92,7 +92,8 @@ Common options
   on_missing  'raise' | 'skip' | None; default None
   models  list of str (at least 1) | None; default None
   aggregate  'mean' | 'median' | 'min' | 'max' | 'majority' | 'consensus'; default 'mean'
-  tolerance  float (at least 0); default 0.1"""
+  tolerance  float (at least 0); default 0.1
+  min_judges  int (at least 1) | None; default None"""
 
 
 def test_help_has_the_docstring_the_facts_and_the_options() -> None:
