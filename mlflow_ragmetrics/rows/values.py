@@ -19,9 +19,7 @@ _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _MISSING_TEXTS = frozenset({"nan", "NaN", "<NA>", "NaT"})
 """Texts that tables use for a missing value."""
 _NOT_AVAILABLE = frozenset({"none", "null", "na", "n/a", "#n/a", "#na", "\\n"})
-_STRUCTURED = re.compile(
-    r"""\s*(?:["\[{(]|null\Z|[A-Z]\w*\(\w+=|(?:(?:np\.)?array|set|frozenset|deque)\(|(?:page_)?content=['"\[])"""
-)
+_JSON = re.compile(r'\s*["\[{]|null\Z')
 _CONTAINERS = (bytes, list, tuple, dict)
 _ID_FIELDS = ("id", "retrieved_doc_ids", "gold_doc_ids")
 
@@ -54,9 +52,7 @@ def decoded(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value.tolist() if callable(getattr(value, "tolist", None)) else value
-    if not looks_structured(value):
-        return value
-    is_json = value == "null" or value.lstrip()[:1] in ('"', "{", "[")
+    is_json = _JSON.match(value) is not None
     for parse in (json.loads,) * is_json + (parse_printed,) * looks_printed(value):
         try:
             return parse(value)
@@ -67,7 +63,7 @@ def decoded(value: Any) -> Any:
 
 def looks_structured(text: str) -> bool:
     """Whether ``text`` begins as JSON or a printed object does."""
-    return _STRUCTURED.match(text) is not None
+    return _JSON.match(text) is not None or looks_printed(text)
 
 
 def cell(value: Any, field: str) -> Any:
