@@ -12,6 +12,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -40,7 +41,10 @@ def _is_storable(text: str) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """``value`` as str, int, finite float, bool, None, list and dict only; NaN and ``pandas.NA`` become None."""
+    """``value`` as str, int, finite float, bool, None, list and dict only; NaN and ``pandas.NA`` become None.
+
+    A set becomes a sorted list, a dataclass a dict of the fields that it is compared by.
+    """
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
@@ -49,8 +53,12 @@ def plain(value: Any) -> Any:
         return float(value) if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {plain_text(str(key)): plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(plain, value), key=repr)
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain({each.name: getattr(value, each.name) for each in fields(value) if each.compare})
     if hasattr(value, "tolist"):  # NumPy arrays and scalars
         return plain(value.tolist())
     text = plain_text(str(value))

@@ -13,6 +13,7 @@ from itertools import chain, islice
 from typing import Any
 
 from mlflow_ragmetrics.core.options import kind_of
+from mlflow_ragmetrics.core.safe_text import plain
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, with_accepted_names
@@ -35,26 +36,8 @@ def digest(rows: Iterable[Any]) -> str:
     """
     total = hashlib.sha256()
     for row in rows:
-        total.update(json.dumps(_plain(row), sort_keys=True).encode() + b"\n")
+        total.update(_ADDRESS.sub("", json.dumps(plain(row), sort_keys=True)).encode() + b"\n")
     return total.hexdigest()[:16]
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, (set, frozenset)):
-        return sorted(json.dumps(_plain(each), sort_keys=True) for each in value)
-    if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value) if each.compare}
-    if callable(getattr(value, "tolist", None)):
-        return _plain(value.tolist())
-    if is_missing(value):
-        return None
-    return value if isinstance(value, float) else _ADDRESS.sub("", repr(value))
 
 
 Data = Any
