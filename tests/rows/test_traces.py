@@ -68,7 +68,7 @@ def test_feedback_is_written_back_once_a_run(suite: rm.Suite, traces: Any) -> No
     assert [[(each.name, each.value) for each in trace.info.assessments] for trace in found] == [
         [("faithfulness", 0.5), ("fact_recall", 0.5)]
     ] * 2
-    other = report.log(feedback=True)
+    other = report.log(run_name="another", feedback=True)
     assert other != run_id
     assert len(mlflow.get_trace(traces["trace_id"][0]).info.assessments) == 4
 
