@@ -41,13 +41,12 @@ def _of_claims(rate: Callable[[Verified, States], Score]) -> Callable[..., Steps
         states = states_of(answer, reference, indistinct)
         if contexts is None or not has_context(contexts):
             return without_context(no_context, 1.0, states.details("no_context", Verified().details))
-        if states.answer == "indistinct":
-            return (yield from _of_non_answer(answer, reference, question, states))
-        verified = yield from verified_claims(answer, contexts, question=question, history=history)
-        states = yield from as_judged(states, answer, question, verified.declines, indistinct)
-        if states.answer == "indistinct":
-            return (yield from _of_non_answer(answer, reference, question, states))
-        return rate(verified, states)
+        if states.answer == "clear":
+            verified = yield from verified_claims(answer, contexts, question=question, history=history)
+            states = yield from as_judged(states, answer, question, verified.declines, indistinct)
+            if states.answer == "clear":
+                return rate(verified, states)
+        return (yield from _of_non_answer(answer, reference, question, states))
 
     return named_as(rate, score)
 
