@@ -143,9 +143,9 @@ _ALWAYS: Final = (
     rf"|{_behind(words_of('closing_abbreviations'))}(?=\s+(?P<next>[A-ZА-ЯЁ]\w*))"
 )
 _STOP: Final = re.compile(rf"[.…\"](?:(?P<never>{_NEVER})|(?P<always>{_ALWAYS}))")
-_SHORT_WORD: Final = "(?:" + "|".join(rf"(?<=\W{letters}\.)" for letters in (r"\w", r"\w\w", r"\w\w\w")) + ")"
+_SHORT_NAME: Final = "(?:" + "|".join(rf"(?<=\W[A-ZÄÖÜА-ЯЁ\d]{rest}\.)" for rest in ("", r"\w", r"\w\w")) + ")"
 _STOP_AMONG_CAPITALS: Final = re.compile(
-    rf"[.…\"](?:(?P<never>{_NEVER}|{_SHORT_WORD}(?=\s{{1,9}}[a-zß-öø-ÿа-яёα-ω]))|(?P<always>{_ALWAYS}))"
+    rf"[.…\"](?:(?P<never>{_NEVER}|{_SHORT_NAME}(?=\s{{1,9}}[a-zß-öø-ÿа-яёα-ω]))|(?P<always>{_ALWAYS}))"
 )
 
 
@@ -170,7 +170,7 @@ def read_sentences(text: str) -> Iterator[Sentence]:
     sentence unless the next line begins in lower case. Citation marks and Markdown behind a stop belong to the sentence
     before it. A piece without a letter is part of its neighbour. HTML tags are not text.
     """
-    lines = _UNREADABLE.sub(_readable, text)
+    lines = _UNREADABLE.sub(_readable, text.replace("\r\n", " \n"))
     headers, fences = _blocks(lines) if _PARSED.search(lines) else (set(), set())
     masked = blanked(_SOFT_NEWLINE.sub(lambda newline: " " if newline[1].islower() else "\n", lines))
     masked = _OTHER_STOP.sub("。", masked)

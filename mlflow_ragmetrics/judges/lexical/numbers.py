@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mlflow_ragmetrics.text.words import word_set
+
 CURRENCY_SIGNS = frozenset("$€£₽")
 
 _ONES = """zero ноль|one один одна одно одного одной одним|two два две двух двум двумя|three три трёх трех трём трем
@@ -27,6 +29,8 @@ _VALUES = {
 SCALES = {"hundred": 100}
 for _value, _spelled in (
     (1_000, "thousand thousands k тысяча тысячи тысяч тысячу тыс"),
+    (10_000, "万 萬 만"),
+    (100_000_000, "億 亿 억"),
     (1_000_000, "million millions mn mln миллион миллиона миллионов млн"),
     (1_000_000_000, "billion billions bn миллиард миллиарда миллиардов млрд"),
     (1_000_000_000_000, "trillion trillions триллион триллиона триллионов трлн"),
@@ -57,21 +61,26 @@ UNITS = {
     "volume": "liter milliliter tablespoon teaspoon cup pint quart gallon литр",
     "time": "second minute hour day week month year decade century секунда минута час день неделя месяц год век",
     "speed": "kph mph",
-    "power": "watt kilowatt megawatt",
+    "power": "watt kilowatt megawatt volt millivolt kilovolt",
     "area": "acre hectare гектар",
 }
 
 # Abbreviations that are units only after a number.
-UNITS_BEHIND_NUMBERS = {"m": "meter", "mi": "mile", "g": "gram", "l": "liter", "h": "hour", "м": "метр", "г": "год"}
+UNITS_BEHIND_NUMBERS = {
+    "m": "meter", "mi": "mile", "g": "gram", "l": "liter", "h": "hour", "s": "second", "v": "volt", "mv": "millivolt",
+    "kv": "kilovolt", "м": "метр", "г": "год",
+}  # fmt: skip
 
 _DATE = re.compile(r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_GROUPED_BY_POINTS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?")
 _SPACES_AND_MARKS = re.compile(r"[\s'’]")
 _SIGN = re.compile(r"[<>≤≥-]*")
 PERCENT = frozenset(["%", "percent", "pct", "процент", "процента", "процентов", "проценте", "процентам"])
 HALVES = frozenset(["half", "половина", "половины", "половине", "половину", "половиной"])
-FORENOON, AFTERNOON = frozenset(("am", "a.m")), frozenset(("pm", "p.m"))
-VERSIONS = frozenset(["version", "versions", "release", "v", "ver", "версия", "версии", "версию", "релиз"])
+FRACTIONS = {"third": "1/3", "quarter": "1/4", "fifth": "1/5", "tenth": "1/10"}
+FORENOON, AFTERNOON = frozenset(("am", "a.m", "утра")), frozenset(("pm", "p.m", "вечера"))
+VERSIONS = word_set("version versions release v ver версия версии версию релиз")
 _MAGNITUDES = {"b": 1_000_000_000, "m": 1_000_000, "k": 1_000, "t": 1_000_000_000_000}
 
 
@@ -85,6 +94,11 @@ def canonical_number(digits: str, scale: int = 1) -> str:
     if sign:
         return sign + canonical_number(digits[len(sign) :].strip(), scale)
     digits = _SPACES_AND_MARKS.sub("", digits)
+    if ":" in digits:  # "09:30"
+        return digits[digits[1:2].isdecimal() and digits[0] == "0" :]
+    if _GROUPED_BY_POINTS.fullmatch(digits):
+        digits = digits.replace(".", "")
+    digits = f"0{digits}" if digits.startswith(".") else digits
     text = digits.replace(",", "") if _GROUPED.fullmatch(digits) else digits.replace(",", ".")
     whole, dot, decimals = text.partition(".")
     if not whole.isdecimal() or not (decimals.isdecimal() or not dot) or len(whole) > 15:
@@ -104,7 +118,7 @@ def magnitude(word: str, before: str) -> int | None:
 
 def share_of_hundred(word: str) -> str | None:
     """A fraction below one as percent: "3/4" is "75%"; else ``None``."""
-    above, slash, below = word.partition("/")
+    above, slash, below = word.replace("\u2044", "/").partition("/")
     if not slash or not 0 < int(above) < int(below) <= 10:
         return None
     return f"{canonical_number(f'{100 * int(above) / int(below):.4f}')}%"

@@ -15,6 +15,7 @@ import snowballstemmer
 
 from mlflow_ragmetrics.judges.lexical.numbers import (
     CURRENCY_SIGNS,
+    FRACTIONS,
     HALVES,
     MONTHS,
     ORDINALS,
@@ -35,10 +36,12 @@ _LONGEST_STEMMED: Final = 40
 # The first two alternatives, plain words and breaks, match most tokens and halve the time. No alternative is tried at a
 # blank.
 _TOKEN = re.compile(
-    rf"(?! )([A-Za-z]{{2,}}(?![^\W\d_]|[{MARKS}{INVISIBLE}'’₀-₉]|-\r?\n)|[.!?;:,()\n]"
-    r"|[A-Z][a-z]?[\d₀-₉][A-Za-z\d₀-₉]*|[A-Za-z](?:\+\+|#)(?!\w)"
+    rf"(?! )([A-Z]{{2}}[1-9₁-₉](?![\w₀-₉])"
+    rf"|[A-Za-z]{{2,}}(?![^\W\d_]|[{MARKS}{INVISIBLE}'’₀-₉]|-\r?\n)|(?<![\w.])\.\d+(?!\w)|[.!?;:,()\n]"
+    r"|[A-Z][a-z]?[\d₀-₉][A-Za-z\d₀-₉]*|[A-Za-z](?:\+\+|#)(?!\w)|[A-F][+-](?=[\s.,;:)]|\Z)"
+    r"|(?<![$€£₽\w.])\d{1,4}[ABDEHNPQRSTUXYZ](?!\w)|\d+(?:\.\d+)?[eE][-+]?\d+(?!\w)|[¼½¾⅓⅔]"
     r"|\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d{1,3}(?:, \d{3})*, 0\d{2}(?!\w)"
-    r"|(?:(?:(?<=\s)|(?<=\()|^)[-−–](?=[\d.])|[<>≤≥]=?\s?(?=\d))?"
+    r"|(?:(?:(?<=[\s(぀-ヿ㐀-䶿一-鿿])|^)[-−–](?=[\d.])|[<>≤≥]=?\s?(?=\d))?"
     r"(?:\d{1,3}(?:[ \u00a0\u2007\u2009\u202f'’]\d{3})+(?!\d)(?:[.,]\d+)?|\d{1,2}/\d{1,2}(?![\d/])|\d+(?:[.,:]\d+)*)"
     r"|[%$€£₽℃℉]|°(?:[CFcf](?!\w))?"
     rf"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){{2,}}"
@@ -55,8 +58,8 @@ NEGATORS = word_set(
 )
 CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
 _VERBS = frozenset(("is", "was", "has", "had", "был", "была", "было", "является"))
-_NUMBER = re.compile(r"[<>≤≥=-]*\s?\d")
-_CODE = re.compile(r"[a-z]{1,2}\d[a-z\d]*")
+_NUMBER = re.compile(r"[<>≤≥=-]*\s?\.?\d")
+_CODE = re.compile(r"[a-z]{1,2}\d[a-z\d]*|\d{1,4}[a-z]|\d+(?:\.\d+)?e[-+]?\d+|[a-f][+-]")
 _VERSION = re.compile(r"\d{1,2}\.\d{0,2}0")
 _CYRILLIC = re.compile("[а-яё]")
 _OUR = re.compile(r"(?<=[a-z]{3})our")
@@ -65,8 +68,10 @@ _RE = re.compile(r"(?<=[a-z]{2})([bt])re(s?)$")
 _BREAKS = frozenset(".!?;:,()\n")
 _UNSTEMMED = frozenset("abfhjkopquvwxz")  # no suffix of the English stemmer has these last letters
 _OR = frozenset(("or", "nor", "или", "ни"))
+_MINUS = frozenset(("minus", "минус"))
 _DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
-_READ_WITH_NEIGHBOURS = HALVES | MONTHS.keys() | SPELLED | _DEGREES | CURRENCY_SIGNS
+_ONE = frozenset(("a", "one"))
+_READ_WITH_NEIGHBOURS = HALVES | FRACTIONS.keys() | MONTHS.keys() | SPELLED | _DEGREES | CURRENCY_SIGNS
 _SCALES_OF_DEGREES = dict.fromkeys(("celsius", "c", "цельсия"), "celsius")
 _SCALES_OF_DEGREES |= dict.fromkeys(("fahrenheit", "f", "фаренгейта"), "fahrenheit")
 
@@ -205,7 +210,7 @@ def terms_of(text: str) -> Terms:
         following = place + 1
         keys: tuple[str, ...] = (unit or key,)
         if tokens[place] in ROMAN and place and found[place - 1].capital and not gaps[place].strip():
-            keys, kind, capital = (f"roman:{ROMAN[tokens[place]]}",), CONTENT | NUMBER, False
+            keys, kind, capital = (f"#{ROMAN[tokens[place]]}",), CONTENT | NUMBER, False
         unit = ""
         if not keys[0]:
             if word in CURRENCY_SIGNS and words[following][:1].isdecimal():
@@ -304,6 +309,9 @@ def _read(words: list[str], gaps: list[str], place: int, is_label: bool) -> tupl
         return _read_digits(words, gaps, place, is_label)
     if word in HALVES:
         return ("#50%",), 1, True
+    if word in FRACTIONS:
+        share = share_of_hundred(FRACTIONS[word]) if words[place + 1] == "of" and words[place - 1] in _ONE else None
+        return (f"#{share}" if share else stem(word),), 1, share is not None
     if word in CURRENCY_SIGNS:
         return (stem(word),), 1, False
     if word in _DEGREES:
@@ -327,13 +335,17 @@ def _read_digits(words: list[str], gaps: list[str], place: int, is_label: bool) 
     if adjacent and following in ("st", "nd", "rd", "th", "s"):
         near_month = any(near in MONTHS for near in words[max(place - 1, 0) : place + 4])
         ordinal = None if near_month else ORDINALS.get(word + following)
-        return ((stem(ordinal),), 2, False) if ordinal else ((f"#{canonical_number(word)}",), 2, True)
+        return ((stem(ordinal),), 2, True) if ordinal else ((f"#{canonical_number(word)}",), 2, True)
     if (time := hour_of_day(word, following)) is not None:
         return (f"#{time}",), 2, True
     if (share := share_of_hundred(word)) is not None:
         return (f"#{share}",), 1, True
     if following in PERCENT:
         return (f"#{canonical_number(word)}%",), 2, True
+    if following == "per" and words[place + 2] == "cent":
+        return (f"#{canonical_number(word)}%",), 3, True
+    if words[place - 1] in _MINUS:
+        word = f"-{word}"
     scale = magnitude(following, words[place - 1])
     if scale is not None and (adjacent or len(following) > 1):
         return (f"#{canonical_number(word, scale)}",), 2, True
