@@ -74,7 +74,8 @@ def log_report(
     further artifacts by name. ``omit``: metrics not to log.
 
     Thresholds are also written as MLflow's ``quality_criteria`` for the means (MLflow 3.18). Logging again writes to
-    the same run, ``report.run_id``, unless another is named or active, and replaces tables, traces and metrics.
+    the same run, ``report.run_id``, and replaces tables, traces and metrics. Another run is used if one is named or
+    active, and with ``texts=False``, because the first may have texts.
 
     If writing fails, a run created here ends FAILED, the tag ``ragmetrics.status`` has the reason, and a
     ``RagMetricsError`` is raised. An incomplete report (``report.incomplete``) is written in full, but a run created
@@ -85,7 +86,7 @@ def log_report(
     from mlflow.entities import LoggedModelInput
     from mlflow.utils.uri import is_local_uri
 
-    if run_id is None and run_name is None and mlflow.active_run() is None:
+    if texts and run_id is None and run_name is None and mlflow.active_run() is None:
         run_id = self.run_id
     report = self if texts else self._without_texts()
     asked = questions_digest(self.rows)
