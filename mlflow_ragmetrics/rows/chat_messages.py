@@ -49,7 +49,7 @@ def citations_in(value: object) -> list[Any]:
         beside = inner.get("citations") if isinstance(inner, Mapping) else None
         if isinstance(beside, (list, tuple)) and beside:
             return [_as_mapping(each) for each in beside]
-        content = inner.get("content") if isinstance(inner, Mapping) else getattr(inner, "content", None)
+        content = attribute_of(inner, "content")
         extra = getattr(inner, "additional_kwargs", None) or {}
         found = [dict(each) for each in extra.get("citations") or () if isinstance(each, Mapping)]
         for block in content if isinstance(content, (list, tuple)) else ():
@@ -311,8 +311,7 @@ def closing_answer(messages: Sequence[Any]) -> str | None:
 
 def has_open_calls(message: object) -> bool:
     """Whether a message calls tools and so is not an answer yet."""
-    calls = message.get("tool_calls") if isinstance(message, Mapping) else getattr(message, "tool_calls", None)
-    return bool(calls)
+    return bool(attribute_of(message, "tool_calls"))
 
 
 def directs_agents(tool: object) -> bool:

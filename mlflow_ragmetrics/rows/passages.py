@@ -100,12 +100,9 @@ def are_texts(value: object) -> bool:
             return False
     if any(_URL.fullmatch(string) or _FILE.fullmatch(string) for string in strings):
         return False
-    return not any(strings) or any(map(_is_prose, strings))
-
-
-def _is_prose(text: str) -> bool:
-    """Whether it has two words with letters, unlike an id. A Han or Kana character is a word."""
-    return sum(any(map(str.isalpha, word)) for word in words(text[:1000])) > 1
+    # prose has two words with letters, unlike an id; a Han or Kana character is a word
+    counts = (sum(any(map(str.isalpha, word)) for word in words(string[:1000])) for string in strings)
+    return not any(strings) or any(count > 1 for count in counts)
 
 
 def document_ids_of(chunks: Iterable[Chunk], *, prefer_uri: bool = False) -> tuple[str, ...]:

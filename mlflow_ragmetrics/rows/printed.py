@@ -73,8 +73,7 @@ class _Plain(ast.NodeTransformer):
     def visit_Tuple(self, node: ast.Tuple | ast.Set) -> ast.expr:
         return ast.List([self.visit(element) for element in node.elts])
 
-    def visit_Set(self, node: ast.Set) -> ast.expr:
-        return self.visit_Tuple(node)
+    visit_Set = visit_Tuple
 
     def visit_Call(self, node: ast.Call) -> Any:
         name = ast.unparse(node.func)
