@@ -330,7 +330,10 @@ def merge_judges(
     scores = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Score)}
     failures = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, JudgeError)}
     if not scores:
-        raise _failure(failures, several)
+        first_failure = next(iter(failures.values()))
+        if not several and type(first_failure) is not JudgeError:
+            raise first_failure
+        raise AllJudgesFailedError(f"no judge answered ({'; '.join(_named(failures))})")
     voted = {name: score.value for name, score in scores.items() if score.value is not None}
     measured = {name: value for name, value in voted.items() if scores[name].details.get("rule") not in BY_RULE}
     voted = measured or voted  # a judge that found no claims counts only if no other judge found any
@@ -362,13 +365,6 @@ def merge_judges(
         excluded_models=(*merged.excluded_models, *failures),
         warnings=(*merged.warnings, *excluded),
     )
-
-
-def _failure(failures: Mapping[str, JudgeError], several: bool) -> JudgeError:
-    first = next(iter(failures.values()))
-    if not several and type(first) is not JudgeError:
-        return first
-    return AllJudgesFailedError(f"no judge answered ({'; '.join(_named(failures))})")
 
 
 def _named(failures: Mapping[str, JudgeError]) -> list[str]:
