@@ -207,10 +207,6 @@ class Selection:
         sides = {metric.key: metric.definition.higher_is_better for metric in self.metrics}
         return {key: side for key, side in sides.items() if side is not True}
 
-    def without(self, keys: Sequence[str]) -> Selection:
-        """Return this selection without the metrics of these keys."""
-        return replace(self, metrics=tuple(metric for metric in self.metrics if metric.key not in keys))
-
     def check_models(self, names: Sequence[str]) -> None:
         """Raise ``InvalidOptionError`` if ``models`` of a metric names a model that is not configured."""
         for metric in self.metrics:
@@ -366,7 +362,7 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
         raise InvalidDataError("the data has no rows; give at least one sample")
     needed = {metric.key: [field for field in metric.required if field in lacking] for metric in selection.metrics}
     absent = {key: fields[0] for key, fields in needed.items() if fields}
-    left = selection.without(list(absent))
+    left = replace(selection, metrics=tuple(metric for metric in selection.metrics if metric.key not in absent))
     refused = [key for key in absent if key not in selection.optional] or (list(absent) if not left.metrics else [])
     if refused:
         asking = {absent[key]: key for key in reversed(refused)}  # the first metric that needs each field

@@ -418,20 +418,17 @@ class Suite:
 
     def describe(self) -> dict[str, Any]:
         """Return everything that can explain a difference between two runs: suite, judges, weights, thresholds, …."""
+        enough = self.min_judges or len(self.judges)
+        panel = {"aggregate": self.aggregate, "tolerance": self.tolerance, "min_judges": enough}
         return {
             **self.selection.describe(),
             "judge": [judge.name for judge in self.judges],
             "judge_versions": {j.name: re.sub(r"calls=\w+;", "", j.fingerprint or "") for j in self.judges},
             "calls": {j.name: j.form for j in self.judges if j.form},
             "embeddings": [embedding.name for embedding in self.embeddings],
-            **({"panel": self._panel} if self.several else {}),
+            **({"panel": panel} if self.several else {}),
             "language": self.language,
         }
-
-    @property
-    def _panel(self) -> dict[str, Any]:
-        enough = self.min_judges or len(self.judges)
-        return {"aggregate": self.aggregate, "tolerance": self.tolerance, "min_judges": enough}
 
     def _engine(
         self,

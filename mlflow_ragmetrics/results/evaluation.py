@@ -146,7 +146,7 @@ class Evaluation(Figures):
 
         ``diagnosis`` and ``diagnosis_reason`` name the part that failed, if the suite has the metrics for it.
         """
-        return rows_frame(self.rows, diagnosis_columns(self.diagnoses) if self.diagnoses else None)
+        return rows_frame(self.rows, diagnosis_columns(self.diagnoses))
 
     @cached_property
     def items(self) -> pd.DataFrame:
