@@ -120,7 +120,7 @@ def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosis
 
     traced = {str(row.sample.metadata["trace_id"]): row for row in rows if "trace_id" in row.sample.metadata}
     if not traced:
-        message = "feedback=True writes scores to traces, but no row comes from a trace; evaluate search_traces(…)"
+        message = "feedback needs rows that come from traces; evaluate search_traces(…) or traces:/EXPERIMENT"
         raise InvalidOptionError(message, param="feedback")
     client = mlflow.MlflowClient()
     found = {str(row.sample.metadata.get("trace_id")): each for row, each in zip(rows, diagnoses, strict=False)}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import mlflow
 import pytest
 
 from mlflow_ragmetrics.cli.shared_options import Destination, destination_of
@@ -43,3 +44,11 @@ def test_a_store_that_a_kill_left_half_made_is_explained(ragmetrics, tmp_path):
     assert result.exit_code == 1
     assert "its tables are incomplete (a process may have been killed)" in " ".join(result.stdout.split())
     assert "mlflow db upgrade sqlite:///half.db" in " ".join(result.stdout.split())
+
+
+def test_a_deleted_experiment_names_the_option(ragmetrics, tmp_path, monkeypatch):  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := f"sqlite:///{tmp_path}/deleted.db")
+    client = mlflow.MlflowClient(uri)
+    client.delete_experiment(client.create_experiment("ragmetrics"))
+    (tmp_path / "a.jsonl").write_text('{"answer": "a"}')
+    assert "--experiment" in ragmetrics("evaluate", str(tmp_path / "a.jsonl"), "-m", "coherence").stderr

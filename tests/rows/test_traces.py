@@ -75,7 +75,7 @@ def test_feedback_is_written_back_once_a_run(suite: rm.Suite, traces: Any) -> No
 
 def test_rows_that_are_no_traces_have_no_place_for_feedback(suite: rm.Suite) -> None:
     report = suite.evaluate([{"answer": "a", "contexts": ["a"]}])
-    with pytest.raises(InvalidOptionError, match="no row comes from a trace"):
+    with pytest.raises(InvalidOptionError, match="rows that come from traces"):
         report.log(feedback=True)
 
 

@@ -104,5 +104,5 @@ def test_scores_go_onto_the_traces_that_rows_come_from_once() -> None:
     report.log(run_id=run_id, feedback=True)
     for span in spans:
         assert [each.name for each in mlflow.get_trace(span.trace_id).info.assessments] == ["rouge1_f1"]
-    with pytest.raises(InvalidOptionError, match="no row comes from a trace"):
+    with pytest.raises(InvalidOptionError, match="rows that come from traces"):
         rm.Suite(["rouge"]).evaluate([{"answer": "a", "reference": "b"}]).log(feedback=True)
