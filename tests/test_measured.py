@@ -49,6 +49,9 @@ def truthful(said: list[BaseMessage]) -> str:
     for verdict in reply.get("verdicts", []):
         if verdict["id"] in wrong:
             verdict |= {"verdict": "NEUTRAL", "support": 5}
+    for claim in (claim for text in reply.get("texts", []) for claim in text["claims"] if "verdict" in claim):
+        if "wrong" in claim["claim"] or "know" in claim["claim"]:
+            claim |= {"verdict": "NEUTRAL", "support": 5}
     for passage in reply.get("related", [])[1:]:
         passage["related"] = False
     for grade in reply.get("grades", []):

@@ -160,6 +160,8 @@ class RagScorer(_SuiteScorer):
         """
         about, columns = self._shared.suite.describe(), self._shared.columns
         options = {name: about[name] for name in ("judge", "embeddings", "language") if about[name]}
+        if not self._shared.suite.several:
+            (options["judge"],) = about["judge"]
         rebuilt = Suite(about["metrics"], **options)
         if rebuilt.describe() | {"suite": about["suite"]} != about or rebuilt.keys != self._shared.suite.keys:
             message = "as_function() needs a suite that can be rebuilt from its metrics and the names of its judges"

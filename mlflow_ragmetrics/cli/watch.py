@@ -75,7 +75,7 @@ def command(
       2  invalid options, no such experiment, or the store failed
       3  no judge answered; the next pass continues
 
-    Ctrl-C and SIGTERM stop it with 130 and 143: what was scored is written, the next start continues.
+    Ctrl-C and SIGTERM stop it with 130 and 143: what was scored is written, and the next start continues.
     """
     from mlflow_ragmetrics.adapters.mlflow_watch import Watch
     from mlflow_ragmetrics.rows.trace_records import milliseconds, moment
@@ -152,9 +152,6 @@ def _result(watch: Any, signals: list[int]) -> Any:
 def _pass(watch: Any, signals: list[int]) -> int:
     """Do one pass, print its outcome, and return the exit code."""
     done = _result(watch, signals)
-    if not done.scored and not done.waiting and done.incomplete is None:
-        click.echo(f"{_now()} No new traces.")
-        return 0
     waiting = f", {done.waiting} left for the next pass" if done.waiting else ""
     click.echo(f"{_now()} traces scored: {done.scored}{waiting} (run {done.run_id})")
     for key in watch.suite.keys:

@@ -119,7 +119,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         return self._checked(response, fields, scores, tried)
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Score the result of a tool that ends the turn; replace it if it fails."""
+        """Call ``handler(request)``; if the tool ends the turn, score its result, and replace it if it fails."""
         result = handler(request)
         text = _direct_answer(request, result)
         return result if text is None else self._checked_result(result, self._scores(_messages_in(request), text))
