@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
 from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_count, shown
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
 JudgeLike = Union[str, Judge, Any]
+
+
+@runtime_checkable
+class _ChatModel(Protocol):
+    def invoke(self, input: Any, config: Any = None) -> Any: ...
+    def bind(self, **kwargs: Any) -> Any: ...
 
 
 def judges_of(
@@ -51,16 +57,16 @@ def judges_of(
 
 def _check_limits(judge: JudgeLike, options: JudgeOptions) -> None:
     """``InvalidOptionError`` if a limit or prices would have no effect because ``judge`` is ready and has others."""
-    own = getattr(judge, "options", None)
-    usage = getattr(judge, "usage", None)
-    if not isinstance(judge, Judge) or own is None or usage is None:
+    from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+
+    if not isinstance(judge, ChatJudge):
         return
     for name in ("max_cost", "max_calls"):
-        limit, present = getattr(options, name), getattr(own, name, None)
+        limit, present = getattr(options, name), getattr(judge.options, name)
         if limit is not None and (present is None or present > limit):
             message = f"{name}={limit:g} has no effect on the ready judge {judge.name!r}; give it to the judge itself"
             raise InvalidOptionError(f"{message}: ChatJudge(…, {name}={limit:g})", param=name)
-    if options.prices is not None and getattr(usage, "prices", None) is None:
+    if options.prices is not None and judge.usage.prices is None:
         message = f"prices have no effect on the ready judge {judge.name!r}; give them to the judge itself"
         raise InvalidOptionError(f"{message}: ChatJudge(…, prices=…)", param="prices")
 
@@ -74,8 +80,7 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
     from mlflow_ragmetrics.judges.chat.capabilities import is_decision_model
 
     is_uri = isinstance(judge, str) and (_URI.match(judge) is not None or judge == "databricks")
-    is_chat_model = hasattr(judge, "invoke") and hasattr(judge, "bind")
-    if is_uri or is_chat_model or is_decision_model(judge):
+    if is_uri or isinstance(judge, _ChatModel) or is_decision_model(judge):
         return model_judge(judge, language=language, **options)
     message = (
         f'judge={redact(shown(judge))} is not a judge; give "lexical", a model URI such as "openai:/gpt-4o-mini", '

@@ -14,8 +14,8 @@ from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.rows.values import cell, elements_of, is_list, is_missing, text_of
 from mlflow_ragmetrics.text.words import words
 
-_TEXT_KEYS = ("text", "page_content", "content", "document.content")
-_OTHER_TEXT_KEYS = ("passage_text", "passage", "chunk_text", "chunk", "snippet", "body", "paragraph_text", "sentences")
+TEXT_KEYS = ("text", "page_content", "content", "document.content")
+_OTHER_TEXT_NAMES = ("passage_text", "passage", "chunk_text", "chunk", "snippet", "body", "paragraph_text", "sentences")
 _TEXT_LISTS = {"documents": "text", "texts": "text"}
 _ID_LISTS = {"ids": "id", "metadatas": "metadata"}
 _HOLDERS = ("node", "document", "payload", "_source", "entity", "properties", "kwargs", "metadata")
@@ -58,7 +58,7 @@ def _elements(value: Any) -> Sequence[Any] | None:
 
 def passages_of_columns(columns: Mapping[Any, Any]) -> list[dict[Any, Any]]:
     """The passages of a mapping of equally long lists, as Hugging Face, Chroma and TriviaQA store them; else ``[]``."""
-    texts = next((name for name in (*_TEXT_LISTS, *_TEXT_KEYS, *_OTHER_TEXT_KEYS) if is_list(columns.get(name))), None)
+    texts = next((name for name in (*_TEXT_LISTS, *TEXT_KEYS, *_OTHER_TEXT_NAMES) if is_list(columns.get(name))), None)
     if texts is None or any(isinstance(value, str) for value in columns.values()):
         return []
     lists = {name: values for name, values in columns.items() if is_list(values)}
@@ -166,16 +166,14 @@ def text_entry(element: Mapping[Any, Any]) -> tuple[str | None, Mapping[Any, Any
     The name is a usual one, also inside the entries in which vector stores keep a passage, else that of the only entry
     that is prose, else ``None``.
     """
-    known = next((key for key in (*_TEXT_KEYS, *_OTHER_TEXT_KEYS) if not is_missing(element.get(key))), None)
+    known = next((key for key in (*TEXT_KEYS, *_OTHER_TEXT_NAMES) if not is_missing(element.get(key))), None)
     holder = next((name for name in _HOLDERS if isinstance(element.get(name), Mapping)), None)
     if known is None and holder is not None:
         key, inner = text_entry(element[holder])
         if key is not None:
             return key, {**inner, **{name: value for name, value in element.items() if name != holder}}
     prose = [key for key, value in element.items() if isinstance(value, str) and are_texts(value)]
-    return known or (
-        prose[0] if len(prose) == 1 else next((key for key in _TEXT_KEYS if key in element), None)
-    ), element
+    return known or (prose[0] if len(prose) == 1 else next((key for key in TEXT_KEYS if key in element), None)), element
 
 
 def _chunk_of_mapping(element: Mapping[Any, Any], place: int) -> Chunk | None:

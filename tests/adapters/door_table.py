@@ -25,7 +25,9 @@ from tests.adapters.doors import DOORS, Door, directly, suite_of
 
 __all__ = ["NAMES"]
 
-NAMES = sorted({*all_metrics(), "ndcg_5", *(f"preset {name}" for name in PRESETS)})
+RANKED = {name for name in all_metrics() if name.startswith("judged_")}
+"""Metrics that the offline judge refuses."""
+NAMES = sorted({*all_metrics(), "ndcg_5", *(f"preset {name}" for name in PRESETS)} - RANKED)
 
 
 def fault(door: Door, name: str) -> str | None:

@@ -13,7 +13,7 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics
 from mlflow_ragmetrics.tracking.writer import mlflow_name
 from tests.adapters import door_table
-from tests.adapters.door_table import NAMES
+from tests.adapters.door_table import NAMES, RANKED
 from tests.adapters.doors import DOORS, Door, directly, suite_of
 
 CASES = [pytest.param(name, marks=() if name == "ndcg_5" else pytest.mark.slow) for name in NAMES]
@@ -48,4 +48,4 @@ def test_the_table_of_the_doors_counts_them(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_no_metric_is_forgotten() -> None:
-    assert {name for name, each in all_metrics().items() if isinstance(each, Metric)} <= set(NAMES)
+    assert {name for name, each in all_metrics().items() if isinstance(each, Metric)} <= {*NAMES, *RANKED}

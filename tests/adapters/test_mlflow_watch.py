@@ -326,7 +326,7 @@ def test_sample_and_filter_choose_the_traces(experiment: str) -> None:
 def test_a_deleted_experiment_is_named(experiment: str) -> None:
     watch().once()
     mlflow.delete_experiment(experiment)
-    with pytest.raises(InvalidDataError, match="there is no experiment 'live'"):
+    with pytest.raises(InvalidDataError, match="the experiment 'live' is deleted"):
         watch().once()
 
 

@@ -23,7 +23,7 @@ from mlflow_ragmetrics.rows.chat_messages import (
     tool_chunks,
     tool_chunks_by_turn,
 )
-from mlflow_ragmetrics.rows.passages import are_texts, chunks_of, distinct
+from mlflow_ragmetrics.rows.passages import TEXT_KEYS, are_texts, chunks_of, distinct
 
 _CONTEXT_NAMES = frozenset({"contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE["contexts"]})
 _SHORT = 20  # characters; shorter texts match only as whole words or lines
@@ -283,7 +283,9 @@ def _texts_in(value: Any, listed: bool = False) -> Iterator[Chunk]:
             each = [part[0] if _is_scored(part) else part for part in each]
         elif not (isinstance(each, str) and name in _CONTEXT_NAMES):
             continue
-        plain = name in _CONTEXT_NAMES or all(isinstance(text, (str, dict)) for text in each)
+        plain = name in _CONTEXT_NAMES or all(
+            isinstance(text, str) or (isinstance(text, dict) and not text.keys().isdisjoint(TEXT_KEYS)) for text in each
+        )
         if each and plain and are_texts(each):
             yield from chunks_of(each) or ()
 
