@@ -135,7 +135,7 @@ def test_search_finds_ids_questions_and_answers_of_every_block(
     shown.until("return document.getElementById('count').innerText.startsWith('0 of 60 rows')")
     assert shown.text("#detail") == "No row is shown."
     shown.one("#clear").click()
-    assert shown.text("#count").startswith("60 of 60 rows")
+    assert shown.text("#count").startswith("60 rows")
 
 
 def test_rows_are_filtered_by_verdict_state_and_metadata_together(page: Open) -> None:
@@ -144,7 +144,7 @@ def test_rows_are_filtered_by_verdict_state_and_metadata_together(page: Open) ->
     shown = page(rm.Report(rows))
     for name, count in (("claims", 20), ("contradicted", 10), ("unmeasured", 1), ("all", 31)):
         shown.choose("#show", name)
-        assert shown.text("#count").startswith(f"{count} of 31 rows"), name
+        assert shown.text("#count").startswith(f"{count} of 31 rows" if count < 31 else "31 rows"), name
     shown.choose("#field", "topic")
     assert shown.texts("#value option") == ["law (11)", "tax (10)", "=cmd() (10)"]
     shown.choose("#value", "1")
@@ -152,7 +152,7 @@ def test_rows_are_filtered_by_verdict_state_and_metadata_together(page: Open) ->
     shown.choose("#show", "contradicted")
     assert shown.text("#count").startswith("0 of 31 rows")
     shown.one("#clear").click()
-    assert shown.text("#count").startswith("31 of 31 rows")
+    assert shown.text("#count").startswith("31 rows")
 
 
 def test_rows_are_filtered_by_diagnosis(page: Open) -> None:
@@ -255,7 +255,7 @@ def test_a_link_opens_its_row_and_metric(page: Open, plain: rm.Report) -> None:
     shown.choose("#show", "contradicted")
     shown.run("location.hash = 'row=row-3'")
     shown.until("return document.querySelector('tr.chosen td.id').innerText === 'row-3'")
-    assert shown.text("#count").startswith("60 of 60 rows")
+    assert shown.text("#count").startswith("60 rows")
     shown.driver.find_elements("css selector", "tr.row")[1].click()
     chosen = shown.texts("tr.chosen td.id")[0]
     assert f"row={chosen}" in shown.run("return location.hash")
@@ -289,7 +289,7 @@ def test_twenty_thousand_rows_are_there_and_few_are_in_the_document(page: Open) 
     from selenium.webdriver.common.keys import Keys
 
     shown = page(report_of(20_000))
-    assert shown.text("#count").startswith("20,000 of 20,000 rows")
+    assert shown.text("#count").startswith("20,000 rows")
     assert len(shown.shown()) < 150
     shown.run("document.getElementById('rows').focus()")
     shown.press(Keys.END)
