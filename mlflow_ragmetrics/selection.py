@@ -351,7 +351,7 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
         unknown += sample.contexts is None and "contexts" not in sample.invalid
         unanswered += sample.answer is None and "answer" not in sample.invalid
         thoughtful += "thoughts" in sample.metadata
-        unreadable.update(sample.invalid)
+        unreadable.update(sample.invalid.keys())
         problems |= sample.invalid
         if not match and sample.retrieved_doc_ids and sample.gold_doc_ids:
             with_ids += 1

@@ -187,7 +187,7 @@ class Suite:
 
     @classmethod
     def preset(cls, name: str, /, *, also: Iterable[MetricLike] = (), **options: Unpack[SuiteKeywords]) -> Suite:
-        """Return the suite ``white_paper``, ``rag``, ``lexical``, ``response``, ``retrieval``, ``diagnose`` or ``full``.
+        """Return the suite ``white_paper``, ``rag``, ``lexical``, ``response``, ``retrieval``, ``diagnose``, ``full``.
 
         ``also``: further metrics; one with the key of a preset's metric replaces it. A preset's metrics are skipped
         with a warning, not refused, if no row has their fields.

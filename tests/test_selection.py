@@ -168,3 +168,9 @@ def test_one_sample_keeps_the_literal_rule() -> None:
         assert rm.score("rag_score", {**record, "question": "What?", "reference": "It is red."}).value == 1.0
     with pytest.raises(MissingFieldError):
         rm.score("faithfulness", {"contexts": ["It is red."]})
+
+
+def test_rows_with_an_unreadable_optional_field_are_counted() -> None:
+    rows = [{"answer": "It is red.", "contexts": ["It is red."], "reference": {"a": {"b": 1}}}] * 2
+    (warning,) = [w for w in rm.evaluate(rows, ["faithfulness"]).warnings if "cannot be read" in w]
+    assert warning.startswith("2 of 2 rows have a 'reference' that cannot be read")

@@ -99,6 +99,8 @@ _UNREADABLE: Final = re.compile(
     "[\r\x0b\x0c\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ud800-\udfff]"
 )
 _WITHIN_LINE: Final = frozenset("\xa0\u1680\u202f\u205f\u3000").union(map(chr, range(0x2000, 0x200B)))
+_LONG_LINE: Final = 5_000
+_ANY_STOP: Final = re.compile(r"[.!?…]\s|[。！？]")
 _OTHER_STOP: Final = re.compile("[។៕༎།෴︒]")  # sentencex does not read these
 _SOFT_NEWLINE: Final = re.compile(r"\n(?<!:\n)(?=[ \t]*([^\W\d_])(?![.)]\s))")
 _MARKER: Final = re.compile(
@@ -267,7 +269,7 @@ def _cut(piece: str, stops: re.Pattern[str], language: str) -> list[tuple[int, i
     if _WRAPPED.fullmatch(piece) is not None:
         inside = piece.strip()
         piece = piece.replace(inside, f" {inside[1:-1]} ")
-    parts = sentencex.segment(language, stops.sub(_clear, piece))
+    parts = _segments(language, stops.sub(_clear, piece))
     spans: list[tuple[int, int]] = []
     end = 0
     joins = False
@@ -281,6 +283,17 @@ def _cut(piece: str, stops: re.Pattern[str], language: str) -> list[tuple[int, i
             spans.append((start, end))
             joins = is_bare
     return spans
+
+
+def _segments(language: str, line: str) -> Iterator[str]:
+    """The sentences of a line; a long one is divided at stops first, because sentencex takes quadratic time."""
+    start = 0
+    while len(line) - start > _LONG_LINE:
+        stop = _ANY_STOP.search(line, start + _LONG_LINE)
+        end = len(line) if stop is None else stop.end()
+        yield from sentencex.segment(language, line[start : min(end, start + 10 * _LONG_LINE)])
+        start = min(end, start + 10 * _LONG_LINE)
+    yield from sentencex.segment(language, line[start:])
 
 
 def sentences(text: str) -> list[str]:

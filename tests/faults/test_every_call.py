@@ -205,7 +205,7 @@ def test_an_interruption_amid_a_statement() -> None:
         for nth in range(1, statements + 1, 1 if LONG else 9):
             statements = 0
             try:
-                report.log()
+                report.log(run_name=f"run {nth}")
             except KeyboardInterrupt:
                 found = said_of_new_runs(seen)  # the interruption still holds its frames, as at the command's end
                 assert found in ([], [("FAILED", "failed: interrupted")]), nth
@@ -243,7 +243,7 @@ def test_an_interruption_at_any_line_of_a_runs_beginning_and_end() -> None:
         lines, before = 0, sys.gettrace()
         sys.settrace(at_call)
         try:
-            report.log(traces=False, dataset=False)
+            report.log(run_name=f"run {nth}", traces=False, dataset=False)
         finally:
             sys.settrace(before)
 

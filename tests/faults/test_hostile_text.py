@@ -27,6 +27,7 @@ ROWS = [
         text or "-": text,
     }
     for n, text in enumerate(HOSTILE)
+    if not text.startswith(("['", '["'))  # printed lists are no questions, as in any other data
 ]
 PLAIN = [
     {"id": str(n), "question": "a b", "answer": "a b", "reference": "a b", "contexts": ["a", "x"]} for n in range(40)

@@ -119,7 +119,7 @@ def magnitude(word: str, before: str) -> int | None:
 def share_of_hundred(word: str) -> str | None:
     """A fraction below one as percent: "3/4" is "75%"; else ``None``."""
     above, slash, below = word.replace("\u2044", "/").partition("/")
-    if not slash or not 0 < int(above) < int(below) <= 10:
+    if not (slash and above.isdecimal() and below.isdecimal() and 0 < int(above) < int(below) <= 10):
         return None
     return f"{canonical_number(f'{100 * int(above) / int(below):.4f}')}%"
 
