@@ -126,7 +126,7 @@ class Output:
             self.refusal = unwritable(self._path, error)
 
     def finish(self, report: Report) -> bool:
-        """Give the file its name, and describe its suite in it or beside it; returns whether it was written."""
+        """Give the file its name, and describe its suite in it or in a second file; returns whether it was written."""
         if self._path is None or self.refusal is not None:
             return False
         suite = redact(as_json(dict(report.description)))

@@ -75,7 +75,7 @@ def command(
       2  invalid options, no such experiment, or the store failed
       3  no judge answered; the next pass continues
 
-    Ctrl-C and SIGTERM stop it with 130 and 143: what was scored is written, and the next start continues.
+    Ctrl-C and SIGTERM stop it with 130 and 143: finished rows are written, and the next start continues.
     """
     from mlflow_ragmetrics.adapters.mlflow_watch import Watch
     from mlflow_ragmetrics.rows.trace_records import milliseconds, moment

@@ -34,7 +34,7 @@ _BATCH_ROWS = 16
 _BATCH_BYTES = 32 * 2**20
 _PAGE_BYTES = 64 * 2**10
 SUITE_SUFFIX = ".suite.json"
-"""Ends the name of a file that describes the suite of the file of rows beside it."""
+"""The ending of the file that describes the suite of a file of rows; both are in the same folder."""
 _TREC = (".run", ".qrels", ".trec")
 _DELIMITED = {".csv": ",", ".tsv": "\t", ".txt": "\t", **dict.fromkeys(_TREC, "\t")}
 """The usual delimiter of each kind of text table."""
