@@ -41,6 +41,14 @@ class Script:
     requests: list[dict[str, Any]] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     delay: float = 0.0
+    usage: Any = field(
+        default_factory=lambda: {
+            "prompt_tokens": 100,
+            "completion_tokens": 20,
+            "total_tokens": 120,
+            "prompt_tokens_details": {"cached_tokens": 64},
+        }
+    )
     rejects_schemas: bool = False
     in_flight: int = 0
     most_in_flight: int = 0
@@ -103,7 +111,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.close()
             return
-        body = fault.body or (_completion(request, fault) if fault.status == 200 else _error(f"status {fault.status}"))
+        body = fault.body or (
+            _completion(request, fault, self.script.usage) if fault.status == 200 else _error(f"status {fault.status}")
+        )
         self.send_response(fault.status)
         for name, value in {
             "Content-Type": "application/json",
@@ -128,14 +138,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep quiet."""
 
 
-def _completion(request: dict[str, Any], fault: Fault) -> bytes:
+def _completion(request: dict[str, Any], fault: Fault, usage: Any) -> bytes:
     said = request["messages"]
     content = fault.content
     if content is None and fault.refusal is None:
         system, _, data = said[0]["content"].rpartition("\n\n[") if len(said) == 1 else (said[0]["content"], "", "")
         content = json.dumps(dutiful_reply(system, f"[{data}" if data else said[1]["content"]))
     message = {"role": "assistant", "content": content, "refusal": fault.refusal}
-    tokens = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
     return json.dumps(
         {
             "id": "chatcmpl-1",
@@ -143,7 +152,7 @@ def _completion(request: dict[str, Any], fault: Fault) -> bytes:
             "created": 0,
             "model": request["model"],
             "choices": [{"index": 0, "message": message, "finish_reason": fault.finish_reason, "logprobs": None}],
-            "usage": {**tokens, "prompt_tokens_details": {"cached_tokens": 64}},
+            "usage": usage,
         }
     ).encode()
 
