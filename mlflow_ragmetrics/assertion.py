@@ -53,7 +53,7 @@ def assert_score(
     mlflow_ragmetrics.errors.GateError: faithfulness is 0.000 and must be >= 0.8 (judge lexical)
       answer: It was built in 1925.
       ? not in the passages: “It was built in 1925.”
-        why: Lexical: only 1 of 2 content words is in the passages (built); not there: 1925. Support 0.04.
+        why: Lexical: only 1 of 2 content words is in the passages (built); not there: 1925.
         nearest: passage 1: “It was built in 1889.”
     """
     __tracebackhide__ = True  # pytest then shows the line of the test

@@ -21,6 +21,7 @@ from mlflow_ragmetrics.errors import GateError, InvalidOptionError, RagMetricsEr
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.codec import record_of, row_of
 from mlflow_ragmetrics.rows import read_samples
+from mlflow_ragmetrics.selection import default_metrics
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.text.messages import counted
 
@@ -53,9 +54,11 @@ class Request:
 
     @cached_property
     def suite(self) -> Suite:
-        """The suite. A language model's answers are cached unless the marker sets ``cache``."""
+        """The suite, by default the one of ``rm.evaluate``. A language model's answers are cached unless the marker
+        sets ``cache``."""
         given = dict(self.arguments)
-        suite = Suite.of(given.pop("suite", "white_paper"), **given)
+        rows = self.samples if self.chain is None else (replace(row, answer="", contexts=()) for row in self.samples)
+        suite = Suite.of(given.pop("suite", None) or default_metrics(rows)[0], **given)
         if suite.cache is None and "cache" not in given and any(judge.usage is not None for judge in suite.judges):
             return suite.replace(cache=self.root / _CACHE)
         return suite

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.shared_options import assignments, file_option, metrics, results_at, tracking_uri_option
+from mlflow_ragmetrics.cli.shared_options import assignments, metrics, results_at, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
@@ -32,14 +32,12 @@ if TYPE_CHECKING:
     help="Meaning of other words in the labels: 1 for good, 0 for bad, none for no label.",
 )
 @click.option("--feedback", is_flag=True, help="Use human feedback on the traces of the run's experiment as labels.")
-@file_option("--plot", help="Write the reliability plot (.png, .svg or .pdf).")
 @tracking_uri_option
 def command(
     run: str,
     labels: str | None,
     also: Sequence[str],
     feedback: bool,
-    plot: str | None,
     tracking_uri: str | None,
     words: Mapping[str, str] | None,
     **options: Any,
@@ -63,11 +61,6 @@ def command(
     given = _labels(labels, feedback, results)
     found = calibrate_run([results, *others], given, words=_meanings(words), **options)
     click.echo(f"{for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
-    if plot is not None:
-        figure = found.plot()
-        if figure is None:
-            raise InvalidOptionError("there is no reliability plot for grades; give --good-from", param="plot")
-        figure.savefig(plot)
     if results.run_id is not None:
         click.echo(f"Logged to MLflow run {found.log()}")
 

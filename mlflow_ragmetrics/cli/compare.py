@@ -133,9 +133,7 @@ def _show(comparisons: Sequence[Comparison], by: Sequence[str]) -> None:
 
     width = terminal_width(sys.stdout)
     for comparison in comparisons:
-        few = comparison.too_few
-        text = comparison.to_text(width) if few is None else "\n".join([few, *comparison.warnings])
-        parts = [text, *(comparison.slices_text(column, width) for column in by)]
+        parts = [comparison.to_text(width), *(comparison.slices_text(column, width) for column in by)]
         for part in parts:
             click.echo(f"{for_terminal(part, sys.stdout)}\n")
 

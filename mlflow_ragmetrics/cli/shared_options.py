@@ -117,13 +117,14 @@ limit_option = click.option(
     metavar="N",
     help="Only the first N rows.",
 )
-suite_option = click.option(
-    "--suite",
-    metavar="NAME|FILE",
-    type=click.Path(),
-    help="white_paper, rag, lexical, response, retrieval, diagnose, full, or a suite.yaml "
-    f"[default: {_DEFAULT_SUITE}].",
-)
+
+
+def suite_option(default: str = f"{_DEFAULT_SUITE}; without references rag") -> Callable[[F], F]:
+    """The option ``--suite`` of a command with this default."""
+    presets = "white_paper, rag, lexical, response, retrieval, diagnose, full, or a suite.yaml"
+    return click.option("--suite", metavar="NAME|FILE", type=click.Path(), help=f"{presets} [default: {default}].")
+
+
 metric_option = click.option(
     "--metric",
     "-m",
@@ -158,7 +159,7 @@ experiment_option = click.option(
 
 def suite_options(function: F) -> F:
     """Add the options of ``suite_of`` to a command: metrics, judges, language and cache."""
-    shared = (suite_option, metric_option, judge_option, embeddings_option, language_option, cache_option)
+    shared = (suite_option(), metric_option, judge_option, embeddings_option, language_option, cache_option)
     for option in reversed((*shared, max_calls_option)):
         function = option(function)
     return function

@@ -39,7 +39,7 @@ _LONGEST_STOP = 20.0
 @default_option("--sample", type=float, default=1.0, metavar="SHARE", help="Share of traces to score.")
 @default_option("--since", default="24h", metavar="TIME", help="Age of the oldest traces in the first pass.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Score at most N traces per pass.")
-@suite_option
+@suite_option("rag")
 @metric_option
 @judge_option
 @click.option("--once", is_flag=True, help="Do one pass, for cron [default: repeat].")
@@ -81,7 +81,7 @@ def command(
     from mlflow_ragmetrics.rows.trace_records import milliseconds, moment
 
     pause = milliseconds(every, "every") / 1000
-    watch = Watch(suite_of(**options), experiment, filter_string, sample, moment(since, "since"), limit)
+    watch = Watch(suite_of(default="rag", **options), experiment, filter_string, sample, moment(since, "since"), limit)
     open_store(tracking_uri)
     with _noted_signals() as signals:
         code = _pass(watch, signals) if once else _repeat(watch, pause, signals)
@@ -153,7 +153,8 @@ def _pass(watch: Any, signals: list[int]) -> int:
     """Do one pass, print its outcome, and return the exit code."""
     done = _result(watch, signals)
     waiting = f", {done.waiting} left for the next pass" if done.waiting else ""
-    click.echo(f"{_now()} traces scored: {done.scored}{waiting} (run {done.run_id})")
+    scored = f"traces scored: {done.scored}{waiting}" if done.scored or waiting else "No new traces"
+    click.echo(f"{_now()} {scored} (run {done.run_id})")
     for key in watch.suite.keys:
         measured = int(done.figures.get(f"{key}/n_measured", 0))
         others = int(sum(done.figures.get(f"{key}/{name}", 0) for name in ("n_unmeasured", "n_skipped", "n_error")))

@@ -353,13 +353,17 @@ class Comparison:
         failed = [check.reason for check in checks if not check.passed]
         return [
             Heading(f"{self.title}: {rows} paired by {self.pairing.by}, tolerance {self.tolerance:g}"),
-            Line(self.plain),
+            Line(self.too_few or self.plain),
             *(Line([Styled("Gate failed", "strong"), f": {reason}"], "bad") for reason in failed),
             self._figures_table([("", each) for each in self.differences]),
             *(Line(note, "faint") for note in self.notes),
-            *(Line(f"Note: {warning}", "middling") for warning in self.warnings),
+            *self._warnings,
             *(() if self.preference is None else self.preference.blocks),
         ]
+
+    @property
+    def _warnings(self) -> list[Block]:
+        return [Line(f"Note: {warning}", "middling") for warning in self.warnings]
 
     def _figures_table(self, found: Sequence[tuple[str, Difference]], column: str = "") -> Table:
         """One line per difference, led by its slice of ``column``."""
@@ -419,13 +423,16 @@ class Comparison:
             return None
         few = f"{counted(count, 'row' if shown.groups is None else 'group')} {'is' if count == 1 else 'are'} too few"
         needed = "" if shown.needed is None else f", about {about(shown.needed)} rows would show {self.tolerance:g}"
-        return f"{self.title}: no verdict, {few}; {shown.key} {shown.difference:+.2f}{needed}"
+        return f"No verdict: {few}; {shown.key} {shown.difference:+.2f}{needed}"
 
     def to_text(self, width: int | None = None) -> str:
         """The summary sentence, a table of the metrics, notes and warnings, and the most changed rows.
 
-        A table wider than ``width`` columns drops its least important figures.
+        If fewer than ten rows allow no verdict, one line says so instead, above the warnings. A table wider than
+        ``width`` columns drops its least important figures.
         """
+        if self.too_few is not None:
+            return to_text([Line(f"{self.title}: {self.too_few}"), *self._warnings], width).rstrip()
         return to_text([*self._blocks(), *self._changed_blocks(answers=False)], width).rstrip()
 
     def __str__(self) -> str:

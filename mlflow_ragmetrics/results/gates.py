@@ -186,6 +186,10 @@ def _check(figures: Mapping[str, float], limit: _Limit, share: float, rows: int)
     mark = " (few groups)" if f"{key}/few_groups" in figures else ""
     if figure in ("ci_low", "ci_high") and REPEATED in figures:
         mark += " (interval too narrow: rows share their questions)"
+    end = figures.get(f"{name.removesuffix('mean')}ci_{'high' if is_most else 'low'}")
+    if figure == "mean" and enough and end is not None:
+        is_sure = not passes(found, value, not is_most) or passes(end, value, not is_most)
+        on += "" if is_sure else f", too few to be sure: the interval reaches {end:.2f}"
     on += f"; coverage {coverage}" if (coverage := percent(figures.get(f"{key}/coverage", 1.0))) != "100%" else ""
     sign = "≤≥"[not is_most] if reached else "<>"[is_most]
     said = f"{name} = {deciding(found, value, not is_most)}{mark} {sign} {value:.12g}"

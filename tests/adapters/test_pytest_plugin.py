@@ -173,9 +173,10 @@ def test_a_chain_is_asked_the_questions(project: pytest.Pytester) -> None:
         def chain(question):
             return {"answer": f"{question} Yes.", "contexts": [f"{question} Yes."]}
 
-        @pytest.mark.ragmetrics([{"id": "one", "question": "Is it?"}], suite=["faithfulness"], chain=chain)
+        @pytest.mark.ragmetrics([{"id": "one", "question": "Is it?"}], chain=chain)
         def test_chain(rag_row):
             assert rag_row.sample.answer == "Is it? Yes."
+            assert [*rag_row.scores] == ["faithfulness", "answer_relevance", "context_relevance"]
             rm.assert_score("faithfulness >= 0.8", rag_row)
         """
     )

@@ -26,12 +26,6 @@ def test_agreement_and_threshold_are_shown(ragmetrics: Run, rows: str, labels: s
         assert said in result.output
 
 
-def test_the_reliability_plot_is_written(ragmetrics: Run, rows: str, tmp_path: Path) -> None:
-    result = ragmetrics("calibrate", rows, "human", "--plot", "plot.png")
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "plot.png").stat().st_size > 1000
-
-
 def test_peoples_feedback_on_the_experiments_traces_are_labels(ragmetrics: Run, mlflow_store: str) -> None:
     report, good = labelled_report(8)
     source = mlflow.entities.AssessmentSource(source_type="HUMAN", source_id="ann")

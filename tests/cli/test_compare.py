@@ -34,7 +34,7 @@ def test_too_few_rows_are_one_line_and_a_gate_that_could_hardly_fail_says_so(rag
         report_of(noisy(6, seed=ord(name))).table.to_parquet(tmp_path / f"{name}.parquet")
     result = ragmetrics("compare", "a.parquet", "b.parquet", "--fail-on", "regressed")
     assert result.exit_code == 0
-    assert result.output.startswith("b (B) against a (A): no verdict, 6 rows are too few; faithfulness ")
+    assert result.output.startswith("b (B) against a (A): No verdict: 6 rows are too few; faithfulness ")
     assert "metric " not in result.output
     assert "could hardly have failed" in result.output
 

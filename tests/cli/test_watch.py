@@ -28,6 +28,8 @@ def test_a_pass_prints_what_it_did_and_the_figures(ragmetrics: Any) -> None:
     assert "traces scored: 1, 1 left for the next pass (run " in first.output
     second = ragmetrics("watch", "live", "--once", "-m", "coherence")
     assert "coherence: 1.000, traces measured: 2 of 2" in second.output
+    assert "No new traces" in ragmetrics("watch", "live", "--once", "-m", "coherence").output
+    assert "context_relevance: " in ragmetrics("watch", "live", "--once").output
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from .reports import ALIKE, report_of
 @pytest.fixture(scope="module")
 def comparison() -> rm.Comparison:
     suite = rm.Suite(["coherence", "lexical_relevance"])
-    older = [{"id": str(n), "question": "red cats", "answer": f"Cats {n}."} for n in range(8)]
+    older = [{"id": str(n), "question": "red cats", "answer": f"Cats {n}."} for n in range(12)]
     newer = [{**row, "answer": "Red cats sleep."} for row in older]
     return rm.compare(suite.evaluate(older, progress=False), suite.evaluate(newer, progress=False))
 
@@ -43,20 +43,20 @@ def test_a_wide_terminal_loses_nothing(comparison: rm.Comparison) -> None:
 
 
 def test_the_heading_says_which_side_is_which() -> None:
-    values = [0.5] * 8
+    values = [0.5] * 12
     a, b = results_of(report_of(values)), results_of(report_of(values))
     named = rm.compare(replace(a, name="baseline"), replace(b, name="candidate"), resamples=100)
-    assert str(named).splitlines()[0] == "candidate (B) against baseline (A): 8 rows paired by id, tolerance 0.05"
+    assert str(named).splitlines()[0] == "candidate (B) against baseline (A): 12 rows paired by id, tolerance 0.05"
     assert rm.compare(report_of(values), report_of(values), resamples=100).title == "B against A"
     assert rm.compare(replace(a, name="run"), replace(b, name="run"), resamples=100).title == "run (B) against run (A)"
 
 
 def changed(items: int, **fields: Any) -> rm.Comparison:
-    """One row that changed, with ``items`` claims and a chunk whose verdicts changed; six that did not."""
+    """One row that changed, with ``items`` claims and a chunk whose verdicts changed; eleven that did not."""
     claims = [tuple(Item("claim", f"c{n}", verdict) for n in range(items)) for verdict in ("SUPPORTED", "NEUTRAL")]
     chunks = [(Item("chunk", "p", "RELATED"),), (Item("chunk", "p", "UNRELATED"),)]
     a, b = (
-        report_of([value, *[0.5] * 6], items=[claims[side] + chunks[side], *[()] * 6], answer=answer)
+        report_of([value, *[0.5] * 11], items=[claims[side] + chunks[side], *[()] * 11], answer=answer)
         for side, (value, answer) in enumerate(((0.9, "old"), (0.4, "new")))
     )
     return replace(rm.compare(a, b, resamples=200), **fields)

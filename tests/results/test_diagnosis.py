@@ -157,7 +157,7 @@ def test_reports_without_the_metrics_say_nothing(report: rm.Report) -> None:
 def test_comparisons_count_causes_on_both_sides(report: rm.Report) -> None:
     comparison = rm.compare(report, report)
     assert comparison.causes["not measured"] == (3, 3)
-    assert "Diagnosis: retrieval 1 → 1, generation 2 → 2" in comparison.to_text()
+    assert "Diagnosis: retrieval 1 → 1, generation 2 → 2" in comparison.to_markdown()
     assert "Diagnosis: " in comparison.to_html()
 
 

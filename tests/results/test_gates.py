@@ -43,7 +43,7 @@ REPORT = Report([Row(Sample(id=str(n)), {"faithfulness": score}) for n, score in
 def test_a_mean_that_reaches_its_limit_passes() -> None:
     REPORT.check(min_scored=0.75, faithfulness=0.6)
     (check,) = check_figures(REPORT.metrics, {"faithfulness": 0.6}, 0.75)
-    said = "faithfulness/mean = 0.6000 ≥ 0.6; 3 of 4 rows were measured"
+    said = "faithfulness/mean = 0.6000 ≥ 0.6; 3 of 4 rows were measured, too few to be sure: the interval reaches 0.20"
     assert check == Check("faithfulness/mean", True, said)
 
 
@@ -298,7 +298,8 @@ def test_gates_of_repeats_are_on_all_of_them() -> None:
     repeated = {**counts, "m/repeat_n_measured": 3.0, "m/repeat_mean": 0.5, "m/repeat_ci_low": 0.4}
     mean, low = check_figures(repeated, {"m": 0.5, "m/ci_low": 0.41}, 0.75)
     assert (mean.name, mean.passed) == ("m/repeat_mean", True)
-    assert mean.reason == "m/repeat_mean = 0.5000 (few groups) ≥ 0.5; 3 of 4 rows were measured"
+    said = "m/repeat_mean = 0.5000 (few groups) ≥ 0.5; 3 of 4 rows were measured, too few to be sure: the interval "
+    assert mean.reason == f"{said}reaches 0.40"
     assert (low.name, low.passed) == ("m/repeat_ci_low", False)
 
 

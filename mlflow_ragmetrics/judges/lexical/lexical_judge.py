@@ -137,7 +137,6 @@ class LexicalJudge(Judge):
             return self._differs(coverage.passage, judgement.difference, against)
         found, missing = (list(map(coverage.terms.text_at, each)) for each in (coverage.found, coverage.missing))
         values = _where(against, coverage.passage, self.language) | _counted(found, missing)
-        values["support"] = f"{judgement.support:.2f}"
         if judgement.verdict == "SUPPORTED" and coverage.support < self.threshold:
             return self._say("lexical_judge.supported.verbatim", **values)
         if judgement.stray_number and coverage.support >= self.threshold:
