@@ -138,18 +138,6 @@ def modules() -> Iterator[tuple[Path, ast.Module]]:
         yield path, ast.parse(path.read_text(encoding="utf-8"))
 
 
-def probes_of_judges() -> list[str]:
-    """Calls of ``getattr`` with a default, or of ``hasattr``, on names that contain judge."""
-    probes: list[str] = []
-    for path, tree in modules():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-                optional = node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) == 3)
-                if optional and "judge" in ast.unparse(node.args[0]).lower():
-                    probes.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node)}")
-    return probes
-
-
 def circles(*, type_checking: bool) -> list[list[str]]:
     """Groups of modules that import each other, directly or indirectly (including packages' ``__init__``)."""
     import grimp
@@ -180,9 +168,7 @@ def show_paths(listed: bool) -> None:
 
 def show_size(listed: bool) -> None:
     lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path, _ in modules()]
-    probes = probes_of_judges()
     print(f"\n{len(lengths)} files, {sum(lengths)} lines, median {statistics.median(lengths):.0f}, most {max(lengths)}")
-    print(f"{len(probes)} probes of judges by getattr or hasattr", *probes * listed, sep="\n")
     for name, with_types in (("at run time", False), ("with types", True)):
         groups = circles(type_checking=with_types)
         print(f"{len(groups)} circles of imports {name}", *groups * listed, sep="\n")

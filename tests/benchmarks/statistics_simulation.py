@@ -1,6 +1,6 @@
 """Coverage of intervals, false verdicts of comparisons, and the promised power, by simulation.
 
-``python tests/benchmarks/statistics_simulation.py [coverage | verdicts | power | candidates | groups | true_scores]
+``python tests/benchmarks/statistics_simulation.py [coverage | verdicts | power | candidates]
 [--repetitions 10000]``. For rows without groups, the bootstrap and the permutation test are computed for all runs at
 once; ``tests/statistics/test_simulation.py`` shows that they equal the package's. Its closed forms are called by their
 private names, to skip the bootstrap. With 10,000 repetitions the Monte-Carlo interval of a true 5 % is 4.6 to 5.4 %.
@@ -9,33 +9,26 @@ private names, to skip the bootstrap. With 10,000 repetitions the Monte-Carlo in
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
-from scipy.stats import beta
 
 from mlflow_ragmetrics.comparison.difference import Difference
 from mlflow_ragmetrics.statistics.intervals import (
     _of_difference,
     _of_mean,
-    bootstrap_intervals,
     clusters_of,
-    paired_intervals,
     unseen_share,
 )
-from mlflow_ragmetrics.statistics.prediction_powered import true_mean
 from mlflow_ragmetrics.statistics.sample_size import rows_needed
-from mlflow_ragmetrics.statistics.significance import holm, paired_tests, skewed_t_test
+from mlflow_ragmetrics.statistics.significance import holm, skewed_t_test
 
 # ``_of_mean`` and ``_of_difference`` are private: the public functions also resample, which ``bca`` does here at once
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
-GroupDraw = Callable[[np.random.Generator, float, float, np.ndarray, bool], np.ndarray]
 SIZES = (30, 60, 200)
-GROUPS = (5, 10, 20, 40, 80)
-DRAWS, BATCH, ROWS = 1000, 250, 400
+DRAWS = 1000
 
 
 def claims(share: float) -> Draw:
@@ -239,131 +232,11 @@ def powers(repetitions: int) -> None:
         print_row(f"{deviation}, {difference}", cells)
 
 
-def grouped(repetitions: int) -> None:
-    """Means and differences over grouped rows: two-sided coverage, and of the lower and the upper limit at 95 %."""
-    correlations = (0.0, 0.1, 0.3, 0.5)
-    for number, draw, binary in product(GROUPS, (group_scores, group_differences), (True, False)):
-        kind = f"{draw.__name__} ({'0 or 1' if binary else 'continuous'})"
-        print(f"\n{kind}, {number} groups: % of 95 % intervals that hold the mean / of lower / of upper limits at 95 %")
-        print_row("mean", [f"correlation {icc}" for icc in correlations])
-        for mean in (0.3, 0.5, 0.7, 0.9):
-            print_row(mean, [held_by_groups(draw, binary, number, mean, icc, repetitions) for icc in correlations])
-    print("\n% false alarms at 5 % of the paired test of groups")
-    for number, binary, icc in product(GROUPS, (True, False), (0.0, 0.5)):
-        generator = np.random.default_rng([number, binary, int(10 * icc)])
-        alarms = []
-        for codes in group_codes(generator, number, repetitions):
-            before, after = (group_scores(generator, 0.8, icc, codes, binary) for _ in range(2))
-            alarms += [p < 0.05 for p in paired_tests(after - before, groups=codes, resamples=2 * DRAWS)]
-        kind = "0 or 1" if binary else "continuous"
-        print_row(f"{kind}, correlation {icc}", [f"{number} groups", f"{100 * np.mean(alarms):.1f}"])
-
-
-def group_scores(
-    generator: np.random.Generator, mean: float, icc: float, codes: np.ndarray, binary: bool
-) -> np.ndarray:
-    """Rows × runs; ``icc`` is the correlation of two rows of a group (of their normal scores, if continuous)."""
-    shape = (int(codes.max()) + 1, BATCH)
-    if binary:
-        strength = (1 - icc) / icc if icc else 1e9
-        shares = generator.beta(mean * strength, (1 - mean) * strength, shape)[codes]
-        return (generator.random(shares.shape) < shares).astype(float)
-    normal = generator.normal(size=shape)[codes] * np.sqrt(icc)
-    normal += generator.normal(size=normal.shape) * np.sqrt(1 - icc)
-    table = beta.ppf((np.arange(4000) + 0.5) / 4000, 3 * mean, 3 * (1 - mean))
-    return table[np.minimum((ndtr(normal) * 4000).astype(int), 3999)]
-
-
-def group_differences(
-    generator: np.random.Generator, mean: float, icc: float, codes: np.ndarray, binary: bool
-) -> np.ndarray:
-    """B has A's score in half of the rows, and its own in the others, with a mean higher by 0.05."""
-    before, after = (group_scores(generator, each, icc, codes, binary) for each in (mean, mean + 0.05))
-    return np.where(generator.random(before.shape) < 0.5, 0.0, after - before)
-
-
-def group_codes(generator: np.random.Generator, number: int, repetitions: int) -> Iterator[np.ndarray]:
-    """The group of each row, with other sizes for every ``BATCH`` runs."""
-    for _ in range(0, repetitions, BATCH):
-        yield np.repeat(np.arange(number), np.round(2 * 8 ** generator.random(number)).astype(int))
-
-
-def held_by_groups(scores: GroupDraw, binary: bool, number: int, mean: float, icc: float, repetitions: int) -> str:
-    paired = scores is group_differences
-    generator = np.random.default_rng([number, int(100 * mean), int(100 * icc), paired])
-    truth, held = 0.025 if paired else mean, []
-    for codes in group_codes(generator, number, repetitions):
-        values = scores(generator, mean, icc, codes, binary)
-        two, one = (group_limits(values, codes, paired, level) for level in (0.95, 0.9))
-        held.append(
-            [np.mean((two[0] <= truth) & (truth <= two[1])), np.mean(one[0] <= truth), np.mean(truth <= one[1])]
-        )
-    return " / ".join(f"{100 * part:.1f}" for part in np.mean(held, axis=0))
-
-
-def group_limits(values: np.ndarray, codes: np.ndarray, paired: bool, level: float) -> np.ndarray:
-    if paired:
-        limits = paired_intervals(values, groups=codes, level=level, resamples=2 * DRAWS)
-    else:
-        limits = bootstrap_intervals([*values.T], groups=codes, level=level, resamples=2 * DRAWS)
-    return np.array(limits, dtype=float).T
-
-
-def shares(generator: np.random.Generator, mean: float) -> tuple[np.ndarray, np.ndarray]:
-    truth = generator.beta(3 * mean, 3 * (1 - mean), ROWS)
-    return truth, np.clip(0.7 * truth + 0.3 * generator.random(ROWS) + generator.normal(0, 0.1, ROWS), 0, 1)
-
-
-def verdicts(generator: np.random.Generator, mean: float) -> tuple[np.ndarray, np.ndarray]:
-    truth = generator.random(ROWS) < mean
-    return truth.astype(float), np.where(generator.random(ROWS) < 0.85, truth, ~truth).astype(float)
-
-
-def verdicts_by_shares(generator: np.random.Generator, mean: float) -> tuple[np.ndarray, np.ndarray]:
-    truth = (generator.random(ROWS) < mean).astype(float)
-    return truth, np.clip(generator.normal(0.5 + 0.35 * (truth - 0.5), 0.2), 0, 1)
-
-
-def grades(generator: np.random.Generator, mean: float) -> tuple[np.ndarray, np.ndarray]:
-    """Grades from 1 to 4, like people's; four at the rate of ``mean``."""
-    truth = generator.choice([1.0, 2.0, 3.0, 4.0], ROWS, p=[*(np.array([0.2, 0.3, 0.5]) * (1 - mean)), mean])
-    return truth, np.clip((truth - 1) / 3 * 0.6 + 0.4 * generator.random(ROWS), 0, 1)
-
-
-def true_scores(repetitions: int) -> None:
-    """The true score from few labels.
-
-    Width is relative to that allowed by the correlation ρ of judge and labels: √(1 − ρ²(1 − n/N)) times the width for
-    labels alone.
-    """
-    repetitions = min(repetitions, 4000)
-    print(f"\nTrue scores of {ROWS} rows")
-    print_row("scores", ["labels", "covers %", "width", "ρ", "covers % alone"])
-    for draw, mean, number in product((shares, verdicts, verdicts_by_shares, grades), (0.5, 0.7, 0.9), (40, 80)):
-        generator = np.random.default_rng([number, int(10 * mean)])
-        truth = 4 * mean + 2.3 * (1 - mean) if draw is grades else mean
-        held, widths, correlations = np.zeros(2), np.zeros(2), []
-        for _ in range(repetitions):
-            y, f = draw(generator, mean)
-            labels = np.where(np.arange(ROWS) < number, y, np.nan)
-            estimates = [true_mean(labels, scores) for scores in (f, np.zeros(ROWS))]
-            held += [estimate.low <= truth <= estimate.high for estimate in estimates]
-            widths += [estimate.high - estimate.low for estimate in estimates]
-            correlations.append(np.corrcoef(y, f)[0, 1])
-        rho = float(np.mean(correlations))
-        width = widths[0] / widths[1] / np.sqrt(1 - rho**2 * (1 - number / ROWS))
-        covers, alone = 100 * held / repetitions
-        cells = [number, f"{covers:.1f}", f"{width:.3f}", f"{rho:.2f}", f"{alone:.1f}"]
-        print_row(f"{draw.__name__}, mean {mean}", cells)
-
-
 PARTS = {
     "coverage": coverage,
     "verdicts": false_verdicts,
     "power": powers,
     "candidates": candidates,
-    "groups": grouped,
-    "true_scores": true_scores,
 }
 
 

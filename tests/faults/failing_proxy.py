@@ -15,15 +15,13 @@ KINDS = ("drop", "500", "lose")
 
 
 class Proxy(ThreadingHTTPServer):
-    """Fails a share of the requests, or exactly the ``nth`` one, and counts its failures."""
+    """Fails a share of the requests, and counts its failures."""
 
     daemon_threads = True
 
     def __init__(self, port: int, share: float = 0.0, seed: int = 1) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.port, self.share = port, share
-        self.nth: int | None = None
-        self.kind = "lose"
         self.done: Counter[str] = Counter()
         self._chance, self._lock = random.Random(seed), threading.Lock()
 
@@ -34,9 +32,7 @@ class Proxy(ThreadingHTTPServer):
     def mishap(self) -> str | None:
         with self._lock:
             self.done["requests"] += 1
-            kind = self.kind if self.done["requests"] == self.nth else None
-            if self._chance.random() < self.share:
-                kind = self._chance.choice(KINDS)
+            kind = self._chance.choice(KINDS) if self._chance.random() < self.share else None
             self.done[kind or "fine"] += 1
             return kind
 

@@ -61,9 +61,12 @@ def test_a_suite_in_32_threads_counts_every_call_once(tmp_path: Path) -> None:
         assert suite.evaluate(data[0]).usage["cached"] == calm[0].usage["calls"]
 
 
-def test_several_event_loops_at_once() -> None:
-    suite = rm.Suite(METRICS, judge=dutiful(latency=0.002))
+@pytest.mark.parametrize("judge", ["lexical", "chat"])
+def test_a_suite_in_many_threads_and_several_event_loops(judge: str) -> None:
+    suite = rm.Suite(METRICS, judge=dutiful(latency=0.002)) if judge == "chat" else rm.Suite.preset("full")
     expected = values(suite.evaluate(rows()))
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert all(values(report) == expected for report in pool.map(lambda _: suite.evaluate(rows()), range(THREADS)))
 
     async def together() -> list[rm.Report]:
         return await asyncio.gather(*(suite.aevaluate(rows()) for _ in range(8)))

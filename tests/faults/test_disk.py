@@ -1,4 +1,4 @@
-"""Disks that are really full or really read-only: for the cache, files, MLflow's store and artifacts."""
+"""Disks that are really full or read-only, places that take no file, and an MLflow store that is locked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.cli.output import Output
 from mlflow_ragmetrics.core.question import Rating
+from tests.faults.processes import locked
 
 ROWS = [
     {"question": f"Why {n}?", "answer": f"Because {n}. " + 40 * "Indeed it is. ", "reference": f"For {n}."}
@@ -101,6 +101,12 @@ def test_a_disk_that_takes_no_cache(spoil: Callable[[Path], None], disk: Disk) -
     assert judge.asked == len(ROWS)
 
 
+@pytest.mark.parametrize("place", ["/proc/no/cache.db", "/dev/full/cache.db", "/dev/full", "."])
+def test_a_place_that_takes_no_cache(place: str, tmp_path: Path) -> None:
+    _, said, _ = scored(tmp_path / place)
+    assert len(said) == 1
+
+
 def test_a_cache_on_a_disk_made_read_only_is_still_read(disk: Disk) -> None:
     place = disk(32000)
     scored(place / "cache.db")
@@ -170,23 +176,28 @@ def test_the_command_says_it_in_one_sentence(
     assert not list(place.glob("*.partial"))
 
 
-def test_the_command_goes_on_without_its_cache_and_says_so(disk: Disk, tmp_path: Path) -> None:
-    place = disk(200)
-    fill(place)
-    program = "import mlflow_ragmetrics.judges.lexical.lexical_judge as l, tests.faults.test_disk as t\n"
-    program += "l.LexicalJudge = t.Wordy\nimport mlflow_ragmetrics.judges.resolve as r\nr.LexicalJudge = t.Wordy\n"
-    program += "from mlflow_ragmetrics.cli import main\nmain()"
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
-    arguments = ["evaluate", "rows.jsonl", "-m", "correctness", "--no-log", "--cache", str(place / "c.db")]
-    path = os.pathsep.join([str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")])
-    ended = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.count("Warning: the cache") == 1
-    assert "Traceback" not in ended.stderr
+def test_mlflows_store_is_waited_for(mlflow_store: str) -> None:
+    report = rm.Suite(["rouge"]).evaluate(ROWS[:20])
+    mlflow.search_experiments()
+    with locked(Path(mlflow_store.removeprefix("sqlite:///")), 1.5):
+        run_id = report.log()
+    assert mlflow.get_run(run_id).data.tags["ragmetrics.status"] == "complete"
+
+
+def test_mlflows_store_that_stays_locked_is_one_sentence(mlflow_store: str) -> None:
+    report = rm.Suite(["rouge"]).evaluate(ROWS[:20])
+    path = Path(mlflow_store.removeprefix("sqlite:///"))
+    mlflow.search_experiments()
+    with (
+        locked(path, 600),
+        pytest.raises(rm.RagMetricsError, match=r"^no run could be started .*locked") as said,
+    ):
+        report.log()
+    assert "SQL:" not in str(said.value)
+    with mlflow.start_run() as run:
+        with locked(path, 600), pytest.raises(rm.RagMetricsError, match=rf"to run {run.info.run_id}: .*locked"):
+            report.log()
+        report.log()
+    found = mlflow.get_run(run.info.run_id)
+    assert (found.info.status, found.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
+    assert len(mlflow.search_traces(run_id=run.info.run_id, return_type="list")) == 20

@@ -41,11 +41,11 @@ _DISK = (
     (Path, "write_bytes"),
     (tempfile, "mkdtemp"),
 )
+_OUTBOX = (
+    *("join", "adopt", "append", "settle", "take_written", "take_lease", "end_lease", "note_measured"),
+    *("note", "leave", "forget"),
+)
 _SUITE = rm.Suite(["rouge", "lexical_relevance"])
-
-
-def full() -> OSError:
-    return OSError(28, "No space left on device")
 
 
 class Shim:
@@ -54,52 +54,33 @@ class Shim:
     def __init__(self) -> None:
         self.calls, self.nth, self.named = 0, 0, ""
 
-    def around(
-        self, owner: Any, name: str, patch: pytest.MonkeyPatch, error: Callable[[], Exception] | None = None
-    ) -> None:
-        """Makes ``owner.name`` raise the error, or return ``False``, on the ``nth`` of all counted calls."""
+    def around(self, owner: Any, name: str, patch: pytest.MonkeyPatch, error: Callable[[], Exception]) -> None:
+        """Makes ``owner.name`` raise the error on the ``nth`` of all counted calls."""
         real = getattr(owner, name)
 
         def counted(*arguments: Any, **options: Any) -> Any:
             self.calls += 1
             if self.calls == self.nth:
                 self.named = f"{owner.__name__}.{name}"
-                if error is None:
-                    return False
                 raise error()
             return real(*arguments, **options)
 
         patch.setattr(owner, name, counted)
 
 
-@pytest.fixture
-def shim() -> Callable[[], Any]:
-    @contextmanager
-    def shim(nth: int) -> Iterator[Shim]:
-        counter = Shim()
-        counter.nth = nth
-        with pytest.MonkeyPatch.context() as patch:
-            for name in (*_STORE, *_TRACES):
-                counter.around(SqlAlchemyStore, name, patch, lambda: MlflowException("the store failed"))
-            counter.around(LocalArtifactRepository, "list_artifacts", patch, full)
-            for owner, name in _DISK:
-                counter.around(owner, name, patch, full)
-            for name in (
-                "join",
-                "adopt",
-                "append",
-                "settle",
-                "take_written",
-                "take_lease",
-                "end_lease",
-                "note_measured",
-            ):
-                counter.around(Outbox, name, patch, lambda: sqlite3.OperationalError("database or disk is full"))
-            for name in ("note", "leave", "forget"):
-                counter.around(Outbox, name, patch, lambda: sqlite3.OperationalError("database or disk is full"))
-            yield counter
-
-    return shim
+@contextmanager
+def shim(nth: int) -> Iterator[Shim]:
+    """The ``nth`` call fails; 0 for none."""
+    counter = Shim()
+    counter.nth = nth
+    with pytest.MonkeyPatch.context() as patch:
+        for name in (*_STORE, *_TRACES):
+            counter.around(SqlAlchemyStore, name, patch, lambda: MlflowException("the store failed"))
+        for owner, name in (*_DISK, (LocalArtifactRepository, "list_artifacts")):
+            counter.around(owner, name, patch, lambda: OSError(28, "No space left on device"))
+        for name in _OUTBOX:
+            counter.around(Outbox, name, patch, lambda: sqlite3.OperationalError("database or disk is full"))
+        yield counter
 
 
 def complete(run_id: str, *, traces_written: bool = True) -> None:
@@ -112,7 +93,7 @@ def complete(run_id: str, *, traces_written: bool = True) -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_evaluate_and_log(shim: Callable[[int], Any]) -> None:
+def test_evaluate_and_log() -> None:
     report = _SUITE.evaluate(ROWS)
     with shim(0) as counter:
         run_id = report.log()
@@ -142,7 +123,7 @@ def test_evaluate_and_log(shim: Callable[[int], Any]) -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_live_scoring(shim: Callable[[int], Any]) -> None:
+def test_live_scoring() -> None:
     chain = RunnableLambda(lambda question: f"Because of {question}")
 
     def live() -> tuple[str, rm.RagMetricsCallback]:
@@ -181,54 +162,22 @@ def said_of_new_runs(seen: set[str]) -> list[tuple[str, str]]:
     return [(status, said) for _, status, said in found]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_an_interruption_amid_a_statement() -> None:
-    """An interrupted statement may lock the store's file; the run is still marked as incomplete."""
-    report = _SUITE.evaluate(ROWS)
+@contextmanager
+def each_statement(tick: Callable[[], None]) -> Iterator[None]:
+    """Calls ``tick`` after each statement of the store, whose file may then be locked."""
     real = DefaultExecutionContext._setup_result_proxy
-    statements, nth = 0, 0
-
-    def interrupted(context: Any) -> Any:
-        nonlocal statements
-        statements += 1
-        if statements == nth:
-            raise KeyboardInterrupt
-        return real(context)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DefaultExecutionContext, "_setup_result_proxy", interrupted)
-        report.log()
-        seen: set[str] = set()
-        said_of_new_runs(seen)
-        outcomes: Counter[str] = Counter()
-        for nth in range(1, statements + 1, 1 if LONG else 9):
-            statements = 0
-            try:
-                report.log(run_name=f"run {nth}")
-            except KeyboardInterrupt:
-                found = said_of_new_runs(seen)  # the interruption still holds its frames, as at the command's end
-                assert found in ([], [("FAILED", "failed: interrupted")]), nth
-                outcomes["said" if found else "before the run"] += 1
-            else:  # in another thread, or where MLflow continues without it
-                assert said_of_new_runs(seen) == [("FINISHED", "complete")], nth
-                outcomes["done"] += 1
-            assert mlflow.active_run() is None, nth
-    print(f"\n{dict(outcomes)}")
+        patch.setattr(DefaultExecutionContext, "_setup_result_proxy", lambda context: (tick(), real(context))[1])
+        yield
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_an_interruption_at_any_line_of_a_runs_beginning_and_end() -> None:
-    report = _SUITE.evaluate(ROWS[:1])
-    lines, nth = 0, 0
+@contextmanager
+def each_line(tick: Callable[[], None]) -> Iterator[None]:
+    """Calls ``tick`` before each line of a run's beginning and end."""
 
     def at_line(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal lines
         if event == "line":
-            lines += 1
-            if lines == nth:
-                raise KeyboardInterrupt
+            tick()
         return at_line
 
     def at_call(frame: FrameType, event: str, _: Any) -> Any:
@@ -238,26 +187,47 @@ def test_an_interruption_at_any_line_of_a_runs_beginning_and_end() -> None:
         of_mlflow = code.co_filename == mlflow.tracking.fluent.__file__ and code.co_name in ("start_run", "end_run")
         return at_line if ours or of_ours or of_mlflow else None
 
+    before = sys.gettrace()
+    sys.settrace(at_call)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("points", "step"), [(each_statement, 9), (each_line, 4)], ids=["statement", "line"])
+def test_an_interruption(points: Callable[..., Any], step: int) -> None:
+    """A run that was begun is marked as interrupted, unless the interruption came after its end."""
+    at_lines = points is each_line
+    report = _SUITE.evaluate(ROWS[:1] if at_lines else ROWS)
+    passed = nth = 0
+
+    def tick() -> None:
+        nonlocal passed
+        passed += 1
+        if passed == nth:
+            raise KeyboardInterrupt
+
     def log() -> None:
-        nonlocal lines
-        lines, before = 0, sys.gettrace()
-        sys.settrace(at_call)
-        try:
-            report.log(run_name=f"run {nth}", traces=False, dataset=False)
-        finally:
-            sys.settrace(before)
+        with points(tick):
+            report.log(run_name=f"run {nth}", **({"traces": False, "dataset": False} if at_lines else {}))
 
     log()
     seen: set[str] = set()
     said_of_new_runs(seen)
-    total = lines
     outcomes: Counter[str] = Counter()
-    for nth in range(1, total + 1, 1 if LONG else 4):
-        with pytest.raises(KeyboardInterrupt):
+    for nth in range(1, passed + 1, 1 if LONG else step):
+        passed = 0
+        try:
             log()
-        found = said_of_new_runs(seen)
-        # errors after the end of the run leave it complete
-        assert found in ([], [("FAILED", "failed: interrupted")], [("FINISHED", "complete")]), nth
+        except KeyboardInterrupt:
+            found = said_of_new_runs(seen)  # the interruption still holds its frames, as at the command's end
+            assert found in ([], [("FAILED", "failed: interrupted")], *([[("FINISHED", "complete")]] * at_lines)), nth
+            outcomes[found[0][1] if found else "before the run"] += 1
+        else:  # in another thread, or where MLflow continues without it
+            assert said_of_new_runs(seen) == [("FINISHED", "complete")], nth
+            outcomes["done"] += 1
         assert mlflow.active_run() is None, nth
-        outcomes[found[0][1] if found else "before the run"] += 1
     print(f"\n{dict(outcomes)}")

@@ -101,11 +101,15 @@ def test_retry_after_is_obeyed_up_to_five_minutes() -> None:
     assert attempts_of(Retry(), ClientError(429, {"retry-after": "301"}))[0] == 1
 
 
-def test_retry_after_may_be_a_date() -> None:
-    later = datetime.now(timezone.utc) + timedelta(seconds=40)
-    waits = retry_after(ClientError(429, {"retry-after": format_datetime(later, usegmt=True)}))
+@pytest.mark.parametrize("skew", [-86_400.0, -30.0, 0.0, 30.0, 86_400.0])
+def test_a_date_to_wait_for_is_read_by_the_clock_that_wrote_it(skew: float) -> None:
+    """The server's clock is ``skew`` seconds ahead of this machine's."""
+    now = datetime.now(timezone.utc) + timedelta(seconds=skew)
+    date, later = (format_datetime(at, usegmt=True) for at in (now, now + timedelta(seconds=40)))
+    assert retry_after(ClientError(429, {"date": date, "retry-after": later})) == 40
+    waits = retry_after(ClientError(429, {"retry-after": later}))
     assert waits is not None
-    assert 38 < waits <= 40
+    assert max(0.0, 38 + skew) <= waits <= max(0.0, 40 + skew)
     assert retry_after(ClientError(429, {"retry-after": "soon"})) is None
     assert retry_after(ClientError(429)) is None
 
