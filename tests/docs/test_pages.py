@@ -126,7 +126,8 @@ def test_committed_figures_say_how_and_when_they_were_made() -> None:
     for name, found in benchmark_tables.TABLES.items():
         command = found["command"].split()
         assert command[0] == "python", name
-        assert (DOCS.parent / command[1]).is_file(), f"{name}: {command[1]}"
+        place = next(word for word in command if "/" in word)
+        assert (DOCS.parent / place).exists(), f"{name}: {place}"
         assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", found["date"])
         assert found["rows"]
         for row in found["rows"]:

@@ -192,7 +192,9 @@ def test_a_server_that_is_gone_is_one_sentence(server: Server, monkeypatch: pyte
         report.log()
     check(run.info.run_id)
     assert mlflow.get_run(run.info.run_id).data.metrics.items() >= run_metrics_of(report).items()
-    assert mlflow.load_table("rag_rows.json", run_ids=[run.info.run_id])["id"].tolist() == [row["id"] for row in ROWS]
+    assert mlflow.load_table("rag_rows.json", run_ids=[run.info.run_id])["id"].astype(str).tolist() == [
+        row["id"] for row in ROWS
+    ]
 
 
 def check(run_id: str, traces: list[str] | None = None) -> None:
