@@ -21,7 +21,9 @@ Each message is one sentence that names the metric, the field or option, and the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from traceback import extract_tb
 from typing import Any
 
 __all__ = [
@@ -39,6 +41,13 @@ __all__ = [
     "NoConsensusError",
     "RagMetricsError",
 ]
+
+
+def origin_of(error: BaseException) -> dict[str, str]:
+    """The class of an exception, and the file (without its folder), line and function that raised it."""
+    frames = extract_tb(error.__traceback__)[-1:]
+    place = "".join(f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames)
+    return {"exception": type(error).__name__, "place": place}
 
 
 class RagMetricsError(Exception):
@@ -94,15 +103,23 @@ class JudgeError(RagMetricsError):
     """A judge or an embedding model did not answer a question.
 
     ``fatal``: it cannot answer other questions either (a refused key, a spent budget), so no more are sent. ``code``:
-    the kind of failure, if there is one: ``"refused"``, ``"cut_short"``, ``"timeout"``, ….
+    the kind of failure, if there is one: ``"refused"``, ``"cut_short"``, ``"timeout"``, …. ``details``: as
+    ``origin_of`` describes the exception of a client or a judge behind it; empty without one.
     """
 
     def __init__(
-        self, message: str, *, metric: str | None = None, fatal: bool = False, code: str | None = None
+        self,
+        message: str,
+        *,
+        metric: str | None = None,
+        fatal: bool = False,
+        code: str | None = None,
+        origin: BaseException | None = None,
     ) -> None:
         super().__init__(message, metric=metric)
         self.fatal = fatal
         self.code = code
+        self.details = {} if origin is None else origin_of(origin)
 
 
 class JudgeReplyError(JudgeError):

@@ -10,6 +10,7 @@ from langchain_core.language_models import FakeListChatModel
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.results.tables import ITEM_COLUMNS, items_frame
 from mlflow_ragmetrics.rows import digest
+from tests.judges.fake_models import FakeChatModel
 
 RECORD = {"id": "r1", "question": "q?", "answer": "A fact.", "contexts": [{"id": "doc-7", "text": "A fact."}]}
 
@@ -188,5 +189,9 @@ def test_short_forms_say_why_nothing_is_there() -> None:
     scores = report.rows[0].scores
     assert scores["broken"].details["exception"] == "ZeroDivisionError"
     assert scores["broken"].details["place"].startswith("test_report.py:")
+    model = FakeChatModel(reply=lambda messages: KeyError("choices"))
+    failed = rm.score("faithfulness", ALL_FIELDS, judge=rm.ChatJudge(model), on_missing="skip")
+    assert (failed.status, failed.details["exception"]) == ("error", "KeyError")
+    assert failed.details["place"].startswith("fake_models.py:")
     assert str(scores["faithfulness"]).splitlines()[0] == "1.000"
     assert "division by zero" in repr(rm.evaluate([ALL_FIELDS], [rm.metric(broken)]))

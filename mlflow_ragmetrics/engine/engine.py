@@ -185,7 +185,7 @@ def _attempt(name: str, action: Callable[[], list[Any]]) -> list[Any] | JudgeErr
     except JudgeError as error:
         return error
     except Exception as error:  # judges wrap arbitrary clients and networks, which can raise anything
-        return JudgeError(redact(f"{name}: {type(error).__name__}: {error}"))
+        return JudgeError(redact(f"{name}: {type(error).__name__}: {error}"), origin=error)
 
 
 _BATCH = 128

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from traceback import extract_tb
 from typing import Any
 
 from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
@@ -30,6 +28,7 @@ from mlflow_ragmetrics.errors import (
     JudgeReplyError,
     MissingFieldError,
     RagMetricsError,
+    origin_of,
 )
 from mlflow_ragmetrics.text.messages import joined, say
 
@@ -301,15 +300,10 @@ def _unscored(error: Exception) -> Score:
     said = str(error) if isinstance(error, RagMetricsError) else redact(str(error))
     code = error.code if isinstance(error, JudgeError) else None
     warnings = ((f"judge_{code}", said),) if code else ()
-    details = {} if isinstance(error, RagMetricsError) else {"exception": type(error).__name__, "place": _place(error)}
+    details = error.details if isinstance(error, JudgeError) else {}
+    details = details if isinstance(error, RagMetricsError) else origin_of(error)
     error_text = f"{type(error).__name__}: {said}"
     return Score(status="error", error=error_text, reason=said, details=details, warnings=warnings)
-
-
-def _place(error: Exception) -> str:
-    """The file, line and function that raised ``error``, without the folder."""
-    frames = extract_tb(error.__traceback__)[-1:]
-    return "".join(f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in frames)
 
 
 def merge_judges(
@@ -333,7 +327,9 @@ def merge_judges(
         first_failure = next(iter(failures.values()))
         if not several and type(first_failure) is not JudgeError:
             raise first_failure
-        raise AllJudgesFailedError(f"no judge answered ({'; '.join(_named(failures))})")
+        failure = AllJudgesFailedError(f"no judge answered ({'; '.join(_named(failures))})")
+        failure.details = first_failure.details
+        raise failure
     voted = {name: score.value for name, score in scores.items() if score.value is not None}
     measured = {name: value for name, value in voted.items() if scores[name].details.get("rule") not in BY_RULE}
     voted = measured or voted  # a judge that found no claims counts only if no other judge found any

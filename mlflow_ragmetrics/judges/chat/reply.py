@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import json_repair
@@ -28,16 +29,17 @@ _FILTERED = {
 _ENDINGS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 _THOUGHTS = r"think(?:ing)?|thoughts?|reasoning"
 _THOUGHT = re.compile(
-    rf"^.*(?:</(?:{_THOUGHTS})>|\[/think\]|◁/think▷|<\|channel\|>final[^{{}}]*?<\|message\|>)",
+    rf"^.*(?:</(?:{_THOUGHTS})>|\[/think\]|◁/think▷|<\|channel\|>final[^{{}}]{{0,200}}?<\|message\|>)",
     re.DOTALL | re.IGNORECASE,
 )
 _THINKING = re.compile(rf"<(?:{_THOUGHTS})>|\[think\]|◁think▷|<\|channel\|>", re.IGNORECASE)
-_STOP_TOKENS = re.compile(r"(?:\s*(?:</s>|<[|｜][\w▁]{1,40}[|｜]>|<(?:end_of_turn|eos)>))+\s*$", re.IGNORECASE)
+_STOP_TOKENS = re.compile(r"(?:\s{0,9}(?:</s>|<[|｜][\w▁]{1,40}[|｜]>|<(?:end_of_turn|eos)>)){1,9}$", re.IGNORECASE)
 _TAGGED = re.compile(
     r"<(tool_call|function_call|answer|output|response|result|json)>(.*)</\1>", re.DOTALL | re.IGNORECASE
 )
 _WRAPPERS = ("output", "properties", "arguments", "parameters", "response", "result", "reply", "answer", "json", "data")
-_FENCED = re.compile(r"(```|~~~)[A-Za-z]*\s*([{\[].*?[}\]])\s*\1", re.DOTALL)
+_FENCE = re.compile(r"(```|~~~)[A-Za-z]{0,20}\s*$")
+_NEAR = 200  # characters around an object that show whether it is part of a sentence
 _OPENING = re.compile(r"[{\[]")
 _BRACKET_OR_TEXT = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"?', re.DOTALL)  # an unclosed text runs to the end
 _LOOSE = str.maketrans("", "", " \t\r\n\"'`\\,")
@@ -75,33 +77,36 @@ class Reply:
 
 
 def read_reply(message: Any, keys: Collection[str] = (), asked: str = "") -> Reply:
-    """Read a LangChain message: its text, its blocks or the arguments of its tool calls.
+    """Read a LangChain message: its text, its blocks or the arguments of its first tool call.
 
     ``keys``: the keys that the object may have. ``asked``: the data of the request; an object copied from it is never
     the reply.
     """
-    said = _text_of(message).strip()
-    is_whole = _is_object(said)
+    content = getattr(message, "content", message)
+    parts = [content] if isinstance(content, str) else content or []
+    blocks = [part if isinstance(part, dict) else {"text": part} for part in parts]
+    calls = [*(getattr(message, "tool_calls", None) or []), *(getattr(message, "invalid_tool_calls", None) or [])]
+    said = "".join(block["text"] for block in blocks if isinstance(block.get("text"), str))
+    if calls:
+        arguments = calls[0].get("args")
+        said = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    is_whole = _is_object(said := said.strip())
     text = said if is_whole else _bare(said)
     facts = getattr(message, "response_metadata", None) or {}
-    incomplete = facts.get("incomplete_details") or {}
-    endings = [*map(facts.get, _ENDINGS), incomplete.get("reason")]
+    endings = [*map(facts.get, _ENDINGS), (facts.get("incomplete_details") or {}).get("reason")]
     ended = str(next(filter(None, endings), "")).lower()
-    extra = getattr(message, "additional_kwargs", None) or {}
-    refused = bool(extra.get("refusal")) or ended in _FILTERED or _has_refusal_block(message)
+    refusal = str((getattr(message, "additional_kwargs", None) or {}).get("refusal") or "")
+    refused = bool(refusal) or ended in _FILTERED or any(block.get("type") == "refusal" for block in blocks)
     cut = ended in _CUT
     declined = not is_whole and _REFUSAL.match(text) is not None
-    calls = [*(getattr(message, "tool_calls", None) or []), *(getattr(message, "invalid_tool_calls", None) or [])]
-    if calls:
-        data = _of_calls([call.get("args") for call in calls], keys, asked)
-    else:  # refusals and truncated replies may contain quotes and drafts
-        data = None if declined or (cut and not _is_object(text)) else parse_object(text, keys, asked)
+    # refusals and truncated replies may contain quotes and drafts
+    data = None if declined or (cut and not _is_object(text)) else parse_object(text, keys, asked)
     return Reply(
-        text=text or str(extra.get("refusal") or ""),
+        text=text or refusal,
         data=data,
         cut=cut and not refused,
         refused=refused or (data is None and not cut and declined),
-        tokens=_tokens_of(message),
+        tokens=_tokens_of(getattr(message, "usage_metadata", None) or {}),
     )
 
 
@@ -112,6 +117,13 @@ def _bare(said: str) -> str:
     return tagged[2].strip() if tagged else text
 
 
+def _tokens_of(usage: Mapping[str, Any]) -> dict[str, int]:
+    """Return the tokens that a provider reports, by name, without counts that cannot be true."""
+    cached = (usage.get("input_token_details") or {}).get("cache_read")
+    counts = {"input": usage.get("input_tokens"), "output": usage.get("output_tokens"), "cached": cached}
+    return {name: count for name, count in counts.items() if isinstance(count, int) and count > 0}
+
+
 def reply_in_error(error: BaseException, keys: Collection[str] = ()) -> Reply | None:
     """Read the reply from a client's exception about how it ended (OpenAI raises these); else ``None``."""
     kind = type(error).__name__
@@ -120,11 +132,13 @@ def reply_in_error(error: BaseException, keys: Collection[str] = ()) -> Reply | 
     if kind != "LengthFinishReasonError":
         return None
     completion = getattr(error, "completion", None)
-    choices = getattr(completion, "choices", None) or []
-    text = (choices[0].message.content or "") if choices else ""
-    usage = getattr(completion, "usage", None)
-    tokens = _counts(usage.prompt_tokens, usage.completion_tokens) if usage else {}
-    return Reply(text, parse_object(text, keys) if _is_object(text.strip()) else None, cut=True, tokens=tokens)
+    choices, usage = getattr(completion, "choices", None), getattr(completion, "usage", None)
+    message = SimpleNamespace(
+        content=choices[0].message.content if choices else None,
+        response_metadata={"finish_reason": "length"},
+        usage_metadata={"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens} if usage else {},
+    )
+    return read_reply(message, keys)
 
 
 def parse_object(text: str, keys: Collection[str] = (), asked: str = "") -> dict[str, Any] | None:
@@ -139,27 +153,31 @@ def parse_object(text: str, keys: Collection[str] = (), asked: str = "") -> dict
     >>> parse_object('The text says {"grade": 5}, which I do not follow.') is None
     True
     """
-    is_whole = _is_object(text.strip())
+    text = text.strip()
+    is_whole = _is_object(text)
     if _THINKING.search(text) and not is_whole:
         return None
-    spans = [(text.index("{"), len(text.rstrip()))] if is_whole else _spans(text)
-    found = [
-        (value, begin, end)
-        for begin, end in spans
-        if not _is_part(text[begin:end], asked) and (value := _shaped(_read(text[begin:end]), keys, asked)) is not None
-    ]
-    if any(value != found[0][0] for value, _, _ in found):
-        return None
-    fences = [match.span(2) for match in _FENCED.finditer(text)]
-    return next((value for value, *span in found if tuple(span) in fences or _is_apart(text, *span)), None)
+    data, reply, is_apart = _loose(asked), None, False
+    last = len(text.rstrip("` \t\r\n"))
+    for begin, end in [(0, len(text))] if is_whole else _spans(text):
+        value = _shaped(_read(text[begin:end]), keys, data)
+        if value is None or _is_part(text[begin:end], data):
+            continue
+        if reply not in (None, value):
+            return None
+        reply, is_apart = value, is_apart or end >= last or _is_apart(text, begin, end)
+    return reply if is_apart else None
 
 
 def _is_apart(text: str, begin: int, end: int) -> bool:
-    """Whether the object between ``begin`` and ``end`` is outside the sentences of ``text``."""
-    before, rest = text[:begin].rstrip(" \t`"), text[end:].strip(" \t\r`")
-    if not rest.strip():
+    """Whether the object between ``begin`` and ``end`` fills a fence, or is outside the sentences of ``text``."""
+    before, after = text[max(0, begin - _NEAR) : begin], text[end : end + _NEAR]
+    fence = _FENCE.search(before)
+    if fence is not None and after.lstrip().startswith(fence[1]):
         return True
-    return (not before or before.endswith("\n")) and (rest.startswith("\n") or (not before and rest[0].isupper()))
+    before, after = before.rstrip(" \t`"), after.lstrip(" \t\r`")
+    is_first = not before and begin <= _NEAR
+    return (is_first or before.endswith("\n")) and (after.startswith("\n") or (is_first and after[:1].isupper()))
 
 
 def _is_object(text: str) -> bool:
@@ -170,19 +188,18 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def _read(source: str) -> Any:
-    """Parse JSON or near-JSON; ``None`` if it is neither."""
-    for read in _READERS:
+def _read(source: object) -> Any:
+    """Parse a text with JSON or near-JSON; ``None`` if it is neither. Other values stay."""
+    for read in _READERS if isinstance(source, str) else ():
         try:
             return read(source)
         except (ValueError, RecursionError):
             continue
-    return None
+    return None if isinstance(source, str) else source
 
 
-def _spans(text: str) -> list[tuple[int, int]]:
-    """Return the spans of outermost brackets that are closed."""
-    found: list[tuple[int, int]] = []
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of outermost brackets that are closed."""
     position = begin = depth = 0
     while mark := (_BRACKET_OR_TEXT if depth else _OPENING).search(text, position):
         position = mark.end()
@@ -192,80 +209,41 @@ def _spans(text: str) -> list[tuple[int, int]]:
         elif mark[0] in ("}", "]"):
             depth -= 1
             if not depth:
-                found.append((begin, position))
-    return found
+                yield begin, position
 
 
-def _shaped(value: Any, keys: Collection[str], asked: str = "") -> dict[str, Any] | None:
+def _shaped(value: Any, keys: Collection[str], asked: str) -> dict[str, Any] | None:
     """Return the object in the requested form; accepts a bare list, a list as text, entries keyed by id, and an object
     in a wrapper such as ``{"output": {…}}``, unless it is copied from ``asked``."""
     if isinstance(value, list) and len(keys) == 1 and value and all(isinstance(each, dict) for each in value):
         value = value[0] if len(value) == 1 and not value[0].keys().isdisjoint(keys) else dict.fromkeys(keys, value)
+    if isinstance(value, dict) and keys and value.keys().isdisjoint(keys):
+        wrapped = next((value[name] for name in _WRAPPERS if isinstance(value.get(name), (dict, str))), None)
+        value = _read(wrapped)
+        if not isinstance(value, dict) or value.keys().isdisjoint(keys) or _is_part(json.dumps(value), asked):
+            return None
     if not isinstance(value, dict):
         return None
-    if keys and value.keys().isdisjoint(keys):
-        wrapped = next((value[name] for name in _WRAPPERS if isinstance(value.get(name), (dict, str))), None)
-        value = _read(wrapped) if isinstance(wrapped, str) else wrapped
-        is_reply = isinstance(value, dict) and not value.keys().isdisjoint(keys)
-        if not is_reply or _is_part(json.dumps(value, ensure_ascii=False), asked):
-            return None
     return {key: _entries(each) if key in keys else each for key, each in value.items()}
 
 
 def _entries(value: Any) -> Any:
-    read = _read(value) if isinstance(value, str) else value
-    value = read if isinstance(read, (list, dict)) else value
+    parsed = _read(value)
+    value = parsed if isinstance(parsed, (list, dict)) else value
     if isinstance(value, dict) and value and all(isinstance(each, dict) for each in value.values()):
         return [{"id": name, "passage": name, **entry} for name, entry in value.items()]
     return value
 
 
-def _of_calls(arguments: Sequence[Any], keys: Collection[str], asked: str) -> dict[str, Any] | None:
-    """Merge the arguments of tool calls into one object, joining lists under the same key."""
-    joined: dict[str, Any] = {}
-    for each in arguments:
-        source = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
-        value = None if _is_part(source, asked) else _shaped(_read(source), keys, asked)
-        for key, entries in (value or {}).items():
-            earlier = joined.get(key)
-            is_more = isinstance(earlier, list) and isinstance(entries, list) and earlier != entries
-            joined[key] = earlier + entries if is_more else entries
-    return joined or None
-
-
 def _is_part(source: str, asked: str) -> bool:
-    """Whether the data ``asked`` contains the JSON ``source``, whatever the spacing and quoting."""
-    forms = {source, json.dumps(_read(source), ensure_ascii=False)} if asked else set()
-    told = asked.translate(_LOOSE).casefold()
-    return any(form.translate(_LOOSE).casefold() in told for form in forms)
+    """Whether the loose text ``asked`` contains the JSON ``source``, whatever the spacing and quoting."""
+    return bool(asked) and any(
+        _loose(form) in asked for form in (source, json.dumps(_read(source), ensure_ascii=False))
+    )
 
 
-def _text_of(message: Any) -> str:
-    content = getattr(message, "content", message)
-    if isinstance(content, str):
-        return content
-    parts = [part.get("text") if isinstance(part, dict) else part for part in content or []]
-    return "".join(part for part in parts if isinstance(part, str))
-
-
-def _has_refusal_block(message: Any) -> bool:
-    content = getattr(message, "content", None)
-    blocks = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    return any(block.get("type") == "refusal" for block in blocks)
-
-
-def _tokens_of(message: Any) -> dict[str, int]:
-    usage = getattr(message, "usage_metadata", None)
-    if not usage:
-        return {}
-    cached = (usage.get("input_token_details") or {}).get("cache_read")
-    return _counts(usage.get("input_tokens"), usage.get("output_tokens"), cached)
-
-
-def _counts(sent: Any, received: Any, cached: Any = 0) -> dict[str, int]:
-    """Return the tokens that a provider reports, by name, without counts that cannot be true."""
-    counts = {"input": sent, "output": received, "cached": cached}
-    return {name: count for name, count in counts.items() if isinstance(count, int) and count > 0}
+def _loose(text: str) -> str:
+    return text.translate(_LOOSE).casefold()
 
 
 _TEXT = {"type": "string"}
@@ -349,28 +327,24 @@ def _plain(text: str) -> str:
 def passage_quotes(given: object, passages: Sequence[str], first: int = 1) -> tuple[dict[int, str], bool]:
     """Return the quotes of a reply by passage number, from 1, and whether it quoted any meaningful words.
 
-    ``first``: the number in the first passage's label. A quote that is not in its passage becomes ``""``.
+    ``first``: the number in the first passage's label. A quote that is not in its passage becomes ``""``. A quote of
+    function words alone shows nothing and is ignored.
     """
-    found: dict[int, str] = {}
+    quotes: dict[int, str] = {}
     quoted = False
-    for quote in given if isinstance(given, list) else []:
-        if isinstance(quote, Mapping):
-            text = _bare_quote(quote, "text")
-            quoted = quoted or any(map(str.isdecimal, text)) or not STOP_WORDS.issuperset(terms(text))
-            number = number_in(quote.get("passage")) - first + 1
+    for entry in given if isinstance(given, list) else []:
+        text = text_in(entry, "text") if isinstance(entry, Mapping) else ""
+        if any(map(str.isdecimal, text)) or not STOP_WORDS.issuperset(terms(text)):
+            quoted = True
+            number = number_in(entry.get("passage")) - first + 1
             if 1 <= number <= len(passages):
-                found[number] = found.get(number) or quote_in(quote, "text", passages[number - 1])
-    return found, quoted
-
-
-def _bare_quote(entry: Mapping[str, Any], name: str) -> str:
-    """Return the text under ``name`` without surrounding quotation marks."""
-    return text_in(entry, name).strip(" \"'“”«»…")
+                quotes[number] = quotes.get(number) or quote_in(entry, "text", passages[number - 1])
+    return quotes, quoted
 
 
 def quote_in(entry: Mapping[str, Any], name: str, passage: str) -> str:
     """Return the text under ``name`` without surrounding quotation marks; ``""`` if ``passage`` does not contain it."""
-    quote = _bare_quote(entry, name)
+    quote = text_in(entry, name).strip(" \"'“”«»…")
     return quote if found_in(passage, quote) else ""
 
 

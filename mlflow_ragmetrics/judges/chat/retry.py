@@ -129,14 +129,16 @@ def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
     said = said_in(error)
     if status in REFUSED_KEYS:
         message = f"{name}: the provider refused the key or the access to the model (HTTP {status}); check both. {said}"
-        return JudgeError(message, fatal=True, code=f"http_{status}")
+        return JudgeError(message, fatal=True, code=f"http_{status}", origin=error)
     if quota_is_spent(error):
-        return JudgeError(f"{name}: the account's quota is exhausted (HTTP {status}): {said}", code="quota")
+        message = f"{name}: the account's quota is exhausted (HTTP {status}): {said}"
+        return JudgeError(message, code="quota", origin=error)
     what = f"HTTP {status}" if status is not None else type(error).__name__
     if is_spoiled(error):
         what = f"the reply is not a chat completion ({what})"
     tries = f" after {attempts} attempts" if attempts > 1 else ""
-    return JudgeError(f"{name}: {what}{tries}: {said}", code=f"http_{status}" if status is not None else "failed")
+    code = f"http_{status}" if status is not None else "failed"
+    return JudgeError(f"{name}: {what}{tries}: {said}", code=code, origin=error)
 
 
 T = TypeVar("T")

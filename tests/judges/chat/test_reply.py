@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -109,3 +110,17 @@ def test_an_error_about_a_long_reply_is_no_refusal() -> None:
 def test_an_object_whose_texts_mention_thinking_is_whole() -> None:
     data = {"grades": [], "reason": "it holds </think> and <think>"}
     assert read_reply(AIMessage(json.dumps(data)), {"grades"}).data == data
+
+
+_OBJECT = '{"grades": []}'
+
+
+@pytest.mark.parametrize("piece", [" ", "</s>", "```{", "{", "} \n", f"{_OBJECT} ", "<|channel|>final", "<think>", "`"])
+def test_long_replies_are_read_in_linear_time(piece: str) -> None:
+    seconds = []
+    for size in (100_000, 400_000):
+        message = AIMessage(f"Sure. {piece * (size // len(piece))} x")
+        began = time.process_time()
+        read_reply(message, {"grades"}, "data " * 50)
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 10 * seconds[0] + 0.05

@@ -112,6 +112,13 @@ def test_what_is_not_supported_by_forged_quotes_alone_is_final(given: dict[str, 
     assert not finding.at_odds
 
 
+@pytest.mark.parametrize("text", ["at", "The", "on", "…", ""])
+def test_a_quote_of_function_words_is_no_quote(text: str) -> None:
+    model = scripted(verdict(quotes=[{"passage": "p1", "text": text}]))
+    ((finding,),) = ChatJudge(model).answer([VERIFY])
+    assert (finding.verdict, finding.quotes, finding.unquoted) == ("SUPPORTED", (), True)
+
+
 def related(*entries: tuple[str, object]) -> str:
     return json.dumps({"related": [{"passage": p, "quote": "", "reason": "", "related": said} for p, said in entries]})
 
