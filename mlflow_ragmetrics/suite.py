@@ -49,7 +49,8 @@ from mlflow_ragmetrics.selection import (
 from mlflow_ragmetrics.text.messages import Text, check_language, render
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.judges.chat.plan import Plan, Plans
+    from mlflow_ragmetrics.display.text import Plans
+    from mlflow_ragmetrics.judges.chat.plan import Plan
 
 SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, Any]]
 """The types that ``Suite.of`` accepts."""
@@ -396,8 +397,9 @@ class Suite:
         Each ``Plan`` is a range, from one claim per sentence to three (``most``). The number of calls is exact without
         repeated requests and cached answers. Free judges are left out. ``InvalidOptionError`` for a decision model.
         """
+        from mlflow_ragmetrics.display.text import Plans
         from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-        from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge, Plans
+        from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge
         from mlflow_ragmetrics.judges.decision import DecisionJudge
 
         for name in [judge.name for judge in self.judges if isinstance(judge, DecisionJudge)]:

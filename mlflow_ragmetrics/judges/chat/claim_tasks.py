@@ -25,8 +25,6 @@ from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import Task, distinct_statements
 
 T = TypeVar("T")
-_REASON = "-" * 60
-_QUOTE = 40
 _MOST_SENTENCES = 12
 _MOST_BEFORE = 1000  # characters
 _LONG_CLAIM = 100
@@ -121,9 +119,8 @@ def joined_related(
 
 
 def all_supported(question: Verify) -> tuple[Finding, ...]:
-    """Return placeholder findings for plans: the first passage supports each claim."""
-    quotes = ((1, question.passages[0][:_QUOTE]),) if question.passages else ()
-    return tuple(Finding("SUPPORTED", _REASON, 1.0, quotes) for _ in question.claims)
+    """Return placeholder findings for plans: each claim is supported."""
+    return (Finding("SUPPORTED", "", 1.0),) * len(question.claims)
 
 
 def _judged_at_once(question: Claims, calls: Calls) -> bool:
@@ -180,7 +177,7 @@ TASKS: dict[type[Question[Any]], Task[Any]] = {
     ),
     RelatedChunks: Task(
         evidence_part,
-        placeholder=lambda question: tuple(Related(i, t[:_QUOTE], _REASON) for i, t in enumerate(question.chunks, 1)),
+        placeholder=lambda question: tuple(map(Related, range(1, len(question.chunks) + 1))),
         shares=lambda question, calls: None if calls == "full" else question.chunks,
         conflict=lambda question, other: True,
         size=lambda question: 0,
@@ -194,7 +191,7 @@ TASKS: dict[type[Question[Any]], Task[Any]] = {
     ),
     Relevance: Task(
         relevance_part,
-        placeholder=lambda question: tuple(PassageGrade(2.0, text[:_QUOTE], _REASON) for text in question.passages),
+        placeholder=lambda question: (PassageGrade(2.0, ""),) * len(question.passages),
         reply=lambda question, calls: _RELATED_TOKENS * len(question.passages),
         divide=_divider("passages"),
         spread=_divider("passages"),

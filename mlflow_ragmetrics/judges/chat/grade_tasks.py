@@ -31,8 +31,6 @@ _NUGGETS_SCHEMA = {"nuggets": array_of(fact=str, vital={"type": "boolean"})}
 _PREFERENCE_SCHEMA = {"preference": array_of(id=str, reason=str, better=str, readers={"type": "number"})}
 _CHOICES = {"a": "first", "b": "second", "tie": "tie"}
 _Graded = Union[Grade, Tone]
-_REASON = "-" * 60
-_QUOTE = 40
 _GRADE_TOKENS, _QUOTE_TOKENS, _NUGGET_TOKENS = 120, 80, 30
 
 
@@ -170,18 +168,16 @@ def _grades_conflict(question: Grade, other: Grade) -> bool:
 TASKS: dict[type[Question[Any]], Task[Any]] = {
     Grade: Task(
         grades_part,
-        placeholder=lambda question: Rating(3.0, _REASON),
+        placeholder=lambda question: Rating(3.0),
         # relevance is graded without the reference
         shares=lambda question, calls: (question.answer, question.aspect if question.rubric is None else "rubrics"),
         conflict=_grades_conflict,
         reply=lambda question, calls: _GRADE_TOKENS,
     ),
-    Tone: Task(
-        grades_part, placeholder=lambda question: Rating(0.5, _REASON), reply=lambda question, calls: _GRADE_TOKENS
-    ),
+    Tone: Task(grades_part, placeholder=lambda question: Rating(0.5), reply=lambda question, calls: _GRADE_TOKENS),
     Sufficiency: Task(
         sufficiency_part,
-        placeholder=lambda question: Finding("", _REASON, 1.0, ((1, question.passages[0][:_QUOTE]),)),
+        placeholder=lambda question: Finding("", "", 1.0),
         reply=lambda question, calls: _GRADE_TOKENS + _QUOTE_TOKENS,
     ),
     Nuggets: Task(
@@ -191,7 +187,7 @@ TASKS: dict[type[Question[Any]], Task[Any]] = {
     ),
     Prefer: Task(
         preference_part,
-        placeholder=lambda question: Finding("first", _REASON, 1.0),
+        placeholder=lambda question: Finding("first", "", 1.0),
         reply=lambda question, calls: _GRADE_TOKENS,
     ),
 }

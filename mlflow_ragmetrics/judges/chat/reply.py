@@ -188,7 +188,7 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def _read(source: object) -> Any:
+def _read(source: Any) -> Any:
     """Parse a text with JSON or near-JSON; ``None`` if it is neither. Other values stay."""
     for read in _READERS if isinstance(source, str) else ():
         try:

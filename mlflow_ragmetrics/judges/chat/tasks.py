@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, Union
 
 from mlflow_ragmetrics.core.judge import Call
@@ -163,42 +163,43 @@ def request_of(questions: Sequence[Question[Any]], calls: Calls = "full") -> Par
 
 
 _Questions = Sequence[Question[Any]]
-_Pieces = list[Question[Any]]
-Ask = Callable[[_Questions], dict[Question[Any], Outcome]]
+Outcomes = dict[Question[Any], Outcome]
+Ask = Callable[[_Questions], Outcomes]
 """Asks questions in one call and returns an outcome for each."""
 Measure = Callable[[_Questions], int]
 """Estimates, on the high side, the tokens of a prompt for these questions."""
 _LONGEST = 8.0  # one endless reply must not put every claim into its own call
-
 _SHORT_PROMPT = 2000
 
 
+@dataclass
 class Room:
     """The most tokens of a reply (``reply``) and of a prompt (``prompt``; ``None``: unknown).
 
-    A reply truncated at the full limit shows that this model writes longer replies to such questions than usual.
+    ``lengths``: the expected length of replies by kind of question, as a multiple of the usual one, if longer. A reply
+    truncated at the full limit shows that this model writes longer replies to such questions than usual.
     """
 
-    def __init__(self, calls: Calls, reply: int, prompt: int | None = None) -> None:
-        self.calls, self.reply, self.prompt = calls, reply, prompt
-        self._lengths: dict[type[Question[Any]], float] = {}
+    calls: Calls
+    reply: int
+    prompt: int | None = None
+    lengths: dict[type[Question[Any]], float] = field(default_factory=dict)
 
     def needed(self, questions: _Questions) -> int:
         """Return the likely length of the reply to these questions, in tokens."""
-        usual = [(known_task(each).reply(each, self.calls), type(each)) for each in questions]
-        return sum(round(length * self._lengths.get(kind, 1.0)) for length, kind in usual)
+        return sum(round(known_task(q).reply(q, self.calls) * self.lengths.get(type(q), 1.0)) for q in questions)
 
-    def lengths(self) -> dict[type[Question[Any]], float]:
-        """Return expected lengths by kind of question, as multiples of the usual length, if longer."""
-        return dict(self._lengths)
+    def fits(self, questions: _Questions, measure: Measure) -> bool:
+        """Whether one call is likely to answer these questions."""
+        return self.needed(questions) <= self.reply and (self.prompt is None or measure(questions) <= self.prompt)
 
     def was_cut(self, questions: _Questions, expected: Mapping[type[Question[Any]], float]) -> None:
         """Record that the reply to these questions, with these ``expected`` lengths, did not fit.
 
         Doubles the expected length; several replies truncated at the same time count once.
         """
-        for kind in {type(each) for each in questions if known_task(each).divide is not None}:
-            self._lengths[kind] = max(self._lengths.get(kind, 1.0), min(_LONGEST, 2 * expected.get(kind, 1.0)))
+        for kind in {type(question) for question in questions if known_task(question).divide is not None}:
+            self.lengths[kind] = max(self.lengths.get(kind, 1.0), min(_LONGEST, 2 * expected.get(kind, 1.0)))
 
     def was_too_long(self, prompt: int) -> None:
         """Record that a prompt of ``prompt`` tokens was refused as too long; short prompts never count as too long."""
@@ -207,113 +208,62 @@ class Room:
 
 def answers_of(judge: str, questions: _Questions, room: Room, measure: Measure, ask: Ask) -> list[Outcome]:
     """Return one outcome per question; only kinds that may share a call are asked together."""
-    asked: dict[Hashable, list[Question[Any]]] = {}
-    outcomes: dict[Question[Any], Outcome] = {}
+    groups: dict[Hashable, list[Question[Any]]] = {}
+    outcomes: Outcomes = {}
     for question in dict.fromkeys(questions):
         if (task := task_of(question)) is None:
             message = f"{judge}: a chat model does not answer questions of the kind {question.kind!r}"
             outcomes[question] = JudgeError(message)
         else:
-            asked.setdefault(task.part_in(room.calls), []).append(question)
-    for each in asked.values():
-        outcomes |= answers_in_calls(each, room, measure, ask)
-    return [outcomes[each] for each in questions]
+            groups.setdefault(task.part_in(room.calls), []).append(question)
+    for group in groups.values():
+        calls: list[list[Question[Any]]] = []
+        for question in group:
+            if calls and room.fits([*calls[-1], question], measure):
+                calls[-1].append(question)
+            else:
+                calls.append([question])
+        for call in calls:
+            outcomes |= _answered(call, room, measure, ask)
+    return [outcomes[question] for question in questions]
 
 
-def answers_in_calls(questions: _Questions, room: Room, measure: Measure, ask: Ask) -> dict[Question[Any], Outcome]:
-    """Return an outcome for each question: ask all in one call if that fits, else divide them until they fit.
-
-    An indivisible question is asked whole. A question fails if any of its pieces fails.
-    """
-    whole = list(questions)
-    pieces, calls = _calls(whole, room, measure)
-    if _is_whole(calls, whole):
-        expected = room.lengths()
-        outcomes = ask(whole)
-        if any(map(_is_cut, outcomes.values())):
-            room.was_cut(whole, expected)
-            pieces, calls = _calls(whole, room, measure, least=2)
-        elif any(isinstance(each, JudgeError) and each.code == "too_long" for each in outcomes.values()):
-            room.was_too_long(measure(whole))
-            pieces, calls = _calls(whole, room, measure)
+def _answered(questions: _Questions, room: Room, measure: Measure, ask: Ask) -> Outcomes:
+    """Ask questions in one call; if their reply or prompt is too long, each alone, and a single one in pieces."""
+    pieces = _pieces(questions[0], room, measure) if len(questions) == 1 else []
+    if not pieces:
+        expected = dict(room.lengths)
+        outcomes = ask(questions)
+        codes = {outcome.code for outcome in outcomes.values() if isinstance(outcome, JudgeError)}
+        if "cut_short" in codes:
+            room.was_cut(questions, expected)
+        elif "too_long" in codes:
+            room.was_too_long(measure(questions))
         else:
             return outcomes
-        if _is_whole(calls, whole):
-            if len(whole) == 1:
-                return outcomes
-            calls = [[each] for each in whole]
-    found: dict[int, Outcome] = {}
-    for call in calls:
-        lost = [_lost(own, found) for own in pieces if not {id(each) for each in own}.isdisjoint(map(id, call))]
-        if all(lost):
-            found.update((id(each), lost[0]) for each in call)
-        else:
-            answered = answers_in_calls(call, room, measure, ask)
-            found.update((id(each), answered[each]) for each in call)
-    joined = [_joined(each, own, [found[id(piece)] for piece in own]) for each, own in zip(whole, pieces, strict=True)]
-    return dict(zip(whole, joined, strict=True))
+        if len(questions) > 1:
+            return {question: _answered([question], room, measure, ask)[question] for question in questions}
+        pieces = _pieces(questions[0], room, measure, least=2 if "cut_short" in codes else 1)
+        if not pieces:
+            return outcomes
+    answers: list[object] = []
+    for piece in pieces:
+        answer = _answered([piece], room, measure, ask)[piece]
+        if isinstance(answer, JudgeError):  # answers about other pieces would be useless
+            return {questions[0]: answer}
+        answers.append(answer)
+    return {questions[0]: known_task(questions[0]).join(questions[0], pieces, answers)}
 
 
-def _is_cut(outcome: Outcome) -> bool:
-    return isinstance(outcome, JudgeError) and outcome.code == "cut_short"
-
-
-def _lost(pieces: _Pieces, found: Mapping[int, Outcome]) -> Outcome | None:
-    """Return a piece's failure that makes it useless to ask about the others."""
-    told = [found[id(each)] for each in pieces if id(each) in found]
-    return next((each for each in told if _is_cut(each) or (isinstance(each, JudgeError) and each.fatal)), None)
-
-
-def _is_whole(calls: list[_Pieces], questions: _Questions) -> bool:
-    return len(calls) == 1 and all(each is question for each, question in zip(calls[0], questions, strict=False))
-
-
-def _calls(questions: _Questions, room: Room, measure: Measure, least: int = 1) -> tuple[list[_Pieces], list[_Pieces]]:
-    """Return the pieces of each question, at least ``least`` if divisible, and the calls for them.
-
-    No two pieces of one question share a call.
-    """
-    pieces: list[_Pieces] = []
-    calls: list[_Pieces] = []
-    alone: list[_Pieces] = []
-    for question in questions:
-        own, is_spread = _pieces(question, room, measure, least)
-        pieces.append(own)
-        if is_spread:
-            alone += [[each] for each in own]
-            continue
-        place = 0
-        for piece in own:
-            while place < len(calls) and not _fits([*calls[place], piece], room, measure):
-                place += 1
-            if place == len(calls):
-                calls.append([])
-            calls[place].append(piece)
-            place += 1
-    return pieces, calls + alone
-
-
-def _pieces(question: Question[Any], room: Room, measure: Measure, least: int) -> tuple[_Pieces, bool]:
-    """Divide the question until its reply fits; if only the prompt is too long, divide its sources."""
+def _pieces(question: Question[Any], room: Room, measure: Measure, least: int = 1) -> list[Question[Any]]:
+    """Divide the question until its reply fits; if only the prompt is too long, divide its sources; else no pieces."""
     task = known_task(question)
     parts = max(least, task.parts(question, room.calls), -(-room.needed([question]) // room.reply))
     if parts > 1 and task.divide is not None and len(divided := task.divide(question, parts)) > 1:
-        return divided, False
+        return divided
     if task.spread is not None and room.prompt is not None and measure([question]) > room.prompt:
-        spread = task.spread(question)
-        return spread, spread[0] is not question
-    return [question], False
-
-
-def _fits(questions: _Questions, room: Room, measure: Measure) -> bool:
-    return room.needed(questions) <= room.reply and (room.prompt is None or measure(questions) <= room.prompt)
-
-
-def _joined(question: Question[Any], pieces: _Pieces, answers: list[Outcome]) -> Outcome:
-    failure = next((each for each in answers if isinstance(each, JudgeError)), None)
-    if failure is not None or len(answers) == 1:
-        return failure or answers[0]
-    return known_task(question).join(question, pieces, answers)
+        return [piece for piece in task.spread(question) if piece is not question]
+    return []
 
 
 def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:

@@ -295,9 +295,8 @@ def test_a_plan_takes_the_calls_that_pieces_take() -> None:
 def test_replies_that_are_cut_at_the_same_time_teach_no_more_than_one() -> None:
     room = Room("compact", 1000)
     asked = [Claims("One. Two.")]
-    expected = room.lengths()
     for _ in range(3):
-        room.was_cut(asked, expected)
-    assert room.lengths() == {Claims: 2.0}
-    room.was_cut(asked, room.lengths())
-    assert room.lengths() == {Claims: 4.0}
+        room.was_cut(asked, {})
+    assert room.lengths == {Claims: 2.0}
+    room.was_cut(asked, room.lengths)
+    assert room.lengths == {Claims: 4.0}
