@@ -36,6 +36,7 @@ from mlflow_ragmetrics.judges.chat.tasks import (
     Doubt,
     Incomplete,
     Part,
+    Prompt,
     accountable,
     distinct_statements,
     history_block,
@@ -58,7 +59,7 @@ _SINGLE_SCHEMA = {
 }
 _RELEVANCE = {"relevance": array_of(id=str, quote=str, reason=str, grade={"type": "number"})}
 _RELATED = array_of(passage=str, quote=str, reason=str, related={"type": "boolean"})
-_Evidence = Union[Verify, RelatedChunks]
+_Evidence = Union[Claims, Verify, RelatedChunks]
 _Extracted = Union[Extraction, Incomplete, Problem]
 _COVERED = 1 / 3
 _STEM = 4
@@ -72,36 +73,6 @@ def claims_part(questions: Sequence[Claims]) -> Part:
     return Part(
         tuple(questions), ("claims", "claims_form"), blocks, _CLAIMS_SCHEMA, lambda data: _read_texts(data, ids)
     )
-
-
-def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
-    """Ask for claims and their verdicts in one reply."""
-    claims = [question for question in questions if isinstance(question, Claims)]
-    related = [question for question in questions if isinstance(question, RelatedChunks)]
-    if not claims or not claims[0].passages:
-        return evidence_part(related) if related else claims_part(claims)
-    layout = _Layout(blocks=_situation(questions))
-    for passages in (*[each.passages for each in claims], *[each.chunks for each in related]):
-        layout.place(passages)
-    texts = _texts(claims)
-    ids = {block.label: question for block, question in zip(texts, claims, strict=True)}
-    if len(layout.first_passage) > 1:
-        texts = [
-            Block(f"{each} on {layout.span(question.passages)}", block.text)
-            for (each, question), block in zip(ids.items(), texts, strict=True)
-        ]
-    named = {question.text: each for each, question in ids.items()}
-    pointed = [
-        Block(f"text: {named[each.text]}") if each.text in named else Block("text", without_repeats(each.text))
-        for each in related
-    ]
-
-    def read(data: Mapping[str, Any]) -> dict[Any, Any]:
-        return {**_read_texts(data, ids, layout), **{each: _related(data, each, layout) for each in related}}
-
-    prompts = ("claims", "verify", "single_form", *["related"] * bool(related))
-    schema = {**_SINGLE_SCHEMA, **({"related": _RELATED} if related else {})}
-    return Part(tuple(questions), prompts, (*layout.blocks, *texts, *pointed), schema, read)
 
 
 def _situation(questions: Sequence[Claims | Verify | RelatedChunks]) -> list[Block]:
@@ -248,26 +219,49 @@ class _Layout:
 
 
 def evidence_part(questions: Sequence[_Evidence]) -> Part:
-    """Label passages ``p1``, ``p2`` and claims ``c1``, ``c2`` and so on; at most one question is about chunks."""
+    """Label passages ``p1``, ``p2``, claims ``c1``, ``c2`` and texts ``t1``, ``t2`` and so on.
+
+    Claims that are listed in this call are judged in it too. At most one question is about chunks.
+    """
+    texts = [question for question in questions if isinstance(question, Claims)]
     verify = [question for question in questions if isinstance(question, Verify)]
     related = [question for question in questions if isinstance(question, RelatedChunks)]
     layout = _Layout(blocks=_situation(questions))
-    for question in questions:
-        layout.place(question.passages if isinstance(question, Verify) else question.chunks)
+    for question in sorted(questions, key=lambda question: not isinstance(question, Claims)):
+        layout.place(question.chunks if isinstance(question, RelatedChunks) else question.passages)
     for question in verify:
         layout.list_claims(question)
-    layout.blocks += [Block(*_text_of(question, verify, layout)) for question in related]
+    ids = {f"t{number}": question for number, question in enumerate(texts, 1)}
+    for block, question in zip(_texts(texts), texts, strict=True):
+        on = f" on {layout.span(question.passages)}" if len(layout.first_passage) > 1 else ""
+        layout.blocks.append(Block(f"{block.label}{on}", block.text))
+    layout.blocks += [Block(*_text_of(question, ids, verify, layout)) for question in related]
 
     def read(data: Mapping[str, Any]) -> dict[_Evidence, Any]:
-        return {**_read_verdicts(data, verify, layout), **{each: _related(data, each, layout) for each in related}}
+        answers: dict[_Evidence, Any] = {question: _related(data, question, layout) for question in related}
+        answers |= _read_texts(data, ids, layout) if texts else {}
+        return answers | _read_verdicts(data, verify, layout)
 
-    prompts = (*["verify", "verify_form"] * bool(verify), *["related"] * bool(related))
-    schema = {**({"verdicts": _VERDICTS} if verify else {}), **({"related": _RELATED} if related else {})}
-    return Part(tuple(questions), prompts, tuple(layout.blocks), schema, read)
+    prompts: list[Prompt] = ["claims", "verify", "single_form"] if texts else ["verify", "verify_form"] * bool(verify)
+    schema = {**(_SINGLE_SCHEMA if texts else {"verdicts": _VERDICTS} if verify else {})}
+    if related:
+        prompts, schema = [*prompts, "related"], {**schema, "related": _RELATED}
+    return Part(tuple(questions), tuple(prompts), tuple(layout.blocks), schema, read)
 
 
-def _text_of(question: RelatedChunks, verify: Sequence[Verify], layout: _Layout) -> tuple[str, str]:
-    """The text to relate chunks to, or a reference to its claims if the message already has them."""
+def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
+    """Ask for claims and their verdicts in one reply; without passages, for the claims only."""
+    texts = [question for question in questions if isinstance(question, Claims)]
+    return claims_part(texts) if texts and not texts[0].passages else evidence_part(questions)
+
+
+def _text_of(
+    question: RelatedChunks, texts: Mapping[str, Claims], verify: Sequence[Verify], layout: _Layout
+) -> tuple[str, str]:
+    """The text to relate chunks to, or a reference to it or to its claims if the message already has them."""
+    for label, listed in texts.items():
+        if listed.text == question.text:
+            return f"text: {label}", ""
     same = [each for each in verify if each.passages == question.chunks and each.role == question.role and each.claims]
     if len(same) != 1:
         return "text", without_repeats(question.text)
