@@ -26,7 +26,6 @@ SHAPES = [
     ("{'api_key': 'plainlowercase'}", "plainlowercase"),
     (r"{\"api_key\": \"escapedvalue\"}", "escapedvalue"),
     ("password: hunter2", "hunter2"),
-    ("password: correcthorse", "correcthorse"),
     ("DB_PASSWORD=correcthorse", "correcthorse"),
     ('"password" : "pässwörd-lang"', "pässwörd"),
     ("Password=S3cret;Server=db", "S3cret"),
@@ -124,7 +123,7 @@ ORDINARY = [
 
 
 def test_no_shape_and_no_sentence_is_there_twice() -> None:
-    assert (len(set(SHAPES)), len(set(ORDINARY))) == (len(SHAPES), len(ORDINARY)) == (50, 53)
+    assert (len(set(SHAPES)), len(set(ORDINARY))) == (len(SHAPES), len(ORDINARY)) == (49, 53)
 
 
 @pytest.mark.parametrize(("text", "secret"), SHAPES)
