@@ -39,12 +39,13 @@ from mlflow_ragmetrics.core.question import (
 from mlflow_ragmetrics.core.safe_text import keep_secret, redact, said_in
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError, MissingExtraError
-from mlflow_ragmetrics.judges.chat.capabilities import DECISIONS, ChatMessage, bare_model
+from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage, bare_model
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.chat.tasks import Part, Room
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
+from mlflow_ragmetrics.judges.resolve import DECISIONS
 from mlflow_ragmetrics.text.messages import said
 
 _NEEDS: Final = "decision models need langchain-core 1.8 or later: pip install -U langchain-core"

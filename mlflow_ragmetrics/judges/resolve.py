@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(:\S+)?")
+DECISIONS = re.compile(r"langchain_(?:core|openai)\.decisions\b")
+"""The modules of decision models and their kinds of questions."""
 JudgeLike = Union[str, Judge, Any]
 
 
@@ -77,8 +80,6 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
         return _lexical(language)
     if not isinstance(judge, str) and isinstance(judge, AnswersQuestions):
         return as_judge(judge)
-    from mlflow_ragmetrics.judges.chat.capabilities import is_decision_model
-
     is_uri = isinstance(judge, str) and (_URI.match(judge) is not None or judge == "databricks")
     if is_uri or isinstance(judge, _ChatModel) or is_decision_model(judge):
         return model_judge(judge, language=language, **options)
@@ -89,10 +90,18 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
     raise InvalidOptionError(message, param="judge")
 
 
+def is_decision_model(model: Any) -> bool:
+    """Whether ``model`` is a decision model, alone, bound or with fallbacks, or the dotted path to one."""
+    if isinstance(model, str):
+        return _DOTTED.fullmatch(model) is not None
+    inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
+    if inner is not None and type(model).__module__.startswith("langchain_core.runnables"):
+        return is_decision_model(inner)
+    return any(DECISIONS.match(kind.__module__) for kind in type(model).__mro__)
+
+
 def model_judge(model: Any, **options: Any) -> Judge:
     """Return the judge for a decision model or a chat model; ``calls`` applies only to chat models."""
-    from mlflow_ragmetrics.judges.chat.capabilities import is_decision_model
-
     if is_decision_model(model):
         from mlflow_ragmetrics.judges.decision import DecisionJudge
 

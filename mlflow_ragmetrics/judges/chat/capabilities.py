@@ -34,21 +34,6 @@ _SMALLEST_WINDOW = 4096
 _CANNOT = (TypeError, ValueError, RuntimeError, AttributeError, ImportError, LookupError)
 
 
-_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(:\S+)?")
-DECISIONS = re.compile(r"langchain_(?:core|openai)\.decisions\b")
-"""The modules of decision models and their kinds of questions."""
-
-
-def is_decision_model(model: Any) -> bool:
-    """Whether ``model`` is a decision model, alone, bound or with fallbacks, or the dotted path to one."""
-    if isinstance(model, str):
-        return _DOTTED.fullmatch(model) is not None
-    inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
-    if inner is not None and type(model).__module__.startswith("langchain_core.runnables"):
-        return is_decision_model(inner)
-    return any(DECISIONS.match(kind.__module__) for kind in type(model).__mro__)
-
-
 def bare_model(model: Any) -> tuple[Any, dict[str, Any]]:
     """Return the model beneath ``bind`` and ``with_retry``, with retries disabled, and the arguments bound to it."""
     arguments: dict[str, Any] = {}

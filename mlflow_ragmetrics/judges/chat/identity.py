@@ -15,12 +15,11 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 
 from mlflow_ragmetrics.core.safe_text import redact
 
-_SECRET = re.compile(
-    r"(^|[_-])(api[_-]?key|access[_-]?key([_-]?id)?|secret|token|password|credentials?|cookie|authorization)"
-    r"([_-]?provider)?$|secret",
+_NEVER_DECIDES = re.compile(
+    r"((^|[_-])(api[_-]?key|access[_-]?key([_-]?id)?|token|password|credentials?|cookie|authorization)([_-]?provider)?$"
+    r"|secret|timeout|(^|_)retries$|^retry_|^callback|^verbose$|^verify$)",
     re.IGNORECASE,
 )
-_NOT_SENT_AT_ANY_DEPTH = re.compile(r"timeout|(^|_)retries$|^retry_|^callback|^verbose$|^verify$", re.IGNORECASE)
 _NOT_SENT = {
     "name", "tags", "metadata", "cache", "rate_limiter", "streaming", "disable_streaming", "stream_usage", "profile",
     "http_client", "http_async_client", "http_socket_options", "include_response_headers", "max_concurrent_requests",
@@ -55,64 +54,50 @@ def identity_of(name: str, model: Any, arguments: Mapping[str, Any]) -> str:
     ``arguments`` go with each call. Addresses are those that the model's client resolved, however they were set.
     ``UnidentifiedError`` names the first part (a function, a foreign object) that cannot be described.
     """
-    described = {"model": _described(model, "model"), "arguments": _described_items(arguments, "arguments")}
+    described = {"model": _described(model, "model"), "arguments": _described(arguments, "arguments")}
     text = json.dumps(described, sort_keys=True, ensure_ascii=True)
     return redact(f"{name};{type(model).__name__};") + hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _described(value: Any, place: str) -> Any:
+    """Describe a value as JSON; ``place`` names it in errors. Secrets and settings of the local client are left out."""
     if isinstance(value, float) and value.is_integer():
         return int(value)  # 0 and 0.0 are the same temperature
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):
-        return redact(_without_password(value))
-    if isinstance(value, enum.Enum):
-        return f"{type(value).__qualname__}.{value.name}"
-    if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}"
+        return redact(value)
+    if isinstance(value, (enum.Enum, type)):
+        return repr(value)
     if isinstance(value, Mapping):
-        return {str(key): _described(each, f"{place}.{key}") for key, each in value.items() if _decides(str(key), each)}
+        decisive = {str(name): each for name, each in value.items() if _decides(str(name), each)}
+        return {name: _described(each, f"{place}.{name}") for name, each in decisive.items()}
     if isinstance(value, (list, tuple)):
         return [_described(each, place) for each in value]
-    return _described_object(value, place)
-
-
-def _described_items(items: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Describe the parameters of a model or a call, without those that only the local client uses."""
-    decisive = {name: each for name, each in items.items() if name not in _NOT_SENT and _decides(name, each)}
-    return {name: _described(each, f"{place}.{name}") for name, each in decisive.items() if each is not None}
+    if isinstance(value, RunnableBindingBase):
+        return _described([value.bound, value.kwargs, value.config.get("configurable")], place)
+    reached = list(dict.fromkeys(_reached(value)))
+    left_out = _NOT_SENT | _NOT_DESCRIBED | (_ADDRESSES if reached else set())
+    parameters = {name: each for name, each in _parameters(value, place).items() if name not in left_out}
+    return [repr(type(value)), reached, _described(parameters, place)]
 
 
 def _decides(name: str, value: Any) -> bool:
-    if isinstance(value, (SecretStr, SecretBytes)) or _SECRET.search(name):
-        return False
-    return not _NOT_SENT_AT_ANY_DEPTH.search(name)
+    return not (value is None or isinstance(value, (SecretStr, SecretBytes)) or _NEVER_DECIDES.search(name))
 
 
-def _described_object(value: Any, place: str) -> Any:
-    if isinstance(value, RunnableBindingBase):
-        configurable = value.config.get("configurable") or {}
-        bound, arguments = _described(value.bound, place), _described_items(value.kwargs, place)
-        return {"bound": bound, "arguments": arguments, "configurable": _described(configurable, place)}
+def _parameters(value: Any, place: str) -> dict[str, Any]:
+    kind = type(value)
     if isinstance(value, BaseModel):
-        kind = type(value)
         if hasattr(kind, "invoke") and _keeps_state(value):
             raise UnidentifiedError(f"{place} is a {kind.__name__}, which keeps state outside its parameters")
-        parameters = {name: getattr(value, name) for name, field in kind.model_fields.items() if not field.exclude}
-        parameters |= value.__pydantic_extra__ or {}
-    elif is_dataclass(value):
-        parameters = {field.name: getattr(value, field.name) for field in fields(value)}
-    elif hasattr(value, "invoke"):
-        parameters = {**vars(value), **(getattr(value, "_identifying_params", None) or {})}
-    else:
-        raise UnidentifiedError(f"{place} holds a {type(value).__name__}")
-    reached = list(dict.fromkeys(_reached(value)))
-    if reached:
-        parameters = {name: each for name, each in parameters.items() if name not in _ADDRESSES}
-    parameters = {name: each for name, each in parameters.items() if name not in _NOT_DESCRIBED}
-    described = _described_items(parameters, place)
-    return {"class": _described(type(value), place), "parameters": described, "reached": reached}
+        shown = {name: getattr(value, name) for name, field in kind.model_fields.items() if not field.exclude}
+        return {**shown, **(value.__pydantic_extra__ or {})}
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if hasattr(value, "invoke"):
+        return {**vars(value), **(getattr(value, "_identifying_params", None) or {})}
+    raise UnidentifiedError(f"{place} holds a {kind.__name__}")
 
 
 def _keeps_state(model: BaseModel) -> bool:
@@ -135,7 +120,7 @@ def _reached(model: Any) -> Iterator[str]:
         addresses = (_followed(owner, way) for owner in owners for way in _WAYS_TO_AN_ADDRESS)
         address = next(filter(None, addresses), None)  # an SDK's address takes precedence over its HTTP client's
         if address is not None:
-            yield _without_password(address).rstrip("/")
+            yield redact(address).rstrip("/")
         accounts = [getattr(owner, account, None) for owner in owners for account in _ACCOUNTS]
         yield from (f"account {account}" for account in accounts if isinstance(account, str))
 
@@ -144,7 +129,3 @@ def _followed(owner: Any, way: Sequence[str]) -> str | None:
     for step in way:
         owner = getattr(owner, step, None)
     return str(owner) if type(owner).__name__ in ("URL", "str") else None
-
-
-def _without_password(address: str) -> str:
-    return re.sub(r"(?<=://)[^/@\s]+@", "", address)

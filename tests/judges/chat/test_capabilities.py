@@ -13,6 +13,7 @@ from langchain_core.rate_limiters import InMemoryRateLimiter
 
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.judges.chat.capabilities import Manner
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.models import open_model
@@ -105,8 +106,8 @@ def test_reasoning_models_are_given_no_temperature(monkeypatch: Any, uri: str, t
 def test_ollama_is_given_a_window_that_holds_the_prompt() -> None:
     pytest.importorskip("langchain_ollama")
     judge = ChatJudge("ollama:/tiny", timeout=7.0, max_tokens=300)
-    client = judge._client
-    settings = client._settings_for([("human", "x" * 60_000)], {"max_tokens": 600})
-    assert settings == {"num_predict": 600, "num_ctx": 32768}
+    manner, message = Manner(structured=False), ("human", "x" * 60_000)
+    model, sent = judge._client.model.for_call(manner, [message], {}, {"max_tokens": 600})
+    assert (model.num_predict, model.num_ctx, sent) == (600, 32768, {})
     assert judge.model.num_predict == 300
     assert judge.model.client_kwargs == {"timeout": 7.0}
