@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, Union
 
-from mlflow_ragmetrics.text.sentences import each_statement
+from mlflow_ragmetrics.text.sentences import statements
 from mlflow_ragmetrics.text.word_lists import pattern_of, phrases_of, words_of
 from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, normalize, word_set
 
@@ -158,7 +158,7 @@ _LABEL = re.compile(
 
 def shown_statements(text: str) -> Iterator[str]:
     """Yield the sentences of ``text`` without emphasis, citation marks and quotations in them."""
-    for sentence in each_statement(text[:_LONGEST_READ]):
+    for sentence in statements(text[:_LONGEST_READ]):
         shown = _MARKUP.sub("", _APOSTROPHE.sub("'", normalize("NFKC", sentence)))
         if has_content(shown):
             yield shown

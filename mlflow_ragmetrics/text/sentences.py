@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Container, Iterable, Iterator, Sequence
+from html import unescape
 from typing import Final, NamedTuple
 
 import sentencex
@@ -22,6 +23,8 @@ _BLOCK_TAG: Final = _TAG.format(
     "answer|article|aside|blockquote|body|br|center|dd|details|div|dl|dt|figure|footer|h[1-6]|header|hr|html|li|main|ol|"
     "p|pre|response|section|summary|table|tbody|td|tfoot|th|thead|tr|ul"
 )
+_HIDDEN: Final = r"<(?P<hidden>style|script)\b[^<>]{0,500}>[^<]{0,5000}</(?P=hidden)>|<!--[^<>]{0,1000}-->"
+_ENTITY: Final = r"&(?:[A-Za-z]{2,31}|#\d{1,7}|#[xX][\dA-Fa-f]{1,6});"
 _CLOSER: Final = "[\"'”’»)\\]]"
 _EMOJI: Final = "\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff"
 _LINK: Final = r"\([^()\s]{1,300}\)"
@@ -45,13 +48,13 @@ _BEHIND_STOP: Final = (
     r"(?=[\s<]|\Z|[^\W\d_a-z])"
     r"|(?:(?<=[.!?…。] )|(?<=[.!?…。]  ))\(\d{1,3}\)(?=\s|\Z)"
 )
-_FIRST_OF_MARK: Final = rf"<\[【⁽⁰¹²³⁴-⁹\U000f0000-\U000f0fff{_EMOJI}"
+_FIRST_OF_MARK: Final = rf"&<\[【⁽⁰¹²³⁴-⁹\U000f0000-\U000f0fff{_EMOJI}"
 _FIRST_BEHIND_STOP: Final = r"(*_~`\\$^{［〔〖«①-⑳"
 _HAS_MARK: Final = re.compile(f"[{_FIRST_OF_MARK}]")
 _HAS_MARK_BEHIND: Final = re.compile(rf"[.!?…。]{_CLOSER}{{0,3}} {{0,2}}[{_FIRST_BEHIND_STOP}]")
 _MARK: Final = re.compile(
-    rf"(?=[{_FIRST_OF_MARK}{_FIRST_BEHIND_STOP}])(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})|(?P<line>{_BLOCK_TAG})"
-    rf"|(?P<within>(?<=\w){_INLINE_TAG}(?=\w))|{_INLINE_TAG})"
+    rf"(?=[{_FIRST_OF_MARK}{_FIRST_BEHIND_STOP}])(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})"
+    rf"|(?P<line>{_BLOCK_TAG}|{_HIDDEN})|(?P<entity>{_ENTITY})|(?P<within>(?<=\w){_INLINE_TAG}(?=\w))|{_INLINE_TAG})"
 )
 _CITED: Final = re.compile(_CITATION)
 _MARKUP: Final = re.compile(rf"{_RAISED}|{_BLOCK_TAG}|{_INLINE_TAG}")
@@ -61,7 +64,10 @@ _EMPHASIS: Final = re.compile(r"\*\*|__|`|(?<!\w)[*_](?=\w)|(?<=[\w.!?])[*_](?!\
 
 
 def blanked(text: str) -> str:
-    """``text`` with blanks in place of citation marks and HTML tags; every other character keeps its position."""
+    """``text`` with blanks in place of citation marks and HTML tags; every other character keeps its position.
+
+    Entities are read: ``&amp;`` is ``&`` and ``&shy;`` has no width.
+    """
     return _MARK.sub(_blank, text) if _has_marks(text) else text
 
 
@@ -72,6 +78,11 @@ def _has_marks(text: str) -> bool:
 def _blank(mark: re.Match[str]) -> str:
     if mark.lastgroup == "line":
         return "\n".ljust(len(mark[0]))
+    if mark.lastgroup == "entity":
+        character = unescape(mark[0])
+        if len(character) > 1:
+            return mark[0]
+        return character.rjust(len(mark[0]), " " if character in "<>" or character.isspace() else "\u2060")
     return ("\u2060" if mark.lastgroup == "within" else " ") * len(mark[0])
 
 
@@ -83,7 +94,9 @@ def without_marks(text: str) -> str:
     """
     if _HAS_EMPHASIS.search(text):
         text = _EMPHASIS.sub("", text)
-    return (_BEFORE_STOP.sub("", _MARK.sub("", text)) if _has_marks(text) else text).strip()
+    if _has_marks(text):
+        text = _BEFORE_STOP.sub("", _MARK.sub(lambda mark: unescape(mark["entity"] or ""), text))
+    return text.strip()
 
 
 class Sentence(NamedTuple):
@@ -102,7 +115,9 @@ _WITHIN_LINE: Final = frozenset("\xa0\u1680\u202f\u205f\u3000").union(map(chr, r
 _LONG_LINE: Final = 5_000
 _ANY_STOP: Final = re.compile(r"[.!?…]\s|[。！？]")
 _OTHER_STOP: Final = re.compile("[។៕༎།෴︒]")  # sentencex does not read these
-_SOFT_NEWLINE: Final = re.compile(r"\n(?<!:\n)(?=[ \t]*([^\W\d_])(?![.)]\s))")
+_SOFT_NEWLINE: Final = re.compile(
+    r"(?:\n|(?<=[^\W\d_])\n[ \t]*\n|(?<=,)\n[ \t]*\n)(?<!:\n)(?=[ \t]*([^\W\d_])(?![.)]\s))"
+)
 _MARKER: Final = re.compile(
     r"[ \t]*(?:(?:#{1,6}|[*•‣◦▪●·–—]|[-+](?=\s+\D)|\(?(?:\d{1,2}|[ivx]{1,4}|[A-Za-zа-я])\)"
     r"|\d{1,2}(?:\\?\.|:)|[a-zа-я]\.|\d\ufe0f?\u20e3|[①-⑳])\s+"
@@ -115,7 +130,7 @@ _ITEM: Final = re.compile(
 )
 _STOP_INSIDE: Final = re.compile("[.!?…\u0530-\uffff]")
 _WRAPPED: Final = re.compile(r'\s*(?:"[^"]+"|“[^“”]+”|«[^«»]+»|\([^()]+\)|\[[^\[\]]+\])\s*')
-_SENTENCE_IN_BRACKETS: Final = re.compile(r"(?:(?<=[.!?…] )|\A)\(([^()]{3,400}[.!?…])\)(?=\s)")
+_SENTENCE_IN_BRACKETS: Final = re.compile(r"\((?:(?<=[.!?…] \()|(?<=\A\())([^()]{3,400}[.!?…])\)(?=\s)")
 _CYRILLIC: Final = re.compile("[а-яёА-ЯЁ]")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _PARSED: Final = re.compile(r"[|`~]")
@@ -157,6 +172,10 @@ def _readable(character: re.Match[str]) -> str:
     return " " if character[0] in _WITHIN_LINE else "\n"
 
 
+def _softened(newline: re.Match[str]) -> str:
+    return " " * len(newline[0]) if newline[1].islower() else newline[0]
+
+
 def _clear(stop: re.Match[str]) -> str:
     """A comma for a stop that ends no sentence, ``!`` for one that does."""
     if stop["never"] is not None:
@@ -165,8 +184,8 @@ def _clear(stop: re.Match[str]) -> str:
     return "!" if following is None or following.casefold() in STOP_WORDS else stop[0]
 
 
-def read_sentences(text: str) -> Iterator[Sentence]:
-    """Yield the sentences of ``text``, without whitespace around them and list markers.
+def _read_sentences(text: str) -> Sequence[Sentence]:
+    """The sentences of ``text``, without whitespace around them and list markers.
 
     List items, also those of a list in one line, table rows and headings are pieces of their own. A line break ends a
     sentence unless the next line begins in lower case. Citation marks and Markdown behind a stop belong to the sentence
@@ -174,12 +193,14 @@ def read_sentences(text: str) -> Iterator[Sentence]:
     """
     lines = _UNREADABLE.sub(_readable, text.replace("\r\n", " \n"))
     headers, fences = _blocks(lines) if _PARSED.search(lines) else (set(), set())
-    masked = blanked(_SOFT_NEWLINE.sub(lambda newline: " " if newline[1].islower() else "\n", lines))
+    masked = blanked(_SOFT_NEWLINE.sub(_softened, lines))
     masked = _OTHER_STOP.sub("。", masked)
+    if masked.isupper() and len(masked.lower()) == len(masked):  # capitals mark no beginnings
+        masked = masked.lower()
     first_letter = _LETTER.search(masked)
     stops = _STOP if first_letter is None or first_letter[0].islower() else _STOP_AMONG_CAPITALS
     language = "ru" if _CYRILLIC.search(masked) else "en"
-    last: Sentence | None = None
+    found: list[Sentence] = []
     for begin, first, end in _pieces(masked, fences):
         marker = "#" if begin in headers else text[begin:first].strip()
         for start, stop in _cut(masked[first:end], stops, language):
@@ -191,14 +212,11 @@ def read_sentences(text: str) -> Iterator[Sentence]:
                 cited = _CITED.search(text, start, begins)
                 begins = cited.start() if cited else begins
             if has_content(visible):
-                if last is not None:
-                    yield last
-                last = Sentence(begins, begins + len(text[begins:stop].rstrip()), marker)
+                found.append(Sentence(begins, begins + len(text[begins:stop].rstrip()), marker))
                 marker = ""
             elif cited:  # a citation on a line of its own
-                last = Sentence(begins, cited.end(), marker) if last is None else last._replace(end=cited.end())
-    if last is not None:
-        yield last
+                found[-1:] = [found[-1]._replace(end=cited.end()) if found else Sentence(begins, cited.end(), marker)]
+    return tuple(found)
 
 
 def _blocks(text: str) -> tuple[set[int], set[int]]:
@@ -311,16 +329,9 @@ def statements(text: str) -> list[str]:
     >>> statements("Two ways:\\n- Call Dr. Fox.\\n- Write to us, or\\n  come by. Always.")
     ['Two ways:', '- Call Dr. Fox.', '- Write to us, or come by.', 'Always.']
     """
-    return list(each_statement(text))
+    return [
+        " ".join(_MARKUP.sub("", f"{marker} {text[start:end]}").split()) for start, end, marker in read_sentences(text)
+    ]
 
 
-def each_statement(text: str) -> Iterator[str]:
-    """Yield the ``statements`` of ``text`` one by one."""
-    for start, end, marker in read_sentences(text):
-        yield " ".join(_MARKUP.sub("", f"{marker} {text[start:end]}").split())
-
-
-@kept
-def sentence_places(text: str) -> Sequence[Sentence]:
-    """All of ``read_sentences``."""
-    return tuple(read_sentences(text))
+read_sentences = kept(_read_sentences, texts=512)  # a local judge reads the texts of many rows before their claims

@@ -37,6 +37,8 @@ _WRAPPER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+_REACT = re.compile(r"\s*Thought\s*:(?P<thoughts>.*?)\bFinal Answer\s*:\s*", re.IGNORECASE | re.DOTALL)
+
 _TURN = re.compile(
     r"\A\s*(?:<\|im_start\|>assistant|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model)\s*"
     r"|(?:\s*(?:<\|(?:im_end|eot_id|endoftext|end_of_text|eom_id)\|>|<(?:end_of_turn|eos)>))+\s*\Z",
@@ -54,15 +56,18 @@ class Shown(NamedTuple):
 def shown(output: str) -> Shown:
     """Separate a model's output from its thoughts.
 
-    Thoughts are blocks such as ``<think>…</think>`` at the start, and everything before a closing tag on a line of its
-    own. An opening tag that is never closed leaves a blank text. A wrapper such as ``<answer>…</answer>`` is removed if
-    it contains the whole text, as are the tokens around a turn of a chat. A text without such tags stays as it is.
+    Thoughts are blocks such as ``<think>…</think>`` at the start, everything before a closing tag on a line of its own,
+    and what an agent writes from ``Thought:`` to ``Final Answer:``. An opening tag that is never closed leaves a blank
+    text. A wrapper such as ``<answer>…</answer>`` is removed if it contains the whole text, as are the tokens around a
+    turn of a chat. A text without such tags stays as it is.
 
     >>> shown("<think>Lyon? No.</think>Paris")
     Shown(text='Paris', thoughts='Lyon? No.')
     >>> shown("A <think> tag opens the thoughts.").text
     'A <think> tag opens the thoughts.'
     """
+    if (reply := _REACT.match(output)) is not None:
+        return Shown(output[reply.end() :], reply["thoughts"].strip())
     if not any(sign in output for sign in ("<", "[", "◁", "```")):
         return Shown(output, "")
     rest, thoughts = _TURN.sub("", output) if "<" in output else output, []

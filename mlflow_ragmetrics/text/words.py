@@ -37,11 +37,12 @@ MARKS = "".join(
     for code in chain(range(0x300, 0x1E00), range(0x20D0, 0x2100), range(0xA66F, 0xABEE), range(0xFE20, 0xFE30))
     if unicodedata.category(chr(code))[0] == "M"
 )
-_UNSEEN = re.compile(rf"[{INVISIBLE}]|(?<=[^\W\d_])-[ \t]*\r?\n[ \t]*(?=[^\W\d_])")
-# Accents of Greek, Latin and Russian letters, and the points of Arabic and Hebrew, which many texts leave out.
+_UNSEEN = re.compile(rf"[{INVISIBLE}]|-(?<=[^\W\d_]-)[ \t]*\r?\n[ \t]*(?=[^\W\d_])")
+# Accents of Greek, Latin and Russian letters, the points of Arabic and Hebrew and the hamza of alef, which many texts
+# leave out.
 _POINTS = re.compile(
     "(?<=[A-Za-z\u0370-\u03ff])[\u0300-\u036f]+|(?<=[\u0400-\u04ff])[\u0300\u0301]+"
-    "|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u0652\u0656-\u065f\u0670]+"
+    "|(?<=\u0627)[\u0653-\u0655]+|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u0652\u0656-\u065f\u0670]+"
 )
 _PRINTED = {ord(mark): plain for marks, plain in (("‘’ʼ`´‹›", "'"), ("“”„«»", '"'), ("‐‑‒–—―−", "-")) for mark in marks}
 
@@ -146,9 +147,9 @@ def plain_sentences(text: str) -> list[str]:
     return list(_sentences(text))
 
 
-def kept(read: Callable[[str], T]) -> Callable[[str], T]:
+def kept(read: Callable[[str], T], texts: int = _TEXTS) -> Callable[[str], T]:
     """Cache ``read`` for the last texts, which other metrics of the row also use; long texts are not cached."""
-    kept = lru_cache(_TEXTS)(read)
+    kept = lru_cache(texts)(read)
 
     @wraps(read)
     def reading(text: str) -> T:

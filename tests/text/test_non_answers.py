@@ -48,7 +48,8 @@ El contexto no menciona el precio.|Il contesto non fornisce questa informazione.
 No se menciona en el texto.|根据提供的文档，无法回答该问题。|この質問には答えられません。
 لا يمكنني الإجابة على هذا السؤال.
 It's not stated in the context who the keeper is.|The keeper's name isn't given in the passages.
-I do not have access to real-time data.|I could not find any relevant information in the knowledge base.
+I do not have access to real-time data.|Sorry but I do not have the name of authors for the book.
+I do not have real-time availability of camping sites.|I could not find any relevant information in the knowledge base.
 Unanswerable.|My search returned no results.|No relevant passages.|I need more context to answer this question.
 I won't answer that.|I'd rather not say.|The retrieved documents are not relevant to the question.
 It isn't mentioned anywhere.
@@ -78,7 +79,8 @@ You cannot enter without a ticket.|It is impossible to say no to her.
 The data was not available to the public before 1990.|The knowledge base is not public.
 She did not know the answer.|The references were not provided by the applicant.
 Unknown to them, the ship had sailed.|No, the documents are not required.|The passage is closed.
-I cannot recommend it enough.|We do not have a branch there.|We do not know of any case.
+I cannot recommend it enough.|We do not have a branch there.
+I do not have to learn the names of streets.|We do not know of any case.
 The store does not provide information about prices.|Not all documents are needed.
 The material does not contain lead.|The text field does not contain spaces.|No information is sold to third parties.
 Es gibt keine Parkplätze.|Il n'y a pas de péage.|No hay peaje.|L'autore è sconosciuto.|作者不详，画于1900年。

@@ -34,7 +34,6 @@ from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, c
 from mlflow_ragmetrics.judges.lexical.source import places_per_word, source_of, split_claims
 from mlflow_ragmetrics.judges.lexical.support import (
     THRESHOLD,
-    Coverage,
     Judgement,
     difference_from,
     judge_claim,
@@ -185,7 +184,7 @@ class LexicalJudge(Judge):
         reasons = [self._say(code, **_counted(overlap.found, overlap.missing))]
         source, claims = source_of((reference,)), dict.fromkeys(split_claims(answer))
         most = places_per_word(len(answer))
-        differences = [difference_from(Coverage(terms_of_claim(claim), source, most)) for claim in claims]
+        differences = [difference_from(terms_of_claim(claim), source, most) for claim in claims]
         differing = [difference for difference in differences if difference is not None]
         reasons += [self._differs(1, differing[0], "reference")] if differing else []
         share = 1 - len(differing) / max(len(claims), 1)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
-from mlflow_ragmetrics.text.sentences import blanked, sentence_places, without_marks
+from mlflow_ragmetrics.text.sentences import Sentence, blanked, read_sentences, without_marks
 from mlflow_ragmetrics.text.word_lists import pattern_of
 from mlflow_ragmetrics.text.words import has_content, has_words, normalised, word_set
 
@@ -40,7 +40,7 @@ def _analyse(text: str) -> Analysis:
     terms.text = text
     sentences = []
     last = 0
-    for start, end, _ in sentence_places(text):
+    for start, end, _ in read_sentences(text):
         first = bisect_left(terms.starts, start, last)
         last = bisect_left(terms.starts, end, first)
         sentences.append((start, end, range(first, last)))
@@ -199,10 +199,11 @@ _SIGNED = re.compile(
     r"saludos|atentamente|cordiali saluti|distinti saluti|atenciosamente)\W*",
     re.IGNORECASE,
 )
+_NAME = re.compile(r"[A-ZÀ-ÞА-ЯЁ]\w*\.?(?: [A-ZÀ-ÞА-ЯЁ]\w*\.?){0,2}")
 _BOLD = re.compile(r"\*\*[^*]*[^*.!?…]\*\*:?")
 _REMARK = pattern_of("remarks_on_passages", before=r"\b(?=[iwptcdsnотк])")  # tries only words with these initials
-CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+")
-_CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)")
+CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+", re.IGNORECASE)
+_CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)", re.IGNORECASE)
 
 
 def split_claims(text: str) -> tuple[str, ...]:
@@ -216,7 +217,10 @@ def split_claims(text: str) -> tuple[str, ...]:
     stated: list[str] = []
     others: list[str] = []
     is_signed = False
-    for start, end, marker in sentence_places(text):
+    places = read_sentences(text)
+    if len(places) > 1 and _signs(text, *places[-2:]):
+        places = places[:-1]
+    for start, end, marker in places:
         piece = without_marks(text[start:end])
         is_heading = marker.startswith("#") or _BOLD.fullmatch(text, start, end) is not None
         if piece and not (is_heading or is_signed or _states_nothing(piece)):
@@ -228,11 +232,17 @@ def split_claims(text: str) -> tuple[str, ...]:
     return tuple(claim for piece in stated or others for claim in _clauses(piece))
 
 
+def _signs(text: str, before: Sentence, last: Sentence) -> bool:
+    """Whether ``last`` is a name behind a dash, such as "— Anna", and no item of a list."""
+    is_item = last.marker not in ("—", "–", "--") or before.marker == last.marker or text[before.end - 1] == ":"
+    return not is_item and _NAME.fullmatch(text, last.start, last.end) is not None
+
+
 def _states_nothing(piece: str) -> bool:
     plain = normalised(piece)
     if plain.rstrip(" ,;").endswith(("?", ":", "？", "：", "؟", ";")):
         return True
-    if any(_NO_CLAIM.fullmatch(spelling) is not None for spelling in (piece, plain)):  # with accents and without
+    if any(_NO_CLAIM.fullmatch(spelling) is not None for spelling in {piece, plain}):  # with accents and without
         return True
     return is_courtesy(plain) or _REMARK.search(plain) is not None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
@@ -41,8 +41,7 @@ class Coverage:
     """How the passages cover a claim, considering the first ``most`` places of each term.
 
     ``content``: indices of the claim's content terms; ``found`` and ``missing``: the same without repeats. ``masks``:
-    for each sentence that shares a term, a bit per term of ``found``; ``windows``: the same for it and the next two
-    sentences of its passage. ``places``: the sentences of the best window that share a term, the best first.
+    for each sentence that shares a term, a bit per term of ``found``. ``most_together``: most terms in one sentence.
     """
 
     def __init__(self, terms: Terms, source: Source, most: int = MOST_PLACES) -> None:
@@ -59,9 +58,17 @@ class Coverage:
             for number in numbers:
                 self.masks[number] = self.masks.get(number, 0) | 1 << len(self.found)
             (self.found if numbers else self.missing).append(place)
-        self.windows = _windows(self.masks, source)
-        self._fullest = max(map(int.bit_count, self.windows.values()), default=0)
-        self.places = _best_window(self.masks, self.windows, self._fullest)
+        self.most_together = max(map(int.bit_count, self.masks.values()), default=0)
+
+    @cached_property
+    def windows(self) -> dict[int, int]:
+        """For each sentence that shares a term, the terms found in it and in the next two of its passage."""
+        return _windows(self.masks, self.source)
+
+    @cached_property
+    def places(self) -> list[int]:
+        """The sentences of the first of the fullest windows that share a term, the fullest first."""
+        return _best_window(self.masks, self.windows)
 
     @property
     def passage(self) -> int:
@@ -76,14 +83,14 @@ class Coverage:
             return 0.0
         keys, kinds, source = self.terms.keys, self.terms.kinds, self.source
         related = sum(_RELATED for place in self.missing if source.related(keys[place]))
-        sentence = max(map(int.bit_count, self.masks.values()), default=0)
+        fullest = max(map(int.bit_count, self.windows.values()), default=0)
         pairs = list(pairwise([keys[place] for place in self.content]))  # how many are adjacent in a passage too?
         near = sum(source.nearness(left, right, self._most) for left, right in pairs)
         together = near / len(pairs) if pairs else len(self.found) / total
         share = (
             _ANYWHERE * (len(self.found) + related) / total
-            + _SENTENCE * sentence / total
-            + _WINDOW * self._fullest / total
+            + _SENTENCE * self.most_together / total
+            + _WINDOW * fullest / total
             + _TOGETHER * together
         )
         for kind, weight in ((NUMBER, _MISSING_NUMBERS), (NAME, _MISSING_NAMES)):
@@ -114,7 +121,6 @@ class Coverage:
 
 
 def _windows(masks: dict[int, int], source: Source) -> dict[int, int]:
-    """Return the terms found in each sentence together with the next two of its passage."""
     windows = {}
     for place, mask in masks.items():
         passage = source.places[place].passage
@@ -125,9 +131,8 @@ def _windows(masks: dict[int, int], source: Source) -> dict[int, int]:
     return windows
 
 
-def _best_window(masks: dict[int, int], windows: dict[int, int], most: int) -> list[int]:
-    """Return the sentences of the first window with ``most`` terms, the fullest first."""
-    first = next((place for place, mask in windows.items() if mask.bit_count() == most), 0)
+def _best_window(masks: dict[int, int], windows: dict[int, int]) -> list[int]:
+    first = max(windows, key=lambda place: windows[place].bit_count(), default=0)
     window = [place for place in range(first, first + _WIDTH) if place in masks]
     return sorted(window, key=lambda place: -masks[place].bit_count())
 
@@ -139,7 +144,7 @@ def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
     too adds half a word. Sentences with fewer than 0.8 times the words of the fullest one are skipped if enough remain.
     """
     keys, source, masks = coverage.terms.keys, coverage.source, coverage.masks
-    fewest = _FULL * max(map(int.bit_count, masks.values()), default=0)
+    fewest = _FULL * coverage.most_together
     full = [place for place, mask in masks.items() if mask.bit_count() >= fewest]
     if len(full) < wanted:
         full = list(masks)
@@ -175,6 +180,7 @@ _LEAD = re.compile(
 )
 
 
+@lru_cache(maxsize=2048)  # a claim is compared with the passages and with the reference
 def terms_of_claim(claim: str) -> Terms:
     """Return the terms of a claim without a leading remark on its source and without labels of passages.
 
@@ -226,7 +232,7 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int) -> Judg
     terms = terms_of_claim(claim)
     coverage = Coverage(terms, source, most)
     support, places = coverage.support, coverage.places
-    difference = difference_from(coverage)
+    difference = _difference(coverage)
     stray = coverage.stray_number
     doubted = _DOUBTED * support if difference is not None or stray is not None else support
     if doubted >= threshold:
@@ -242,9 +248,17 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int) -> Judg
     return Judgement("NEUTRAL", doubted, coverage, stray_number="" if stray is None else terms.text_at(stray))
 
 
-def difference_from(coverage: Coverage) -> Difference | None:
-    """Return the word in which alone the claim differs from its best sentence."""
-    if not coverage.places:
+def difference_from(terms: Terms, source: Source, most: int) -> Difference | None:
+    """Return the word in which alone a claim differs from its best sentence in ``source``."""
+    keys = {terms.keys[place] for place in terms.content()[:_LONGEST_COMPARED]}
+    if len(keys - source.postings.keys()) > 1:
+        return None
+    return _difference(Coverage(terms, source, most))
+
+
+def _difference(coverage: Coverage) -> Difference | None:
+    words = len(coverage.found) + len(coverage.missing)
+    if not coverage.masks or coverage.most_together < words - 1:  # more than one word differs everywhere
         return None
     content = coverage.terms.content()[:_LONGEST_COMPARED]
     return find_difference(coverage.terms, content, coverage.source.places[coverage.places[0]])

@@ -187,20 +187,23 @@ def terms_of(text: str) -> Terms:
     gaps, tokens = parts[::2], parts[1::2]
     borders = list(accumulate(map(len, parts)))
     starts, ends = borders[::2], borders[1::2]
-    found = list(map(_WORDS.__getitem__, tokens))
-    words = [*map(itemgetter(0), found), ""]
+    read = list(map(_WORDS.__getitem__, tokens))
+    words = [*map(itemgetter(0), read), ""]
     terms = Terms(text)
+    add_key, add_kind = terms.keys.append, terms.kinds.append
+    add_start, add_end = terms.starts.append, terms.ends.append
     following, negated, opening = 0, 0, True
+    in_capitals = text.isupper() and " " in text  # capitals that mark no names
     sign: tuple[str, int, int] | None = None
     unit = ""
-    for place, (word, key, kind, capital, plain) in enumerate(found):
+    for place, ((word, key, kind, capital, plain), start, end) in enumerate(zip(read, starts, ends, strict=False)):
         if place < following:
             continue
         if plain and not unit:
-            terms.keys.append(key)  # faster than ``add``
-            terms.starts.append(starts[place])
-            terms.ends.append(ends[place])
-            terms.kinds.append(kind | negated if kind else 0)
+            add_key(key)  # faster than ``add``
+            add_start(start)
+            add_end(end)
+            add_kind(kind | negated if kind else 0)
             negated = 0 if kind else negated
             opening = False
             continue
@@ -209,19 +212,20 @@ def terms_of(text: str) -> Terms:
             continue
         following = place + 1
         keys: tuple[str, ...] = (unit or key,)
-        if tokens[place] in ROMAN and place and found[place - 1].capital and not gaps[place].strip():
+        numbered = place and read[place - 1].capital and not (gaps[place].strip() or (in_capitals and word == "i"))
+        if numbered and tokens[place] in ROMAN:
             keys, kind, capital = (f"#{ROMAN[tokens[place]]}",), CONTENT | NUMBER, False
         unit = ""
         if not keys[0]:
             if word in CURRENCY_SIGNS and words[following][:1].isdecimal():
                 sign = stem(word), starts[place], ends[place]  # "$5" is read as "5 dollars"
                 continue
-            is_label = words[place - 1] in VERSIONS or (place > 0 and found[place - 1].capital)
+            is_label = words[place - 1] in VERSIONS or (place > 0 and read[place - 1].capital)
             keys, taken, is_number = _read(words, gaps, place, is_label)
             following = place + taken
             kind = CONTENT | NUMBER if is_number else kind
         begins = opening and not tokens[place][1:2].isupper() and words[following] not in _VERBS
-        if capital and not begins and not kind & NUMBER:
+        if capital and not (begins or in_capitals or kind & NUMBER):
             kind |= NAME
         for each in keys:
             terms.add(each, starts[place], ends[following - 1], kind | negated if kind else 0)
