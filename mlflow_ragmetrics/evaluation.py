@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Union
 
 from mlflow_ragmetrics.display.progress import progress_of
+from mlflow_ragmetrics.engine.memory import reserved_memory
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.engine.threads import CancelledEvaluationError
 from mlflow_ragmetrics.errors import JudgeError
@@ -16,7 +17,6 @@ from mlflow_ragmetrics.results.figures import Totals, repeated_questions
 
 MANY_ROWS = 20_000
 _ROWS_AT_ONCE = 1000
-_RESERVE = 32 * 2**20  # bytes
 Stop = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError, JudgeError]
 """What ends an evaluation early; as an exception, it has the ``report`` of the scored rows."""
 
@@ -74,14 +74,13 @@ def drive(
     """
     began, kept = time.perf_counter(), kept or WorstRows()
     stop: Stop | None = None
-    reserve = bytes(_RESERVE)  # address space only: unlike a bytearray, its zeros take no memory
     with charged_to(Expenses() if expenses is None else expenses) as charged, progress_of(progress, total) as bar:
         try:
-            for row in start():
-                kept.add(row)
-                bar.advance(row)
+            with reserved_memory():
+                for row in start():
+                    kept.add(row)
+                    bar.advance(row)
         except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:
-            del reserve  # frees memory to hand over the scored rows
             for row in ahead():
                 kept.add(row)
             if not kept.totals.rows:

@@ -22,7 +22,7 @@ from typing import IO, Any
 import click
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.engine.collecting import rare_collections
+from mlflow_ragmetrics.engine.memory import is_out_of_memory, rare_collections, reserved_memory
 from mlflow_ragmetrics.errors import RagMetricsError
 
 _COMMANDS = {
@@ -83,15 +83,17 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _stoppable():
+            with _stoppable(), reserved_memory():
                 return super().invoke(ctx)
         except RagMetricsError as error:
             raise _Refusal(str(error)) from None
-        except MemoryError:
-            raise _Refusal("memory ran out; nothing more was written") from None
         except KeyboardInterrupt as error:
             click.echo("Stopped before the end; nothing more was written.", err=True)
             ctx.exit(exit_code_of(error))
+        except Exception as error:
+            if isinstance(error, click.ClickException) or not is_out_of_memory(error):
+                raise
+            raise _Refusal("memory ran out; nothing more was written") from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

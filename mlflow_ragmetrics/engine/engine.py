@@ -18,7 +18,7 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.question import Declined, Embed, Outcome, Question
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample
-from mlflow_ragmetrics.engine.collecting import rare_collections
+from mlflow_ragmetrics.engine.memory import rare_collections
 from mlflow_ragmetrics.engine.program import (
     ChargesCaller,
     Job,

@@ -17,7 +17,7 @@ import numpy as np
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.score import Better, Evidence, Sample, Score
-from mlflow_ragmetrics.engine.collecting import rare_collections
+from mlflow_ragmetrics.engine.memory import rare_collections
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain_text, redact
+from mlflow_ragmetrics.engine.memory import reserved_memory
 from mlflow_ragmetrics.engine.threads import after_fork, check_awaited
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.traces import RUN_TYPE, remove_traces
@@ -177,16 +178,19 @@ def _is_finished(run_id: str) -> bool:
 def _failure_noted(run_id: str) -> Iterator[None]:
     """Record an error of the block in the run; raise an error of the store as ``RagMetricsError``."""
     try:
-        yield
+        with reserved_memory():
+            yield
     except RagMetricsError as error:
         RunWriter(run_id).note_failure(str(error))
         raise
     except write_errors() as error:
+        _let_go(error)
         RunWriter(run_id).note_failure(reason_of(error))
         raise RagMetricsError(f"the report could not be written to run {run_id}: {reason_of(error)}") from error
     except BaseException as interruption:
         _let_go(interruption)
-        RunWriter(run_id).note_failure("interrupted")
+        is_error = isinstance(interruption, Exception)
+        RunWriter(run_id).note_failure(reason_of(interruption) if is_error else "interrupted")
         raise
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain_text, redact
+from mlflow_ragmetrics.engine.memory import is_out_of_memory
 from mlflow_ragmetrics.errors import RagMetricsError
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ def write_errors() -> tuple[type[Exception], ...]:
 
 def reason_of(error: BaseException) -> str:
     """The reason of an error on one line, without secrets, SQL statements and URL paths."""
-    if isinstance(error, MemoryError):
+    if is_out_of_memory(error):
         return "memory ran out"
     text = _STATEMENT.sub("", str(error)).strip()
     unreached = _UNREACHED.search(text)

@@ -124,7 +124,7 @@ def test_handlers_made_in_each_call_are_kept_and_share_one_run(tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_preloaded_workers_that_are_told_to_end_lose_nothing(tmp_path: Path) -> None:
+def test_preloaded_workers_that_are_told_to_end_lose_no_finished_call(tmp_path: Path) -> None:
     """As with ``gunicorn --preload``: the handler is created before the workers. One worker gets SIGTERM."""
     requests = 500 if LONG else 60
     done = run(
@@ -155,7 +155,10 @@ def test_preloaded_workers_that_are_told_to_end_lose_nothing(tmp_path: Path) -> 
     found = answers()
     assert len(found) == len(set(found))
     assert set(said) <= set(found)
-    assert len(found) - len(said) <= 1, "the call that the signal cut off"
     (only,) = mlflow.search_runs(output_format="list")
-    assert (only.info.status, only.data.tags["ragmetrics.status"]) == ("FINISHED", "complete"), done.stderr
+    lost = only.data.metrics.get("calls/lost", 0)
+    assert only.data.metrics.get("calls/seen", len(found)) == len(found) + lost
+    assert len(found) - len(said) + lost <= 1, "the call that the signal cut off is written, or counted as lost"
+    expected = ("FAILED", "failed: answers not written: 1") if lost else ("FINISHED", "complete")
+    assert (only.info.status, only.data.tags["ragmetrics.status"]) == expected, done.stderr
     print(f"\n{len(found)} answers of two workers, one of them told to end amid")

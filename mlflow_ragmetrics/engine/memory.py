@@ -1,0 +1,54 @@
+"""Memory of an evaluation: few passes of the garbage collector, and a reserve for the end if memory runs out."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_ALLOCATIONS = 100_000  # between two passes; each would visit the loaded modules and all rows so far
+_RESERVE = 32 * 2**20  # bytes
+_lock = threading.Lock()
+_usual: list[tuple[int, int, int]] = []
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect garbage rarely within this context: results stay, and hardly ever form cycles.
+
+    Contexts may overlap, also in several threads.
+    """
+    with _lock:
+        usual = _usual[0] if _usual else gc.get_threshold()
+        _usual.append(usual)
+        if usual[0]:  # 0 turns the collector off
+            gc.set_threshold(max(usual[0], _ALLOCATIONS), *usual[1:])
+    try:
+        yield
+    finally:
+        with _lock:
+            _usual.pop()
+            if not _usual:
+                gc.set_threshold(*usual)
+
+
+@contextmanager
+def reserved_memory() -> Iterator[None]:
+    """Reserve memory within this context, and release it on an exception, so that its handlers can save the results."""
+    reserve = [bytes(_RESERVE)]  # address space only: unlike those of a bytearray, its zeros take no memory
+    try:
+        yield
+    except BaseException:
+        reserve.clear()
+        raise
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out, also if a library then failed in another way or lost the exception."""
+    while error is not None:
+        is_lost = isinstance(error, SystemError) and "without" in str(error)  # "… NULL without setting an exception"
+        if is_lost or isinstance(error, MemoryError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
