@@ -21,9 +21,10 @@ from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, normalize, wor
 
 _DROPPED = words_of("dropped")
 _FILLERS = words_of("fillers")
+_NOT_APPLICABLE = re.compile(r"\bn\s?[/.]\s?a\b|\bн\s?[/.]\s?д\b")
 _SPELLINGS = (
     (re.compile("[’‘ʼ`´]"), "'"),
-    (re.compile(r"\bn\s?[/.]\s?a\b|\bн\s?[/.]\s?д\b"), "notapplicable"),
+    (_NOT_APPLICABLE, "notapplicable"),
     (re.compile(r"\b(?:can't|cannot|cant)\b"), "can not"),
     (re.compile(r"\b(?:won't|wont)\b"), "will not"),
     (re.compile(r"\b(do|does|did|is|are|was|were|could|would|have|has)(?:n't|nt)\b"), r"\1 not"),
@@ -189,14 +190,19 @@ def _declines(clause: str, tokens: list[str], extra: tuple[str, ...]) -> bool:
     return not _DENYING.isdisjoint(tokens) and _REFUSES.search(_QUOTED.sub(" … ", clause)) is not None
 
 
-_SIGNS = _DENYING | {phrase[0] for phrase in _PHRASES} | word_set("cannot cant dont")
-"""A clause without these, apostrophes and slashes cannot decline in English and Russian; searching for them is fast."""
+_CONTRACTED = word_set("cannot cant wont dont doesnt didnt isnt arent wasnt werent couldnt wouldnt havent hasnt")
+_SIGNS = _DENYING | _CONTRACTED
+_PHRASE_WORDS = _FILLERS | _DROPPED | {word for phrase in _PHRASES for word in phrase}
+"""A clause declines in English or Russian only with one of the signs or a spelling, or with no other words than these;
+searching for them is fast."""
 
 
 def _reading(clause: str, extra: tuple[str, ...]) -> Literal["declines", "states", ""]:
     """Whether the clause declines, states something, or neither."""
-    words: Sequence[str] = _LETTERS.findall(clause.casefold())
-    if extra or "'" in clause or "/" in clause or "." in clause[:-1] or not _SIGNS.isdisjoint(words):
+    folded = clause.casefold()
+    words: Sequence[str] = _LETTERS.findall(folded)
+    is_spelled = "'" in clause or _NOT_APPLICABLE.search(folded) is not None
+    if extra or is_spelled or not _SIGNS.isdisjoint(words) or _PHRASE_WORDS.issuperset(words):
         words = _tokens(clause)
         if _declines(clause, words, extra):
             return "declines"
