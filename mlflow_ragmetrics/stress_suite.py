@@ -104,7 +104,7 @@ class Stress:
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write report, table (``rag_stress.json``) and plot to ``run_id``, else the active run, else a new one."""
-        from mlflow_ragmetrics.tracking.findings import log_findings
+        from mlflow_ragmetrics.tracking.log import log_findings
 
         target = self.report.log(run_id=run_id, run_name=run_name or "stress", traces=False)
         plots = {"ragmetrics_stress.png": self.plot()}

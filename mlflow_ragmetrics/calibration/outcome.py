@@ -218,7 +218,7 @@ class Calibration:
         The artifacts are ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``; the metrics are
         ``calibration/<key>/…``.
         """
-        from mlflow_ragmetrics.tracking.findings import log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log import log_findings, safe_name
 
         name = safe_name(self.key)
         return log_findings(

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlflow_ragmetrics.comparison.changes import ChangedRow
+from mlflow_ragmetrics.comparison.changes import ChangedRow, SessionPasses, session_passes
 from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
-from mlflow_ragmetrics.comparison.paired_sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.comparison.preference import Preference
 from mlflow_ragmetrics.core.definition import SIDES
 from mlflow_ragmetrics.core.safe_text import redact
@@ -490,7 +489,7 @@ class Comparison:
         ``preference/<figure>``. A preference is also written to B's traces as the assessment ``preferred`` (yes, no or
         tie).
         """
-        from mlflow_ragmetrics.tracking.findings import log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log import log_findings, safe_name
         from mlflow_ragmetrics.tracking.traces import log_feedback, row_traces
 
         name = safe_name(self.a.name)

@@ -20,8 +20,14 @@ from mlflow_ragmetrics.results.marks import Failures, Ranking
 from mlflow_ragmetrics.results.tables import judge_slugs
 from mlflow_ragmetrics.rows.row_groups import SESSION, question_id_field, sample_groups
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
-from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS, MANY_ROWS, bootstrap_intervals, clusters_of
-from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
+from mlflow_ragmetrics.statistics.intervals import (
+    FEW_GROUPS,
+    MANY_ROWS,
+    Matrix,
+    Vector,
+    bootstrap_intervals,
+    clusters_of,
+)
 from mlflow_ragmetrics.statistics.significance import equal_columns, holm, welch_tests
 from mlflow_ragmetrics.text.messages import counted, percent
 from mlflow_ragmetrics.text.non_answers import gives_no_answer

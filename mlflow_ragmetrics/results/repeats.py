@@ -10,7 +10,7 @@ import numpy as np
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.pairing import check_alike, pair
 from mlflow_ragmetrics.results.results import Results, Source, results_groups, results_of
-from mlflow_ragmetrics.statistics.resampling import Matrix
+from mlflow_ragmetrics.statistics.intervals import Matrix
 from mlflow_ragmetrics.statistics.sample_size import crossed_interval
 
 

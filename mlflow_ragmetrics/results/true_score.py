@@ -16,8 +16,7 @@ from mlflow_ragmetrics.results.pairing import measured, metric_range, numbers_of
 from mlflow_ragmetrics.results.results import Results, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics import prediction_powered
-from mlflow_ragmetrics.statistics.intervals import clusters_of
-from mlflow_ragmetrics.statistics.resampling import Vector
+from mlflow_ragmetrics.statistics.intervals import Vector, clusters_of
 
 _MOST_NAMED = 5
 

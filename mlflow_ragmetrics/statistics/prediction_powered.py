@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from mlflow_ragmetrics.statistics.intervals import Labels, group_codes, unseen_share, wilson_limits
-from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
+from mlflow_ragmetrics.statistics.intervals import Labels, Matrix, Vector, group_codes, unseen_share, wilson_limits
 
 Numbers = Union[Sequence[float], NDArray[Any]]
 _FEWEST_FOR_A_SLOPE = 5

@@ -12,8 +12,7 @@ from typing import Union
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from mlflow_ragmetrics.statistics.intervals import Labels, bootstrap_intervals, clusters_of, unseen_share
-from mlflow_ragmetrics.statistics.resampling import Matrix
+from mlflow_ragmetrics.statistics.intervals import Labels, Matrix, bootstrap_intervals, clusters_of, unseen_share
 
 _MOST_ROWS = 10**18  # a difference that needs more cannot be detected
 

@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, Clusters, Labels, clusters_of
-from mlflow_ragmetrics.statistics.resampling import Matrix, Vector, sign_flip_p_values
+from mlflow_ragmetrics.statistics.intervals import (
+    MANY_ROWS,
+    Clusters,
+    Labels,
+    Matrix,
+    Vector,
+    clusters_of,
+    sign_flip_p_values,
+)
 
 
 def paired_tests(

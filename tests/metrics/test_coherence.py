@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.metrics.coherence import coherence
+from mlflow_ragmetrics.metrics.lexical import coherence
 
 
 def value(answer: str) -> float | None:

@@ -8,7 +8,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.metrics.content_safety import content_safety
+from mlflow_ragmetrics.metrics.lexical import content_safety
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
-from mlflow_ragmetrics.metrics.lexical_groundedness import lexical_groundedness
+from mlflow_ragmetrics.metrics.lexical import lexical_groundedness
 
 WORDS = st.lists(
     st.sampled_from(["red", "blue", "green", "store", "opens", "vault", "the", "at", "9"]), max_size=12

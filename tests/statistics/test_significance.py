@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, permutation_test, skew, t, ttest_1samp, ttest_ind
 
-from mlflow_ragmetrics.statistics.intervals import clusters_of
-from mlflow_ragmetrics.statistics.resampling import sign_flip_p_values
+from mlflow_ragmetrics.statistics.intervals import clusters_of, sign_flip_p_values
 from mlflow_ragmetrics.statistics.significance import (
     effect_size,
     equal_columns,

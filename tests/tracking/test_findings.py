@@ -6,7 +6,7 @@ import mlflow
 import pandas as pd
 from matplotlib.figure import Figure
 
-from mlflow_ragmetrics.tracking.findings import log_findings, safe_name
+from mlflow_ragmetrics.tracking.log import log_findings, safe_name
 
 
 def test_findings_make_a_run_or_go_into_one() -> None:

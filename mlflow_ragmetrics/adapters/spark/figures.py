@@ -23,7 +23,7 @@ from mlflow_ragmetrics.results.tables import BETTER
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
 from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import figures_of, run_metrics_of
-from mlflow_ragmetrics.tracking.findings import log_findings
+from mlflow_ragmetrics.tracking.log import log_findings
 from mlflow_ragmetrics.tracking.run import status_of
 from mlflow_ragmetrics.tracking.writer import FIGURES, SUITE
 
