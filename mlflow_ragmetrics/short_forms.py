@@ -1,4 +1,4 @@
-"""Short forms: ``score`` for one metric on one sample, ``evaluate`` for data, and ``assert_score`` for tests."""
+"""Short forms: ``score``, ``evaluate`` for metrics on data, and ``assert_score`` for tests."""
 
 from __future__ import annotations
 
