@@ -245,8 +245,19 @@ def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
     return _indistinct_by_rules(text, tuple(extra))
 
 
+# A sentence with clear bounds, found without reading the whole text. If it states something, the text does.
+_CLEAR_SENTENCE = re.compile(
+    r"^(?:\d+[.)] )?[A-Za-z][^\n*_#|`~<>\[\]\x80-\U0010ffff]{20,300}?"
+    r"(?:(?<=[a-z]{5})[.!?](?=\s+[A-Z])|[.!?](?=\s*(?:\Z|\n\s*(?:[A-Z\d\n]))))",
+    re.MULTILINE,
+)
+
+
 @lru_cache(maxsize=512)  # several metrics use the same two texts
 def _indistinct_by_rules(text: str, extra: tuple[str, ...]) -> bool:
+    clear = _CLEAR_SENTENCE.search(text)
+    if clear is not None and any(_reading(clause, extra) == "states" for clause in _clauses(clear[0])):
+        return False
     declined = False
     for clause in _clauses_of(text):
         reading = _reading(clause, extra)
