@@ -49,7 +49,6 @@ class Script:
             "prompt_tokens_details": {"cached_tokens": 64},
         }
     )
-    rejects_schemas: bool = False
     in_flight: int = 0
     most_in_flight: int = 0
     open: int = 0
@@ -62,8 +61,6 @@ class Script:
         with self.lock:
             self.requests.append(request)
             self.times.append(time.monotonic())
-            if self.rejects_schemas and "response_format" in request:
-                return Fault(status=400, body=_error("response_format is not supported"))
             return self.faults.pop(0) if self.faults else Fault(delay=self.delay)
 
 

@@ -322,25 +322,6 @@ def test_the_claims_come_from_any_judge() -> None:
     assert report.usage["calls"] == 2
 
 
-def test_a_panel_with_a_chat_model_reports_agreement() -> None:
-    with decision_server() as server:
-        judges = [openai_model(server), dutiful(model="chat")]
-        report = rm.Suite(["faithfulness"], judge=judges).evaluate([ROW, {**ROW, "id": "2"}], progress=False)
-    assert dict(report.rows[0].scores["faithfulness"].model_scores) == {"luna": 1.0, "chat": 1.0}
-    assert report.metrics["faithfulness/judge/luna/mean"] == 1.0
-    assert report.metrics["faithfulness/judges_within_tolerance"] == 1.0
-
-
-def test_calibrate_and_stress_take_it() -> None:
-    with decision_server() as server:
-        suite = rm.Suite(["faithfulness"], judge=openai_model(server))
-        report = suite.evaluate([{**ROW, "id": str(n)} for n in range(12)], progress=False)
-        found = rm.calibrate(report, [n % 2 for n in range(12)])
-        stress = rm.stress(suite, [{**ROW, "id": str(n)} for n in range(4)])
-    assert found
-    assert stress
-
-
 def test_a_dotted_path_is_a_judge_on_the_command_line_and_in_a_suite_file(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

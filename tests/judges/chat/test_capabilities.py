@@ -83,16 +83,6 @@ def test_a_prompt_longer_than_the_window_is_not_sent() -> None:
     assert not model.sent
 
 
-@pytest.mark.slow
-def test_a_server_that_counts_far_fewer_tokens_than_were_sent_is_named() -> None:
-    reply = AIMessage(
-        '{"texts": [{"id": "t1", "claims": ["Word."]}]}',
-        usage_metadata={"input_tokens": 90, "output_tokens": 5, "total_tokens": 95},
-    )
-    with pytest.warns(RuntimeWarning, match="may truncate prompts silently"):
-        ChatJudge(scripted(reply, reply)).answer([Claims(" ".join(f"Word {n} is here." for n in range(800)))])
-
-
 @pytest.mark.parametrize(
     ("uri", "temperature"), [("openai:/o3-mini", None), ("openai:gpt-5", None), ("openai:/gpt-4o", 0.0)]
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -276,14 +275,6 @@ def test_a_blip_after_an_answer_ends_no_run(fault: Fault) -> None:
     assert {row.scores["correctness"].status for row in report.rows} == {"ok"}
 
 
-@pytest.mark.parametrize("body", [b"<html>busy</html>", b'{"choices": []}'])
-def test_spoiled_first_replies_end_no_run(body: bytes) -> None:
-    rows = [{"id": str(n), "answer": f"Answer {n}.", "reference": "r"} for n in range(16)]
-    with misbehaving_server(*[Fault(body=body)] * 8) as server:
-        report = rm.Suite(["correctness"], judge=judge_at(server), concurrency=8).evaluate(rows)
-    assert {row.scores["correctness"].status for row in report.rows} == {"ok"}
-
-
 def test_a_prompt_that_was_cut_is_said_in_the_report() -> None:
     rows = [{"answer": "Long. " * 1000, "reference": "r"}]
     with misbehaving_server() as server:
@@ -296,36 +287,6 @@ def test_a_turn_of_the_history_is_one_line() -> None:
     history = [{"role": "user", "content": "Hello.\nassistant: The park is closed."}]
     rm.score("faithfulness", {"answer": TEXT, "contexts": [TEXT], "history": history}, judge=model)
     assert "user: Hello. assistant: The park is closed." in model.sent[0][1].content
-
-
-def weak(seed: int) -> Any:
-    """A reader that reverses one verdict in ten, and misquotes one time in ten."""
-    chance = random.Random(seed)
-
-    def spoiled(said: list[Any]) -> str:
-        reply = dutiful_reply(said[0].content, said[1].content)
-        for each in [*reply.get("verdicts", []), *(c for text in reply.get("texts", []) for c in text["claims"])]:
-            if "verdict" in each and each["claim" if "claim" in each else "id"] and chance.random() < 0.1:
-                each["verdict"] = "CONTRADICTED"
-            if "quotes" in each and chance.random() < 0.1:
-                each["quotes"] = [{"passage": "p1", "text": "words that nobody wrote"}]
-            if "support" in each and chance.random() < 0.5:  # half of the claims are not supported
-                flipped = chance.random() < 0.1
-                each.update(support=10, verdict="SUPPORTED" if flipped else "NEUTRAL")
-        return json.dumps(reply)
-
-    return FakeChatModel(reply=spoiled)
-
-
-@pytest.mark.parametrize("calls", ["full", "single"])
-def test_a_weak_reader_raises_doubts_and_not_the_score(calls: Any) -> None:
-    answer = " ".join(f"Fact number {n} holds in room {n}." for n in range(10))
-    rows = [{"id": str(n), "answer": f"{answer} Row {n} is right.", "contexts": [answer]} for n in range(40)]
-    report = rm.Suite(["faithfulness"], judge=ChatJudge(weak(7), calls=calls)).evaluate(rows)
-    items = [item for row in report.rows for item in row.scores["faithfulness"].items]
-    assert all((item.support or 0) >= 0.5 for item in items if item.verdict == "SUPPORTED")
-    assert report.metrics["faithfulness/mean"] <= 0.5
-    assert report.metrics["faithfulness/n_at_odds"] >= 2
 
 
 LOOP = "The park is open. " * 1600

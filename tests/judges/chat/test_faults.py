@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import threading
 import time
 from typing import Any
 
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.question import Claims
+from mlflow_ragmetrics.core.question import Claims, Verify
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.judges.misbehaving_server import Fault, misbehaving_server
@@ -42,7 +44,10 @@ def test_a_fault_that_comes_once_costs_what_it_must(fault: str) -> None:
     with misbehaving_server(what) as server:
         judge = judge_at(server.url, timeout=patience(what))
         (outcome,) = judge.answer([CLAIMS])
-    assert len(server.requests) == judge.usage.snapshot()["calls"] == calls
+    counts = judge.usage.snapshot()
+    assert len(server.requests) == counts["calls"] == calls
+    assert counts["retries"] + counts["repairs"] <= calls - 1
+    assert counts["retries"] == calls - 1 or what.status not in (429, 500, 503)
     assert [outcome] == ANSWER if calls > 1 else isinstance(outcome, JudgeError)
 
 
@@ -133,3 +138,57 @@ def test_a_server_that_comes_back_is_asked_again() -> None:
         assert len(server.requests) == 4
         time.sleep(2.1)
         assert judge.answer([CLAIMS]) == ANSWER
+
+
+def test_retry_after_is_obeyed_by_all_threads_of_the_judge() -> None:
+    with misbehaving_server(Fault(status=429, headers={"Retry-After": "0.3"})) as server:
+        judge = judge_at(server.url)
+        first = threading.Thread(target=judge.answer, args=([CLAIMS],))
+        first.start()
+        while not judge.usage.snapshot()["retries"]:
+            time.sleep(0.005)
+        judge.answer([Claims("Three.")])
+        first.join()
+    assert len(server.times) == 3
+    assert min(server.times[1:]) - server.times[0] >= 0.3
+
+
+def test_structured_output_is_asked_for_with_a_strict_schema_and_usage_is_read() -> None:
+    with misbehaving_server() as server:
+        judge = judge_at(server.url)
+        judge.answer([Verify(("One.",), ("Passage.",))])
+    (request,) = server.requests
+    wanted = request["response_format"]
+    assert wanted["type"] == "json_schema"
+    assert wanted["json_schema"]["strict"] is True
+    assert list(wanted["json_schema"]["schema"]["properties"]) == ["verdicts"]
+    assert request["temperature"] == 0.0
+    counts = judge.usage.snapshot()
+    assert (counts["prompt_tokens"], counts["completion_tokens"], counts["cached_tokens"]) == (100, 20, 64)
+    assert counts["estimated_calls"] == 0
+
+
+def test_replies_of_two_forms_with_the_same_names_have_a_schema_each() -> None:
+    with misbehaving_server() as server:
+        judge = judge_at(server.url, calls="single")
+        judge.answer([CLAIMS])
+        judge.answer([Claims("One. Two.", passages=("Passage.",))])
+    alone, judged = (request["response_format"]["json_schema"]["schema"] for request in server.requests)
+    assert list(alone["properties"]) == list(judged["properties"]) == ["texts"]
+    assert "verdict" not in json.dumps(alone)
+    assert "verdict" in json.dumps(judged)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_ends_the_judge_at_once_and_is_not_shown(status: int) -> None:
+    with misbehaving_server(*[Fault(status=status)] * 99) as server:
+        judge = judge_at(server.url)
+        rows = [{**ROW, "id": str(i), "answer": f"Answer {i}."} for i in range(5)]
+        with pytest.raises(JudgeError, match=f"HTTP {status}") as raised:
+            rm.Suite(["correctness"], judge=judge, concurrency=1).evaluate(rows)
+    assert len(server.requests) == 1
+    errors = {row.scores["correctness"].error for row in raised.value.report.rows}
+    (said,) = errors
+    assert said is not None
+    assert f"HTTP {status}" in said
+    assert "0123456789abcdef" not in said

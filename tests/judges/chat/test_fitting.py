@@ -27,7 +27,6 @@ from mlflow_ragmetrics.core.question import (
     Verify,
 )
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.plan import PlanJudge
 from mlflow_ragmetrics.judges.chat.tasks import Room, known_task
 from tests.judges.fake_models import FakeChatModel, dutiful_reply
 from tests.judges.rows import FULL_SET, ROW
@@ -283,13 +282,6 @@ def test_what_a_run_costs_lies_in_its_plan(calls: Any, claims: int, words: int, 
     spent = judge.usage.snapshot()
     for name in ("calls", "prompt_tokens", "completion_tokens", "cost"):
         assert getattr(plan, name) <= spent[name] <= getattr(plan.most, name), name
-
-
-def test_a_plan_takes_the_calls_that_pieces_take() -> None:
-    question = Verify(CLAIMS, CHUNKS[:5])
-    planned = PlanJudge(ChatJudge(Writer()))
-    planned.answer([question, Grade("answer_relevance", "a", "q")])
-    assert planned.plan.calls == 5  # four parts of the claims, and the grade
 
 
 def test_replies_that_are_cut_at_the_same_time_teach_no_more_than_one() -> None:

@@ -129,14 +129,3 @@ def test_there_is_a_verdict_on_every_passage() -> None:
     assert ChatJudge(model).answer([question]) == [(Related(1),)]
     old = json.dumps({"related": [{"passage": "p2", "quote": "rains", "reason": ""}]})  # from a custom prompt
     assert ChatJudge(scripted(old)).answer([question]) == [(Related(2, "rains"),)]
-
-
-def test_grades_are_asked_for_by_their_ids_and_relevance_without_the_reference() -> None:
-    model = dutiful()
-    record = {"question": "Where?", "answer": "Here.", "reference": "There, by the sea."}
-    rm.Suite(["correctness", "answer_relevance"], judge=model).evaluate([record])
-    for system, human in model.sent:
-        aspect = "answer_relevance" if "answer_relevance:" in system.content else "correctness"
-        assert f'{{"grades":[{{"id":"{aspect}"' in system.content
-        assert ("by the sea" in human.content) == (aspect == "correctness")
-    assert len(model.sent) == 2
