@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import os
-import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
 import warnings
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -193,46 +190,6 @@ def test_many_threads_and_processes_share_a_file(tmp_path: Path) -> None:
     for name in names:
         for number in range(100):
             assert store.get("judge", Claims(f"{name}-{number}")) == (str(number),)
-
-
-_RUN = """
-import sys, time
-import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.question import Rating
-
-class Judge:
-    name = fingerprint = "slow"
-    def answer(self, questions):
-        with open(sys.argv[2], "a") as log:
-            log.write(questions[0].answer + "\\n")
-        time.sleep(0.004)
-        return [Rating(4) for _ in questions]
-
-rows = [{"question": "Q?", "answer": f"Answer {i}.", "reference": "The tower."} for i in range(500)]
-report = rm.Suite(["correctness", "answer_relevance"], judge=Judge(), cache=sys.argv[1], concurrency=8).evaluate(rows)
-print(sum(score.status == "ok" for row in report.rows for score in row.scores.values()))
-"""
-
-
-@pytest.mark.slow
-def test_after_kill_9_only_the_calls_in_flight_are_asked_again(tmp_path: Path) -> None:
-    cache, log = tmp_path / "c.db", tmp_path / "log"
-    command = [sys.executable, "-c", _RUN, str(cache), str(log)]
-    first = subprocess.Popen(command, stdout=subprocess.PIPE)
-    while not log.exists() or log.read_text().count("\n") < 300:
-        time.sleep(0.01)
-        assert first.poll() is None
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait()
-    assert first.stdout is not None
-    first.stdout.close()
-    before = log.read_text().count("\n")
-    second = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    asked = log.read_text().splitlines()
-    assert second.stdout.strip() == "1000"
-    assert before < 1000
-    assert 1000 <= len(asked) <= 1000 + 8
-    assert max(Counter(asked).values()) <= 4
 
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

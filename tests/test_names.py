@@ -20,7 +20,9 @@ ROW: dict[str, Any] = {"answer": "Anna.", "reference": "Anna."}
 MIGRATING = Path(__file__).parents[1] / "docs" / "metrics" / "migrating.md"
 
 
-@pytest.mark.parametrize("name", ["hallucination", "Groundedness", "HallucinationMetric", "relevance", "f1"])
+@pytest.mark.parametrize(
+    "name", ["hallucination", "Groundedness", "HallucinationMetric", "relevance", "f1", "Precision", "recall"]
+)
 def test_words_that_mean_several_metrics_are_refused_with_the_candidates(name: str) -> None:
     with pytest.raises(InvalidOptionError, match="is ambiguous; use one of these: ") as caught:
         metric_of(name)

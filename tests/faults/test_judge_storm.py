@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from email.utils import formatdate
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from tests.faults.budget import LONG
 from tests.judges.fake_models import dutiful
 from tests.judges.misbehaving_server import Fault, Script, served
 from tests.judges.rows import FULL_SET, ROW
+from tests.judges.server_faults import FAULTS
 
 ROWS = 2000 if LONG else 60
 IN_FLIGHT = 16
@@ -36,37 +36,12 @@ _NAMED = (
 )
 
 
-def _faults(moment: random.Random) -> dict[str, tuple[float, Fault]]:
-    """All kinds of misbehaviour, with their shares of all requests."""
-    half = '{"texts": [{"id": "t1", "claims": ["The tower'
-    return {
-        "429, Retry-After": (0.03, Fault(status=429, headers={"Retry-After": f"{moment.uniform(0, 0.1):.3f}"})),
-        "429, date": (0.002, Fault(status=429, headers={"Retry-After": formatdate(time.time() + 1, usegmt=True)})),
-        "429": (0.03, Fault(status=429)),
-        "500": (0.03, Fault(status=500)),
-        "503, HTML": (0.03, Fault(status=503, body=b"<html>busy</html>")),
-        "reset": (0.03, Fault(reset=True)),
-        "broken off": (0.02, Fault(breaks_off=True)),
-        "truncated JSON": (0.03, Fault(content=half)),
-        "malformed JSON": (0.03, Fault(content='Sure! {"texts": [} and "verdicts": SUPPORTED')),
-        "no choices": (0.01, Fault(body=b'{"id": "x", "object": "chat.completion", "choices": []}')),
-        "truncated body": (0.02, Fault(body=b'{"id": "x", "object": "chat.comp')),
-        "200, HTML": (0.01, Fault(body=b"<html>gateway</html>", headers={"Content-Type": "text/html"})),
-        "empty": (0.01, Fault(content="")),
-        "wrong ids": (0.03, Fault(content=json.dumps(_WRONG_IDS))),
-        "slow": (0.005, Fault(delay=3 * TIMEOUT)),
-        "length": (0.02, Fault(content=half, finish_reason="length")),
-        "refusal": (0.005, Fault(refusal="I will not.")),
-        "filtered": (0.002, Fault(content="", finish_reason="content_filter")),
-    }
-
-
-_WRONG_IDS = {
-    "texts": [{"id": "t77", "claims": ["One."]}],
-    "verdicts": [{"id": "c77", "verdict": "SUPPORTED", "quotes": [], "reason": ""}],
-    "related": [{"passage": "p77", "quote": "", "reason": ""}],
-    "grades": [{"id": "beauty", "reason": "", "grade": 5}],
-}
+SHARE = 0.35
+"""The share of requests with a fault, from those of the table after which the request may be sent again."""
+PASSING = sorted(
+    name for name, (_, requests) in FAULTS.items() if requests == 2 and not name.startswith(("4", "200 w"))
+)
+PASSING += ["429", "429 with Retry-After", "408"]
 
 
 @dataclass
@@ -81,14 +56,9 @@ class Storm(Script):
         with self.lock:
             self.seen[text] += 1
             moment = random.Random(f"{self.seen[text]} {text}")
-            point = moment.random()
-            for name, (share, fault) in _faults(moment).items():
-                point -= share
-                if point < 0:
-                    self.injected[name] += 1
-                    return fault
-            self.injected["(none)"] += 1
-        return Fault(delay=0.05)
+            name = moment.choice(PASSING) if moment.random() < SHARE else "(none)"
+            self.injected[name] += 1
+        return FAULTS[name][0] if name in FAULTS else Fault(delay=0.05)
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +101,7 @@ def in_a_storm(calls: str) -> None:
     assert outcomes["right"] > 0.9 * outcomes.total()
     assert 1 < storm.most_in_flight <= IN_FLIGHT
     assert judge.usage.snapshot()["calls"] >= storm.seen.total()
-    assert set(_faults(random.Random())) <= set(storm.injected) or not LONG
+    assert set(PASSING) <= set(storm.injected) or not LONG
 
 
 @pytest.mark.timeout(1800)

@@ -25,20 +25,6 @@ def test_there_is_one_item_a_claim(claims: list[str], verdicts: list[str]) -> No
     assert ("verdict_unknown" in codes) == any(v not in ("SUPPORTED", "CONTRADICTED", "NEUTRAL") for v in read)
 
 
-def test_evidence_outside_the_chunks_is_dropped() -> None:
-    quotes = ((1, "a"), (3, "b"), (4, "c"), (-1, "d"))
-    items, _ = read_findings(["x"], [Finding("SUPPORTED", quotes=quotes)], 3)
-    assert [(e.chunk, e.quote) for e in items[0].evidence] == [(1, "a"), (3, "b")]
-    items, _ = read_findings(["x"], [Finding("SUPPORTED", quotes=quotes)], 0, "reference")
-    assert {e.chunk for e in items[0].evidence} == {None}
-
-
-@pytest.mark.parametrize(("given_support", "kept"), [(0.0, 0.0), (1, 1), (1.2, None), (-1, None), (float("nan"), None)])
-def test_support_lies_in_its_range(given_support: float, kept: float | None) -> None:
-    items, _ = read_findings(["x"], [Finding("SUPPORTED", support=given_support)], 0)
-    assert items[0].support == kept
-
-
 @given(st.floats(1, 5))
 def test_grades_in_range_are_kept(grade: float) -> None:
     assert Rating(grade).checked_grade("m") == grade
@@ -58,12 +44,6 @@ def test_tones() -> None:
     for wrong in (0.25, "calm", None, 2):
         with pytest.raises(JudgeReplyError):
             Rating(wrong).checked_tone("m")
-
-
-def test_an_item_says_which_text_its_claim_was_held_against() -> None:
-    (by_passages,), _ = read_findings(["x"], [Finding("NEUTRAL")], 3)
-    (by_answer,), _ = read_findings(["x"], [Finding("NEUTRAL")], 1, "answer")
-    assert (by_passages.against, by_answer.against) == (None, "answer")
 
 
 def test_what_was_held_against_a_text_is_known_whatever_the_metric_is_called() -> None:

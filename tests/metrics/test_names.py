@@ -8,7 +8,6 @@ import pytest
 
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
-from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import all_metrics, builtin_metrics, metric_of
 
 TABLE = {
@@ -112,16 +111,6 @@ def test_nothing_else_is_built_in() -> None:
 @pytest.mark.parametrize("alias", ALIASES)
 def test_aliases(alias: str) -> None:
     assert metric_of(alias).name == ALIASES[alias]
-
-
-@pytest.mark.parametrize("name", ["relevance", "Precision", "recall", "F1", "hallucination", "groundedness"])
-def test_ambiguous_names_are_refused_with_the_candidates(name: str) -> None:
-    with pytest.raises(InvalidOptionError, match="ambiguous") as caught:
-        metric_of(name)
-    candidates = str(caught.value).rpartition(": ")[2].split(", ")
-    assert len(candidates) >= 2
-    for candidate in candidates:
-        assert metric_of(candidate).key == candidate
 
 
 def test_keys_read_back() -> None:

@@ -101,16 +101,6 @@ def test_one_question_serves_both_metrics() -> None:
     assert len(judge.asked) == 1
 
 
-def test_the_reason_is_a_sentence_in_both_languages() -> None:
-    given = record(DECLINE, answerable=True)
-    assert rm.score("refusal", given).reason == (
-        "Over-refusal: the reply declines to answer, and the question can be answered, according to the data."
-    )
-    assert rm.score("refusal", given, language="ru").reason == (
-        "Лишний отказ: система отказывается отвечать; на вопрос есть ответ, как указано в данных."
-    )
-
-
 def test_the_offline_judge_looks_for_the_question_in_the_passages() -> None:
     question = {"question": "How high is the Eiffel tower in Paris?"}
     there = rm.score("context_sufficiency", {**question, "contexts": ["The Eiffel tower in Paris is 330 m high."]})
@@ -136,14 +126,6 @@ def test_a_chat_model_is_shown_history_question_and_passages_in_one_call() -> No
     shown = model.sent[0][-1].content
     assert "user: Tell me of the tower." in shown
     assert len(model.sent) == 1
-
-
-@pytest.mark.parametrize("value", ["101", "-1", "true", '"many"', "null"])
-def test_a_share_outside_its_scale_is_asked_for_again(value: str) -> None:
-    good = '{"sufficiency": [{"id": "question", "quotes": [], "reason": "So.", "sufficient": 40}]}'
-    model = scripted(good.replace("40", value), good)
-    score = rm.score("context_sufficiency", {"question": "Who?", "contexts": ["Ann."]}, judge=model)
-    assert (score.value, len(model.sent)) == (0.4, 2)
 
 
 @pytest.mark.parametrize(

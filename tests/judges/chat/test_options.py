@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords, JudgeOptions, Prices, RetryOptions, judge_options
+from mlflow_ragmetrics.judges.chat.judge_options import Prices, RetryOptions, judge_options
 from mlflow_ragmetrics.judges.chat.prices import priced
 
 
@@ -70,7 +70,3 @@ def test_retries_take_the_names_of_yaml_as_well() -> None:
     options = judge_options({"retry": {"max": 3, "on_http_codes": [429, "5xx"]}, "attempts": 2})
     assert options.retries == RetryOptions(longest=3, codes=(429,), attempts=2)
     assert judge_options({}).retries == judge_options({"retry": None}).retries == RetryOptions()
-
-
-def test_what_type_checkers_know_is_what_the_model_has() -> None:
-    assert set(JudgeKeywords.__annotations__) == set(JudgeOptions.model_fields)

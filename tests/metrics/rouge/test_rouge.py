@@ -14,23 +14,9 @@ from mlflow_ragmetrics.metrics.rouge import rouge
 TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 MEASURES = ("precision", "recall", "f1")
 WORDS = [
-    "Running",
-    "runners",
-    "ran",
-    "happily",
-    "skies",
-    "dying",
-    "generally",
-    "flies",
-    "relational",
-    "Él",
-    "Straße",
-    "naïve",
-    "東京",
-    "Ünïcode",
-    "3.5",
-    "it's",
-]
+    "Running", "runners", "ran", "happily", "skies", "dying", "generally", "flies", "relational", "Él", "Straße",
+    "naïve", "東京", "Ünïcode", "3.5", "it's",
+]  # fmt: skip
 
 
 class Whitespace:
