@@ -99,17 +99,6 @@ def test_worst_rows_come_first() -> None:
     assert len(values) == 3
 
 
-def test_a_run_holds_the_page(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    import mlflow
-
-    judge = rm.ScriptedJudge(facts=[{"text": "a", "ok": True}], used_chunks=[1], rating=4)
-    report = rm.Suite(["faithfulness", "chunk_precision"], judge=judge, weights={"faithfulness": 1}).evaluate([RECORD])
-    run_id = report.log(traces=False)
-    client = mlflow.MlflowClient()
-    names = {entry.path for entry in client.list_artifacts(run_id)}
-    assert "ragmetrics_report.html" in names
-
-
 def test_further_files_stay_as_they_were_given() -> None:
     files = {"note.txt": "mine"}
     records = [{**RECORD, "id": str(number), "topic": str(number % 2)} for number in range(4)]

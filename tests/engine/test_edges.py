@@ -13,7 +13,7 @@ from mlflow_ragmetrics.adapters.langchain.handler import BackgroundQueue
 from mlflow_ragmetrics.cache import SQLiteStore
 from mlflow_ragmetrics.core.question import Question
 from mlflow_ragmetrics.engine.engine import JudgeSession, answer_call
-from mlflow_ragmetrics.engine.threads import Slots, ThreadTimeoutError, run_in_thread
+from mlflow_ragmetrics.engine.threads import Slots
 from mlflow_ragmetrics.errors import JudgeError
 
 
@@ -34,12 +34,6 @@ def test_a_full_queue_drops_and_a_closed_one_takes_nothing() -> None:
     assert queue.wait(10)
     queue.close()
     assert not queue.put(2)
-
-
-def test_an_action_that_takes_too_long_is_given_up() -> None:
-    assert run_in_thread(lambda: 3, None) == 3
-    with pytest.raises(ThreadTimeoutError, match="no reply within"):
-        run_in_thread(lambda: time.sleep(2), 0.01)
 
 
 def test_slots_are_new_in_another_process() -> None:

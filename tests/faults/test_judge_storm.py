@@ -36,7 +36,7 @@ _NAMED = (
 )
 
 
-SHARE = 0.35
+SHARE = 0.25
 """The share of requests with a fault, from those of the table after which the request may be sent again."""
 PASSING = sorted(
     name for name, (_, requests) in FAULTS.items() if requests == 2 and not name.startswith(("4", "200 w"))

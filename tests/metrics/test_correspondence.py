@@ -24,7 +24,3 @@ def test_a_side_without_claims_is_not_verified() -> None:
     program = correspond("A.", "B.")
     next(program)
     assert program.send(((), ("b",))) == (Verify(("b",), ("A.",), "answer"),)
-
-
-def test_nothing_judged_is_nothing_right() -> None:
-    assert (Correspondence().f1, Correspondence().details["answer_total"]) == (0.0, 0)
