@@ -21,52 +21,6 @@ from mlflow_ragmetrics.suite import Suite, SuiteKeywords
 ROOT = Path(__file__).parents[1]
 PYRIGHT = shutil.which("pyright")
 
-PROGRAM = """
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from typing_extensions import assert_type
-
-import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.errors import BudgetExceededError, GateError, MissingFieldError, NoConsensusError
-
-suite = rm.Suite(
-    [rm.faithfulness(no_context="floor"), "rouge", rm.rouge(rouge_type="rougeL", key="longest"), rm.ndcg(k=5)],
-    judge=rm.LexicalJudge(),
-    calls="compact",
-    max_calls=20,
-)
-preset = rm.Suite.preset("white_paper", judge="openai:/gpt-4o-mini", timeout=20, weights={"faithfulness": 1})
-report = suite.evaluate([{"question": "q", "answer": "a"}])
-score: rm.Score = rm.score(rm.faithfulness, {"answer": "a", "contexts": ["a"]})
-assert_type(report.metrics, dict[str, float])
-assert_type(rm.NLIJudge("folder", threshold=0.6), rm.NLIJudge)
-assert_type(rm.rag_score(weights={"faithfulness": 2}), rm.Composite)
-assert_type(rm.content_safety(additional_blocklist=["word"], threshold=1).threshold, "float | None")
-assert_type(rm.compare(report, report).verdict["faithfulness"] == "regressed", bool)
-
-
-@rm.metric
-def brevity(answer: str, *, limit: int = 20) -> float:
-    return min(1.0, limit / max(1, len(answer.split())))
-
-
-@rm.metric
-def first_passage_suffices(answer: str, contexts: Sequence[str]) -> rm.Steps[rm.Score]:
-    claims = yield from rm.ask(rm.Claims(answer))
-    findings = yield from rm.ask(rm.Verify(tuple(claims), (contexts[0],)))
-    return rm.Score(value=sum(each.verdict == "SUPPORTED" for each in findings) / len(claims))
-
-
-assert_type(brevity, rm.Metric)
-try:
-    rm.score(first_passage_suffices(threshold=0.5), {"answer": "a"})
-except MissingFieldError as error:
-    assert_type(error.field, str)
-except (BudgetExceededError, NoConsensusError, GateError) as other:
-    assert_type(other.metric, "str | None")
-"""
 MISTAKES = """
 import mlflow_ragmetrics as rm
 
@@ -117,13 +71,6 @@ def _pyright(folder: Path) -> dict[int, str]:
 
 
 CHECKERS = [pytest.param(_mypy, id="mypy"), pytest.param(_pyright, id="pyright")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("check", CHECKERS)
-def test_a_correct_program_has_no_errors_and_the_types_are_known(check: Check, tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
-    assert check(tmp_path) == {}
 
 
 @pytest.mark.slow

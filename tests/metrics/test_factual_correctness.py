@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import f1_score
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.errors import AllJudgesFailedError, InvalidOptionError, NoConsensusError
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.factual_correctness import factual_correctness
 
 RECORD = {"answer": "A.", "reference": "B."}
@@ -47,14 +46,6 @@ def test_shares_and_their_harmonic_mean(answer: list[str], reference: list[str])
     assert details["f1"] == pytest.approx(2 * details["precision"] * details["recall"] / total if total else 0.0)
 
 
-def test_f1_equals_scikit_learn_on_a_confusion() -> None:
-    truth, guess = [1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 1, 0]
-    answer = ["SUPPORTED" if t else "NEUTRAL" for t, g in zip(truth, guess, strict=True) if g]
-    reference = ["SUPPORTED" if g else "NEUTRAL" for t, g in zip(truth, guess, strict=True) if t]
-    found = rm.score("factual_correctness", RECORD, judge=judge(answer, reference)).value
-    assert found == pytest.approx(f1_score(truth, guess))
-
-
 def test_missing_unknown_and_extra_verdicts() -> None:
     short = judge(["SUPPORTED", "maybe"], ["SUPPORTED"] * 3, response_claims=["a", "b", "c"], reference_claims=["r"])
     score = rm.score("factual_correctness", RECORD, judge=short)
@@ -82,22 +73,3 @@ def test_a_blank_side_costs_no_call(record: dict[str, str]) -> None:
     assert (score.value, silent.asked) == (0.0, [])
     assert score.details["answer_total"] == 0
     assert score.reason == "The answer or the reference is blank."
-
-
-def test_a_side_without_claims_has_share_zero() -> None:
-    score = rm.score("factual_correctness", RECORD, judge=judge([], ["SUPPORTED"]))
-    assert (score.value, score.details["precision"], score.details["recall"]) == (0.0, 0.0, 1.0)
-
-
-def test_several_judges() -> None:
-    good, bad = judge(["SUPPORTED"], ["SUPPORTED"], name="good"), judge(["NEUTRAL"], ["NEUTRAL"], name="bad")
-    failed = rm.ScriptedJudge(name="failed", error="rate limit")
-    score = rm.score("factual_correctness", RECORD, judge=[good, bad, failed])
-    assert (score.value, score.excluded_models) == (0.5, ("failed",))
-    assert score.model_scores == {"good": 1.0, "bad": 0.0}
-    assert rm.score("factual_correctness", RECORD, judge=[good, bad], aggregate="min").value == 0.0
-    assert rm.score("factual_correctness", RECORD, judge=[good, bad], models=["good"]).value == 1.0
-    with pytest.raises(NoConsensusError):
-        rm.score("factual_correctness", RECORD, judge=[good, bad], aggregate="consensus")
-    with pytest.raises(AllJudgesFailedError):
-        rm.score("factual_correctness", RECORD, judge=[failed])

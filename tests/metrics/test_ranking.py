@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
@@ -65,16 +63,6 @@ def test_by_hand(key: str, value: float, reason: str) -> None:
     assert [item.text for item in score.items] == ["x", "a", "y", "b", "z", "d"]
 
 
-def test_reasons_in_russian() -> None:
-    reasons = {key: rm.score(key, RANKING, language="ru").reason for key in ("precision_3", "recall_4", "hit_rate_1")}
-    assert reasons == {
-        "precision_3": "Релевантных документов среди первых 3: 1 (всего выдано: 5).",
-        "recall_4": "Среди первых 4 есть 2 из 3 релевантных документов.",
-        "hit_rate_1": "Среди первых 1 релевантных документов нет.",
-    }
-    assert rm.score("mrr", record([], ["a"]), language="ru").reason == "Среди выданных документов (0) релевантных нет."
-
-
 @pytest.mark.parametrize("key", ["precision_5", "recall_5", "hit_rate_5", "mrr", "map"])
 def test_nothing_retrieved_and_nothing_relevant(key: str) -> None:
     assert rm.score(key, record([], ["a"])).value == 0.0
@@ -95,11 +83,6 @@ def test_the_key_holds_k(name: str) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         rm.score(name, RANKING, k=0)
     assert caught.value.param == "k"
-
-
-def test_they_survive_pickling() -> None:
-    for key in ("precision_3", "hit_rate_1", "mrr", "map"):
-        assert pickle.loads(pickle.dumps(metric_of(key))).key == key
 
 
 def test_figures_of_a_run() -> None:

@@ -13,16 +13,17 @@ from typing_extensions import assert_type
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
-from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.errors import BudgetExceededError, GateError, JudgeError, MissingFieldError, NoConsensusError
 from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 
 SUITE: list[str | rm.Metric] = ["faithfulness", rm.rouge(rouge_type="rougeL")]
 
 
 def of_a_file(path: str) -> str:
-    suite = rm.Suite.preset("white_paper", judge="lexical")
+    suite = rm.Suite.preset("white_paper", judge="lexical", timeout=20, weights={"faithfulness": 1}, calls="compact")
     report = suite.evaluate(path, columns={"answer": "output"}, progress=False)
     report.check(min_scored=0.9, fail_over={"hallucination_rate": 0.1}, faithfulness=0.8)
+    assert_type(report.metrics, dict[str, float])
     assert_type(report["faithfulness"]["mean"], float)
     assert_type(report.worst_rows(5), list[rm.Row])
     assert_type(report.by("topic"), pd.DataFrame)
@@ -81,6 +82,31 @@ def test_answer(rag_row: rm.Row, rag_report: rm.Report) -> None:
 
 def of_stress(path: str) -> str:
     return rm.stress(["faithfulness"], path).to_text(80)
+
+
+@rm.metric
+def brevity(answer: str, *, limit: int = 20) -> float:
+    return min(1.0, limit / max(1, len(answer.split())))
+
+
+@rm.metric
+def first_passage_suffices(answer: str, contexts: Sequence[str]) -> rm.Steps[rm.Score]:
+    claims = yield from rm.ask(rm.Claims(answer))
+    findings = yield from rm.ask(rm.Verify(tuple(claims), (contexts[0],)))
+    return rm.Score(value=sum(each.verdict == "SUPPORTED" for each in findings) / len(claims))
+
+
+def of_metrics() -> None:
+    assert_type(brevity, rm.Metric)
+    assert_type(rm.NLIJudge("folder", threshold=0.6), rm.NLIJudge)
+    assert_type(rm.rag_score(weights={"faithfulness": 2}), rm.Composite)
+    assert_type(rm.content_safety(additional_blocklist=["word"], threshold=1).threshold, "float | None")
+    try:
+        rm.score(first_passage_suffices(threshold=0.5), {"answer": "a"})
+    except MissingFieldError as error:
+        assert_type(error.field, str)
+    except (BudgetExceededError, NoConsensusError, GateError) as other:
+        assert_type(other.metric, "str | None")
 
 
 class Own(rm.Judge):
