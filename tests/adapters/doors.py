@@ -1,8 +1,10 @@
-"""The doors through which a suite can score the same rows; each function returns what the run contains."""
+"""The doors through which a suite can score the same rows; each function returns the metrics of the run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import mlflow
@@ -12,10 +14,13 @@ from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
 
-__all__ = ["DOORS", "Door", "directly", "suite_of"]
+__all__ = ["DOORS", "Door", "directly", "quiet", "suite_of"]
 
+Rows = Sequence[dict[str, Any]]
+Door = Callable[..., dict[str, float]]
 ROWS: list[dict[str, Any]] = [
     {
+        "id": f"r{number}",
         "question": f"How tall is tower {number}?",
         "answer": f"Tower {number} is {number}0 metres tall. It is blue [1].",
         "reference": f"Tower {number} is {number}0 metres tall.",
@@ -28,6 +33,15 @@ ROWS: list[dict[str, Any]] = [
 COLUMNS = {name: name for name in ROWS[0] if name not in ("answer", "reference")}
 
 
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Few threads and no messages of MLflow; a test file that imports it uses it."""
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "2")
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    yield
+    logging.getLogger("mlflow").setLevel(logging.NOTSET)
+
+
 def suite_of(name: str) -> rm.Suite:
     kind, _, preset = name.rpartition("preset ")
     return rm.Suite([preset]) if preset == name or kind else rm.Suite.preset(preset)
@@ -37,17 +51,24 @@ def directly(suite: rm.Suite) -> dict[str, float]:
     return dict(suite.evaluate(ROWS, progress=False).metrics)
 
 
-def extra_metrics(suite: rm.Suite) -> dict[str, float]:
-    frame = pd.DataFrame(ROWS)
-    mlflow.models.evaluate(
-        data=frame, predictions="answer", targets="reference", extra_metrics=rm.extra_metrics(suite, COLUMNS)
-    )
+def frame_of(rows: Rows) -> pd.DataFrame:
+    return pd.DataFrame([{name: row.get(name) for name in ROWS[0]} for row in rows])
+
+
+def evaluated_models(suite: rm.Suite, rows: Rows = ROWS) -> Any:
+    columns = {name: name for name in COLUMNS if name in rows[0]}
+    made = rm.extra_metrics(suite, columns)
+    return mlflow.models.evaluate(data=frame_of(rows), predictions="answer", targets="reference", extra_metrics=made)
+
+
+def extra_metrics(suite: rm.Suite, rows: Rows = ROWS) -> dict[str, float]:
+    evaluated_models(suite, rows)
     return logged()
 
 
-def plugin(suite: rm.Suite) -> dict[str, float]:
+def plugin(suite: rm.Suite, rows: Rows = ROWS) -> dict[str, float]:
     mlflow.models.evaluate(
-        data=pd.DataFrame(ROWS),
+        data=frame_of(rows),
         predictions="answer",
         targets="reference",
         model_type="rag",
@@ -57,57 +78,64 @@ def plugin(suite: rm.Suite) -> dict[str, float]:
     return logged()
 
 
-def genai(suite: rm.Suite) -> dict[str, float]:
+def genai(suite: rm.Suite, rows: Rows = ROWS) -> dict[str, float]:
     made = rm.scorer(suite)
-    made.log(mlflow.genai.evaluate(data=genai_rows(), scorers=[made]))
+    made.log(mlflow.genai.evaluate(data=genai_rows(rows), scorers=[made]))
     return logged()
 
 
-def genai_each(suite: rm.Suite) -> dict[str, float]:
+def genai_each(suite: rm.Suite, rows: Rows = ROWS) -> dict[str, float]:
     made = rm.scorers(suite)
-    made[0].log(mlflow.genai.evaluate(data=genai_rows(), scorers=made))
+    made[0].log(mlflow.genai.evaluate(data=genai_rows(rows), scorers=made))
     return logged()
 
 
-def genai_rows() -> list[dict[str, Any]]:
+def genai_rows(rows: Rows = ROWS) -> list[dict[str, Any]]:
+    def part(row: dict[str, Any], **names: str) -> dict[str, Any]:
+        return {name: row[field] for name, field in names.items() if row.get(field) is not None}
+
     return [
         {
-            "inputs": {"question": row["question"], "contexts": row["contexts"]},
-            "outputs": {"answer": row["answer"], "retrieved_doc_ids": row["retrieved_doc_ids"]},
+            "inputs": part(row, id="id", question="question", contexts="contexts"),
+            "outputs": part(row, answer="answer", retrieved_doc_ids="retrieved_doc_ids"),
             "expectations": {
-                "expected_response": row["reference"],
-                "expected_retrieved_context": [{"doc_uri": uri} for uri in row["gold_doc_ids"]],
+                **part(row, expected_response="reference"),
+                **({"expected_retrieved_context": _uris(row)} if row.get("gold_doc_ids") else {}),
             },
         }
-        for row in ROWS
+        for row in rows
     ]
 
 
-def callback(suite: rm.Suite) -> dict[str, float]:
-    known = {row["question"]: row for row in ROWS}
-    keep = ("answer", "contexts")
-    chain = RunnableLambda(lambda given: {name: known[given["question"]][name] for name in keep})
+def _uris(row: dict[str, Any]) -> list[dict[str, str]]:
+    return [{"doc_uri": uri} for uri in row["gold_doc_ids"]]
+
+
+def callback(suite: rm.Suite, rows: Rows = ROWS) -> dict[str, float]:
+    known = {row["id"]: row for row in rows}
+
+    def contexts(outputs: Any, inputs: Any) -> list[Any]:
+        ids = known[inputs["id"]].get("retrieved_doc_ids", ())
+        return [{"text": text, "id": uri} if uri else text for text, uri in zip_longest(outputs["contexts"], ids)]
+
+    chain = RunnableLambda(lambda inputs: {name: known[inputs["id"]][name] for name in ("answer", "contexts")})
     with rm.RagMetricsCallback(
         suite,
-        references=lambda question: known[question]["reference"],
-        gold_doc_ids=lambda question: known[question]["gold_doc_ids"],
-        contexts=lambda outputs, inputs: [
-            {"text": text, "id": uri}
-            for text, uri in zip(outputs["contexts"], known[inputs["question"]]["retrieved_doc_ids"], strict=True)
-        ],
+        references=lambda question, name: known[name].get("reference"),
+        gold_doc_ids=lambda question, name: known[name].get("gold_doc_ids"),
+        contexts=contexts,
     ) as handler:
-        for row in ROWS:
-            chain.invoke({"question": row["question"]}, {"callbacks": [handler]})
+        for row in rows:
+            inputs = {"id": row["id"], "question": row["question"]}
+            chain.invoke(inputs, {"callbacks": [handler], "metadata": {"id": row["id"]}})
         assert handler.flush(60)
-        assert handler.counts["scored"] == handler.counts["seen"] == len(ROWS)
+        assert (handler.counts["seen"], handler.counts["dropped"]) == (len(rows), 0)
     return logged()
 
 
 def logged() -> dict[str, float]:
     (run,) = mlflow.search_runs(output_format="list")
-    assert run.info.status == "FINISHED"
     return dict(run.data.metrics)
 
 
-Door = Callable[[rm.Suite], dict[str, float]]
 DOORS = [pytest.param(door, id=door.__name__) for door in (extra_metrics, plugin, genai, genai_each, callback)]

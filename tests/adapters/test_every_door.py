@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 
+import mlflow
 import pytest
 
 from mlflow_ragmetrics.core.metric import Metric
@@ -14,17 +13,9 @@ from mlflow_ragmetrics.registry import all_metrics
 from mlflow_ragmetrics.tracking.writer import mlflow_name
 from tests.adapters import door_table
 from tests.adapters.door_table import NAMES, RANKED
-from tests.adapters.doors import DOORS, Door, directly, suite_of
+from tests.adapters.doors import DOORS, Door, directly, quiet, suite_of  # noqa: F401 - a fixture
 
 CASES = [pytest.param(name, marks=() if name == "ndcg_5" else pytest.mark.slow) for name in NAMES]
-
-
-@pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "2")
-    logging.getLogger("mlflow").setLevel(logging.ERROR)
-    yield
-    logging.getLogger("mlflow").setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -37,6 +28,7 @@ def test_every_metric_has_the_same_mean_through_every_door(name: str, door: Door
     assert {key: found.get(f"{mlflow_name(key)}/mean") for key in suite.keys} == pytest.approx(expected)
     assert "" not in found
     assert not any(name.endswith("/") for name in found)
+    assert mlflow.search_runs(output_format="list")[0].info.status == "FINISHED"
 
 
 @pytest.mark.slow

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import mlflow
@@ -12,7 +11,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.mlflow_watch import Watch
-from tests.adapters.doors import ROWS, callback, extra_metrics, genai, genai_each, genai_rows, plugin
+from tests.adapters.doors import ROWS, callback, extra_metrics, genai, genai_each, genai_rows, plugin, quiet  # noqa: F401
 
 SUITE = ["correctness", "faithfulness", "chunk_precision", "fact_recall", "answer_relevance", "context_sufficiency"]
 NAMES = {
@@ -24,14 +23,6 @@ NAMES = {
     "rag_context_sufficiency",
     "rag_score",
 }
-
-
-@pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "2")
-    logging.getLogger("mlflow").setLevel(logging.ERROR)
-    yield
-    logging.getLogger("mlflow").setLevel(logging.NOTSET)
 
 
 @pytest.fixture

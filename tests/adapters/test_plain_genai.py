@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from typing import Any
 
 import mlflow
@@ -15,15 +13,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.results.results import results_of, stored_rows
-from tests.adapters.doors import ROWS, genai_rows
-
-
-@pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "2")
-    logging.getLogger("mlflow").setLevel(logging.ERROR)
-    yield
-    logging.getLogger("mlflow").setLevel(logging.NOTSET)
+from tests.adapters.doors import ROWS, genai_rows, quiet  # noqa: F401
 
 
 def evaluated(*scorers: Any) -> str:
@@ -80,11 +70,11 @@ def test_the_rows_are_those_of_a_report() -> None:
         if each.name == "a_third"
     }
     assert feedback == 0.3333
-    found = {row.sample.id: row for row in stored_rows(results_of(run_id))}
-    assert found.keys() == {row.sample.id for row in report.rows}
+    stored = {row.sample.question: row for row in stored_rows(results_of(run_id))}
+    assert stored.keys() == {row.sample.question for row in report.rows}
     for row in report.rows:
         for key, score in row.scores.items():
-            read = found[row.sample.id].scores[key]
+            read = stored[row.sample.question].scores[key]
             names = ("value", "status", "reason", "items", "higher_is_better", "passed")
             assert {n: getattr(read, n) for n in names} == {n: getattr(score, n) for n in names}
 

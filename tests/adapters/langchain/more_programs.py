@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
@@ -14,7 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough, chain
-from langchain_core.tools import InjectedToolCallId, create_retriever_tool, tool
+from langchain_core.tools import InjectedToolCallId, tool
 from pydantic import BaseModel, Field
 
 from tests.adapters.langchain import programs as table
@@ -29,11 +28,14 @@ from tests.adapters.langchain.programs import (
     Growing,
     Model,
     Shelf,
+    answered_from,
     graph_of,
     invoked,
     joined,
     program,
+    shelf_of,
     store_of,
+    tool_giving,
 )
 
 REFUND = "Refunds are issued within 14 days of purchase."
@@ -112,62 +114,11 @@ def texts_in_the_state() -> Any:
     return invoked(graph_of(Texts, *nodes), {"question": QUESTION})
 
 
-@program([f"{TEXT_A}\n\n{TEXT_B}"], needs="langgraph")
-def context_string_in_the_state() -> Any:
-    class State(TypedDict, total=False):
-        question: str
-        context: str
-        answer: str
-
-    def find(state: Any) -> Any:
-        return {"context": "\n\n".join(texts_found(state)["context"])}
-
-    def tell(state: Any) -> Any:
-        return {"answer": Model().invoke(f"{state['context']}\n{state['question']}").content}
-
-    return invoked(graph_of(State, ("find", find), ("tell", tell)), {"question": QUESTION})
-
-
-@program([A, B], needs="langgraph")
-def hops_over_texts() -> Any:
-    """The second search finds a passage that quotes the model's reply to the first one."""
-
-    class Hops(TypedDict, total=False):
-        question: str
-        passages: Annotated[list[str], operator.add]
-        notes: str
-        answer: str
-
-    def note(state: Any) -> Any:
-        return {"notes": Model(reply=lambda _: TEXT_A).invoke(f"{state['passages'][0]}\nWhat next?").content}
-
-    def tell(state: Any) -> Any:
-        return {"answer": Model().invoke("\n".join([*state["passages"], QUESTION])).content}
-
-    nodes = (
-        ("first", lambda state: {"passages": [TEXT_A]}),
-        ("note", note),
-        ("second", lambda state: {"passages": [TEXT_B]}),
-        ("tell", tell),
-    )
-    return invoked(graph_of(Hops, *nodes), {"question": QUESTION})
-
-
-@program([A, B])
-def records_with_scores() -> Any:
-    def search(question: str) -> list[dict[str, Any]]:
-        found = store_of([A, B]).similarity_search_with_score(question, k=2)
-        return [{"text": document.page_content, "score": score} for document, score in found]
-
-    context = RunnableLambda(search) | (lambda found: "\n".join(each["text"] for each in found))
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
 @program([A, B])
 def texts_paired_with_scores() -> Any:
     search = RunnableLambda(lambda _: [(TEXT_A, 0.9), (TEXT_B, 0.4)])
     context = search | (lambda found: "\n".join(text for text, _ in found))
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+    return answered_from(context)
 
 
 @program([A])
@@ -175,7 +126,7 @@ def notes_of_a_model_in_a_list() -> Any:
     """Notes of the first model are not passages, although they are a list of texts."""
     notes = PROMPT | Model(reply=lambda _: "Tower, granite.\nYear: 1869, says the note.") | StrOutputParser()
     return (
-        {"context": Shelf(documents=[A]) | joined, "question": RunnablePassthrough()}
+        {"context": shelf_of(A) | joined, "question": RunnablePassthrough()}
         | notes
         | (lambda text: [f"Note: {line}" for line in text.splitlines()])
         | (lambda lines: "\n".join([*lines, QUESTION]))
@@ -193,8 +144,8 @@ def escaped_for_xml() -> Any:
         quotes = {'"': "&quot;", "'": "&apos;"}
         return "\n".join(f"<doc id={each.id!r}>{escape(each.page_content, quotes)}</doc>" for each in found)
 
-    context = (lambda _: "keeper said mind the step, it was built") | Shelf(documents=[QUOTED, A]) | fenced
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+    context = (lambda _: "keeper said mind the step, it was built") | shelf_of(QUOTED, A) | fenced
+    return answered_from(context)
 
 
 @program([A, B], shape="One text with two ids, which the formatter shows once")
@@ -205,13 +156,12 @@ def one_text_under_two_ids() -> Any:
         return "\n".join(dict.fromkeys(each.page_content for each in found))
 
     context = Shelf(documents=[A, again, B]) | once
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+    return answered_from(context)
 
 
 @program([A, A, B])
 def one_text_shown_twice() -> Any:
-    context = Shelf(documents=[A, Document(TEXT_A, id="a2"), B]) | joined
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+    return answered_from(shelf_of(A, Document(TEXT_A, id="a2"), B) | joined)
 
 
 @program(ALL, retrieved="abc")
@@ -219,7 +169,7 @@ def numbered_sources() -> Any:
     def listed(found: list[Document]) -> str:
         return "\n".join(f"[{n}] (source: {each.id})\n> {each.page_content}" for n, each in enumerate(found, 1))
 
-    return {"context": Shelf() | listed, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+    return answered_from(Shelf() | listed)
 
 
 @program([A, B], retrieved="ab", shape="Passages in content blocks of the prompt")
@@ -228,26 +178,15 @@ def content_blocks_in_the_prompt() -> Any:
         parts: list[Any] = [{"type": "text", "text": each.page_content} for each in found]
         return [SystemMessage("Answer from these."), HumanMessage([*parts, {"type": "text", "text": QUESTION}])]
 
-    return Shelf(documents=[A, B]) | blocks | Model() | StrOutputParser()
+    return shelf_of(A, B) | blocks | Model() | StrOutputParser()
 
 
 @program([A, B], retrieved="ab")
 def put_in_another_order() -> Any:
-    context = Shelf(documents=[A, B]) | (lambda found: joined(found[::-1]))
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+    return answered_from(shelf_of(A, B) | (lambda documents: joined(documents[::-1])))
 
 
 # ---------------------------------------------------------------- chains of several calls
-
-
-@program(ALL, retrieved="abc")
-def chain_in_a_decorated_function() -> Any:
-    @chain
-    def ask(question: str) -> str:
-        found = Shelf().invoke(question)
-        return str(Model().invoke(PROMPT.invoke({"context": joined(found), "question": question})).content)
-
-    return ask
 
 
 @program(
@@ -278,45 +217,22 @@ def broken_down() -> Any:
     )
 
 
-@program([A, B], retrieved="ab")
-def checked_afterwards() -> Any:
-    @chain
-    def check(answer: str) -> str:
-        Model(reply=lambda _: "yes").invoke(f"Is it grounded, yes or no? {answer}")
-        return answer
-
-    context = Shelf(documents=[A, B]) | joined
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser() | check
-
-
 @program([A, B], retrieved="ab", answer="Der Leuchtturm wurde 1869 gebaut.")
 def translated_afterwards() -> Any:
-    context = Shelf(documents=[A, B]) | joined
-    told = {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+    told = answered_from(shelf_of(A, B) | joined)
     german = ChatPromptTemplate.from_template("Into German: {text}")
     return {"text": told} | german | Model(reply=lambda _: "Der Leuchtturm wurde 1869 gebaut.") | StrOutputParser()
 
 
 @program([B], retrieved="b", shape="A router that chooses one of two retrievers")
 def routed_to_a_retriever() -> Any:
-    shelves = {"tower": Shelf(documents=[A]), "harbour": Shelf(documents=[B])}
+    shelves = {"tower": shelf_of(A), "harbour": shelf_of(B)}
 
     @chain
     def search(question: str) -> Any:
         return shelves[str(Model(reply=lambda _: "harbour").invoke(f"Tower or harbour? {question}").content)]
 
-    return {"context": search | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program([C, A], retrieved="ca")
-def reranked_by_a_model() -> Any:
-    @chain
-    def rerank(found: list[Document]) -> list[Document]:
-        asked = "\n".join(f"{n}: {each.page_content}" for n, each in enumerate(found))
-        order = Model(reply=lambda _: "2, 0").invoke(f"Put the best first:\n{asked}").content
-        return [found[int(n)] for n in str(order).split(", ")]
-
-    return {"context": Shelf() | rerank | joined, "question": RunnablePassthrough()} | PROMPT | Model()
+    return answered_from(search | joined)
 
 
 @program([A], retrieved="a", question="When was it built?", shape="History as pairs of texts")
@@ -325,7 +241,7 @@ def history_of_pairs() -> Any:
         turns = "\n".join(f"User: {first}\nAssistant: {second}" for first, second in state["chat_history"])
         return f"{turns}\n{joined(state['found'])}\n{state['question']}"
 
-    found = (lambda state: state["question"]) | Shelf(documents=[A])
+    found = (lambda state: state["question"]) | shelf_of(A)
     return invoked(
         RunnablePassthrough.assign(found=found) | told | Model() | StrOutputParser(),
         {"question": "When was it built?", "chat_history": [("Is there a lighthouse on it?", "Yes, on the cape.")]},
@@ -352,7 +268,7 @@ class AskedToo:
 
 def graph_over(kind: Any) -> Any:
     def find(state: Any) -> Any:
-        return {"documents": Shelf(documents=[A, B]).invoke(state.question)}
+        return {"documents": shelf_of(A, B).invoke(state.question)}
 
     def tell(state: Any) -> Any:
         return {"answer": Model().invoke(f"{joined(state.documents)}\n{state.question}").content}
@@ -370,29 +286,12 @@ def dataclass_state() -> Any:
     return graph_over(AskedToo)
 
 
-@program([A, B], needs="langgraph")
-def texts_in_a_pydantic_state() -> Any:
-    class Kept(BaseModel):
-        question: str
-        context: list[str] = Field(default_factory=list)
-        answer: str = ""
-
-    def tell(state: Any) -> Any:
-        return {"answer": Model().invoke("\n".join([*state.context, state.question])).content}
-
-    nodes = (("find", lambda state: {"context": [TEXT_A, TEXT_B]}), ("tell", tell))
-    return invoked(graph_of(Kept, *nodes), Kept(question=QUESTION))
-
-
 @program([A, B], retrieved="ab", needs="langgraph", shape="A graph that rewrites the question to keywords")
 def rewritten_to_keywords() -> Any:
     def rewrite(state: Any) -> Any:
         return {"question": Model(reply=lambda _: "lighthouse built").invoke(f"Keywords: {state['question']}").content}
 
-    def find(state: Any) -> Any:
-        return {"documents": Shelf(documents=[A, B]).invoke(state["question"])}
-
-    nodes = (("rewrite", rewrite), ("find", find), ("tell", table.generate("answer")))
+    nodes = (("rewrite", rewrite), ("find", table.retrieving(A, B)), ("tell", table.generate("answer")))
     return invoked(graph_of(table.State, *nodes), {"question": QUESTION})
 
 
@@ -407,7 +306,7 @@ def rewritten_among_the_messages() -> Any:
         return {"messages": [HumanMessage(str(scripted("lighthouse built").invoke(state["messages"]).content))]}
 
     def find(state: Any) -> Any:
-        return {"documents": Shelf(documents=[A, B]).invoke(state["messages"][-1].content)}
+        return {"documents": shelf_of(A, B).invoke(state["messages"][-1].content)}
 
     def tell(state: Any) -> Any:
         asked = [SystemMessage(joined(state["documents"])), *state["messages"]]
@@ -420,7 +319,7 @@ def rewritten_among_the_messages() -> Any:
 @program([A, B], retrieved="ab", needs="langgraph", shape="A graph with async nodes only")
 def async_nodes_only() -> Any:
     async def find(state: Any) -> Any:
-        return {"documents": await Shelf(documents=[A, B]).ainvoke(state["question"])}
+        return {"documents": await shelf_of(A, B).ainvoke(state["question"])}
 
     async def tell(state: Any) -> Any:
         return {"answer": (await Model().ainvoke(f"{joined(state['documents'])}\n{state['question']}")).content}
@@ -431,15 +330,12 @@ def async_nodes_only() -> Any:
 
 def harbour_first(second: str, tell: Callable[[Any], Any], found: Callable[[str], list[Document]]) -> Any:
     """A graph that stores its documents in the thread's state; only the second question counts."""
-    from langgraph.checkpoint.memory import InMemorySaver
-
     nodes = (("find", lambda state: {"documents": found(state["question"])}), ("tell", tell))
-    graph = graph_of(Growing, *nodes, checkpointer=InMemorySaver())
+    graph = graph_of(Growing, *nodes, checkpointer=table.memory())
 
     def run(config: Any) -> Any:
-        thread = {"configurable": {"thread_id": "t"}}
-        graph.invoke({"question": "When do ferries leave?"}, thread)
-        return graph.invoke({"question": second}, {**config, **thread})
+        graph.invoke({"question": "When do ferries leave?"}, table.THREAD)
+        return graph.invoke({"question": second}, {**config, **table.THREAD})
 
     return run
 
@@ -458,9 +354,7 @@ def documents_of_all_turns_shown() -> Any:
 
 @program([], answer="You are welcome.", question="Many thanks!", needs="langgraph")
 def small_talk_over_documents_of_the_thread() -> Any:
-    return harbour_first(
-        "Many thanks!", tell_all, lambda asked: Shelf(documents=[C]).invoke(asked) if "?" in asked else []
-    )
+    return harbour_first("Many thanks!", tell_all, lambda asked: shelf_of(C).invoke(asked) if "?" in asked else [])
 
 
 # ---------------------------------------------------------------- agents
@@ -472,66 +366,22 @@ def agent_asked(model: Model, *tools: Any, question: str = QUESTION, **options: 
     return invoked(create_agent(model, list(tools), **options), {"messages": [HumanMessage(question)]})
 
 
-@program([REFUND], answer=REFUND, needs="langchain", question="How long do refunds take?")
-def refunds_told_word_by_word() -> Any:
-    @tool
-    def policy(query: str) -> str:
-        """Look the policy up."""
-        return REFUND
-
-    return agent_asked(Model(reply=lambda _: REFUND), policy, question="How long do refunds take?")
-
-
 @program(["21 degrees"], answer="It is 21 degrees.", needs="langchain", shape="A tool that returns a few words")
 def weather() -> Any:
-    @tool
-    def temperature(query: str) -> str:
-        """Tell the temperature."""
-        return "21 degrees"
-
-    return agent_asked(Model(reply=lambda _: "It is 21 degrees."), temperature)
+    return agent_asked(Model(reply=lambda _: "It is 21 degrees."), tool_giving("21 degrees"))
 
 
 @program([A, B], needs="langchain", shape="A text next to a tool call that quotes the first tool's output")
 def a_word_beside_a_tool_call() -> Any:
-    @tool
-    def history(query: str) -> str:
-        """Look up what was."""
-        return TEXT_A
-
-    @tool
-    def today(query: str) -> str:
-        """Look up what is."""
-        return TEXT_B
-
+    history, today = tool_giving(TEXT_A, name="history"), tool_giving(TEXT_B, name="today")
     second = calling("today", f"{TEXT_A} Let me see what is there today.")
     return agent_asked(scripted(calling("history"), second, table.ANSWER), history, today)
 
 
-@program([A, B], needs="langchain")
-def two_tools_at_once() -> Any:
-    @tool
-    def history(query: str) -> str:
-        """Look up what was."""
-        return TEXT_A
-
-    @tool
-    def today(query: str) -> str:
-        """Look up what is."""
-        return TEXT_B
-
-    both = AIMessage("", tool_calls=[*calling("history").tool_calls, *calling("today").tool_calls])
-    return agent_asked(scripted(both, table.ANSWER), history, today)
-
-
 @program(["Results for 'the year in which the lighthouse was built': " + TEXT_A], needs="langchain")
 def tool_that_repeats_its_query() -> Any:
-    @tool
-    def look_up(query: str) -> str:
-        """Look things up."""
-        return f"Results for {query!r}: {TEXT_A}"
-
     query = "the year in which the lighthouse was built"
+    look_up = tool_giving(f"Results for {query!r}: {TEXT_A}")
     return agent_asked(scripted(calling("look_up", query=query), table.ANSWER), look_up)
 
 
@@ -540,40 +390,28 @@ def tool_that_keeps_a_note() -> Any:
     """Notes that the model wrote itself are not passages, although a tool returns them."""
 
     @tool
-    def look_up(query: str) -> str:
-        """Look things up."""
-        return TEXT_A
-
-    @tool
     def note(text: str) -> str:
         """Keep a note."""
         return f"Saved: {text}"
 
     kept = "The visitor wants to know the year of building."
-    return agent_asked(scripted(calling("note", text=kept), calling("look_up"), table.ANSWER), note, look_up)
+    model = scripted(calling("note", text=kept), calling("look_up"), table.ANSWER)
+    return agent_asked(model, note, tool_giving(TEXT_A))
 
 
 @program([A, B], needs="langchain", shape="A tool that returns content blocks, or Anthropic's search results")
 def tool_with_search_results() -> Any:
-    @tool
-    def look_up(query: str) -> Any:
-        """Look things up."""
-        return [
-            {"type": "search_result", "source": each.id, "title": "-", "content": [{"type": "text", "text": text}]}
-            for each, text in ((A, TEXT_A), (B, TEXT_B))
-        ]
-
-    return agent_asked(Model(reply=answered), look_up)
+    results = [
+        {"type": "search_result", "source": each.id, "title": "-", "content": [{"type": "text", "text": text}]}
+        for each, text in ((A, TEXT_A), (B, TEXT_B))
+    ]
+    return agent_asked(Model(reply=answered), tool_giving(results))
 
 
 @program([A, B], needs="langchain")
 def tool_with_content_blocks() -> Any:
-    @tool
-    def look_up(query: str) -> Any:
-        """Look things up."""
-        return [{"type": "text", "text": TEXT_A}, {"type": "text", "text": TEXT_B}]
-
-    return agent_asked(Model(reply=answered), look_up)
+    blocks = [{"type": "text", "text": TEXT_A}, {"type": "text", "text": TEXT_B}]
+    return agent_asked(Model(reply=answered), tool_giving(blocks))
 
 
 @program([A, B], retrieved="ab", needs="langchain")
@@ -598,29 +436,10 @@ def prompt_made_by_a_middleware() -> Any:
 
     @dynamic_prompt
     def with_context(request: Any) -> str:
-        found = Shelf(documents=[A, B]).invoke(str(request.messages[-1].content))
+        found = shelf_of(A, B).invoke(str(request.messages[-1].content))
         return f"Answer from:\n{joined(found)}"
 
     return agent_asked(Model(), middleware=[with_context])
-
-
-@program([A, B], retrieved="ab", needs="langchain")
-def documents_kept_by_a_middleware() -> Any:
-    from langchain.agents.middleware import AgentMiddleware, AgentState
-
-    class WithContext(AgentState):
-        context: list[Any]
-
-    class Retrieves(AgentMiddleware):
-        state_schema = WithContext
-
-        def before_model(self, state: Any, runtime: Any) -> Any:
-            asked = state["messages"][-1]
-            found = store_of([A, B]).similarity_search(str(asked.content), k=2)
-            told = f"{asked.content}\nAnswer from:\n{joined(found)}"
-            return {"messages": [asked.model_copy(update={"content": told})], "context": found}
-
-    return agent_asked(Model(), middleware=[Retrieves()])
 
 
 @program(ALL, retrieved="abc", needs="langchain_classic", shape="`AgentExecutor`")
@@ -628,23 +447,9 @@ def classic_agent_executor() -> Any:
     from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
 
     prompt = ChatPromptTemplate.from_messages([("human", "{input}"), ("placeholder", "{agent_scratchpad}")])
-    tools = [create_retriever_tool(Shelf(), "look_up", "Looks things up.")]
+    tools = [table.look_up_all()]
     agent = create_tool_calling_agent(Model(says=LOOK), tools, prompt)
     return invoked(AgentExecutor(agent=agent, tools=tools), {"input": QUESTION})
-
-
-@program([A], needs="langchain_classic")
-def classic_agent_executor_with_texts() -> Any:
-    from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
-
-    @tool
-    def look_up(query: str) -> str:
-        """Look things up."""
-        return TEXT_A
-
-    prompt = ChatPromptTemplate.from_messages([("human", "{input}"), ("placeholder", "{agent_scratchpad}")])
-    agent = create_tool_calling_agent(Model(says=LOOK), [look_up], prompt)
-    return invoked(AgentExecutor(agent=agent, tools=[look_up]), {"input": QUESTION})
 
 
 # ---------------------------------------------------------------- agents over several turns
@@ -653,7 +458,6 @@ def classic_agent_executor_with_texts() -> Any:
 def thread_of(question: str, reply: Any, *, earlier: Sequence[str] = ("Do ferries leave on Sundays?",)) -> Any:
     """An agent with a memory: the earlier questions are asked without a handler, then ``question`` with it."""
     from langchain.agents import create_agent
-    from langgraph.checkpoint.memory import InMemorySaver
 
     @tool
     def look_up(query: str) -> str:
@@ -669,13 +473,12 @@ def thread_of(question: str, reply: Any, *, earlier: Sequence[str] = ("Do ferrie
             return calling("look_up", query=asked)
         return reply()
 
-    agent = create_agent(Scripted(reply=told), [look_up], checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "t"}}
+    agent = create_agent(Scripted(reply=told), [look_up], checkpointer=table.memory())
 
     def run(config: Any) -> Any:
         for asked in earlier:
-            agent.invoke({"messages": [HumanMessage(asked)]}, thread)
-        return agent.invoke({"messages": [HumanMessage(question)]}, {**config, **thread})
+            agent.invoke({"messages": [HumanMessage(asked)]}, table.THREAD)
+        return agent.invoke({"messages": [HumanMessage(question)]}, {**config, **table.THREAD})
 
     return run
 
@@ -718,61 +521,13 @@ def an_earlier_result_told_in_short() -> Any:
 
 @program([A], question="Once more?", needs="langchain")
 def a_conversation_given_whole() -> Any:
-    from langchain.agents import create_agent
-
-    @tool
-    def look_up(query: str) -> str:
-        """Look things up."""
-        return TEXT_A
 
     found = ToolMessage(TEXT_A, tool_call_id="look_up ", name="look_up")
     turns = [HumanMessage(QUESTION), calling("look_up"), found, AIMessage(TEXT_A), HumanMessage("Once more?")]
-    return invoked(create_agent(Scripted(reply=answered), [look_up]), {"messages": turns})
-
-
-@program([A], needs="langchain")
-def resumed_after_a_tool() -> Any:
-    from langchain.agents import create_agent
-    from langgraph.checkpoint.memory import InMemorySaver
-
-    @tool
-    def look_up(query: str) -> str:
-        """Look things up."""
-        return TEXT_A
-
-    model = scripted(calling("look_up"), table.ANSWER)
-    agent = create_agent(model, [look_up], interrupt_after=["tools"], checkpointer=InMemorySaver())
-    agent.invoke({"messages": [HumanMessage(QUESTION)]}, table.THREAD)
-    return lambda config: agent.invoke(None, {**config, **table.THREAD})
-
-
-@program([], answer="You are welcome.", question="Thanks a lot!", needs="langgraph")
-def small_talk_over_texts_of_the_thread() -> Any:
-    from langgraph.checkpoint.memory import InMemorySaver
-
-    def tell(state: Any) -> Any:
-        said = TEXT_C if "?" in state["question"] else "You are welcome."
-        return {"answer": Model(reply=lambda _: said).invoke("\n".join([*state["context"], state["question"]])).content}
-
-    nodes = (("find", lambda state: {"context": [TEXT_C]} if "?" in state["question"] else {}), ("tell", tell))
-    graph = graph_of(Texts, *nodes, checkpointer=InMemorySaver())
-    graph.invoke({"question": "Do ferries leave?"}, table.THREAD)
-    return lambda config: graph.invoke({"question": "Thanks a lot!"}, {**config, **table.THREAD})
+    return table.agent_of(tool_giving(TEXT_A), model=Scripted(reply=answered), messages=turns)
 
 
 # ---------------------------------------------------------------- several results, several calls
-
-
-def tool_giving(*results: Any) -> Any:
-    """A tool that returns these results one after the other."""
-    left = list(results)
-
-    @tool
-    def look_up(query: str) -> Any:
-        """Look things up."""
-        return left.pop(0)
-
-    return look_up
 
 
 @program(["42"], answer="It is 42.", needs="langchain")
@@ -831,16 +586,3 @@ def classic_refine_with_drafts_that_quote() -> Any:
     return invoked(
         RetrievalQA.from_chain_type(Model(reply=told), retriever=Shelf(), chain_type="refine"), {"query": QUESTION}
     )
-
-
-@program(ALL, retrieved="abc", needs="langchain_classic")
-def classic_map_reduce_with_extracts_that_quote() -> Any:
-    from langchain_classic.chains import RetrievalQA
-
-    def told(messages: Sequence[BaseMessage]) -> str:
-        text = " ".join(str(message.content) for message in messages)
-        found = [each.page_content for each in ALL if each.page_content in text]
-        return found[0] if len(found) == 1 else table.ANSWER
-
-    chain = RetrievalQA.from_chain_type(Model(reply=told), retriever=Shelf(), chain_type="map_reduce")
-    return invoked(chain, {"query": QUESTION})

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 from zlib import crc32
@@ -25,12 +26,12 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel, FakeListLLM
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
+from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableBranch, RunnableLambda, RunnableParallel, RunnablePassthrough
-from langchain_core.tools import ToolException, create_retriever_tool, tool
+from langchain_core.tools import create_retriever_tool, tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import BaseModel, Field
 
@@ -147,6 +148,13 @@ def joined(documents: Sequence[Document]) -> str:
     return "\n\n".join(document.page_content for document in documents)
 
 
+class Told(BaseModel):
+    """An answer and its confidence."""
+
+    answer: str
+    sure: float
+
+
 def best(documents: Sequence[Document]) -> list[Document]:
     """A reranker's selection: the document that names the keeper, although nobody asked about him."""
     return [document for document in documents if "keeper" in document.page_content]
@@ -182,7 +190,7 @@ class Program:
 PROGRAMS: dict[str, Program] = {}
 
 
-def program(seen: Any, **options: Any) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+def program(seen: Any, name: str = "", **options: Any) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
     """Register the function under this decorator, which gives a chain, to be asked ``QUESTION``, or what calls it."""
     texts = None if seen is None else tuple(each if isinstance(each, str) else each.page_content for each in seen)
 
@@ -191,7 +199,7 @@ def program(seen: Any, **options: Any) -> Callable[[Callable[[], Any]], Callable
             made = build()
             return invoked(made) if hasattr(made, "invoke") else made
 
-        PROGRAMS[build.__name__] = Program(run, texts, **options)
+        PROGRAMS[name or build.__name__] = Program(run, texts, **options)
         return build
 
     return register
@@ -200,25 +208,142 @@ def program(seen: Any, **options: Any) -> Callable[[Callable[[], Any]], Callable
 # ---------------------------------------------------------------- LCEL
 
 
-@program(ALL, retrieved="abc", shape="LCEL: a retriever, a formatter, a prompt, a model, a parser")
-def lcel() -> Any:
-    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+def answered_from(context: Any, model: Any = None) -> Any:
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | (model or Model()) | StrOutputParser()
 
 
-@program(ALL, retrieved="abc")
-def lcel_message_as_answer() -> Any:
-    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | Model()
+def shelf_of(*documents: Document) -> Shelf:
+    return Shelf(documents=list(documents))
 
 
-@program(ALL, retrieved="abc")
-def documents_put_into_the_prompt_as_they_are() -> Any:
-    return {"context": Shelf(), "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+def cut(documents: list[Document]) -> str:
+    ends = (39, 41, None)
+    return "\n".join(document.page_content[:end] for document, end in zip(documents, ends, strict=True))
 
 
-@program([B], retrieved="b", shape="LCEL with a function that reranks or filters")
-def reranked_by_a_function() -> Any:
-    context = Shelf() | best | joined
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+def as_json(documents: list[Document]) -> str:
+    return json.dumps([{"id": document.id, "text": document.page_content} for document in documents])
+
+
+def sentences_numbered(documents: list[Document]) -> str:
+    sentences = [sentence for document in documents for sentence in document.page_content.split(". ")]
+    return "\n".join(f"[{number}] {sentence.rstrip('.')}." for number, sentence in enumerate(sentences))
+
+
+def without_doubles(lists: list[list[Document]]) -> list[Document]:
+    return list({document.id: document for documents in lists for document in documents}.values())
+
+
+def failing_first(question: str, attempts: list[str]) -> str:
+    attempts.append(question)
+    documents = shelf_of(A) if len(attempts) > 1 else shelf_of(B, C)
+    text = joined(documents.invoke(question))
+    if len(attempts) == 1:
+        raise ConnectionError("try again")
+    return text
+
+
+def search_again(question: str) -> list[Document]:
+    documents = Shelf(documents=[]).invoke(question)
+    rewritten = Model(reply=lambda _: "lighthouse year of building").invoke(f"Rewrite: {question}").content
+    return documents or shelf_of(A).invoke(str(rewritten))
+
+
+SUMMARIZE = ChatPromptTemplate.from_template("Summarize: {text}")
+INVENT = ChatPromptTemplate.from_template("Write a passage that would answer: {question}")
+INVENTED = Model(reply=lambda _: "Some old tower may have been raised in the nineteenth century.")
+BY_QUERY = {f"{QUESTION} 1": [A, B], f"{QUESTION} 2": [B, C]}
+IN_JSON = Model(reply=lambda _: json.dumps({"answer": ANSWER, "sure": 0.9}))
+GATHERED = {"context": Shelf() | joined, "question": RunnablePassthrough()}
+Built = Callable[[], Any]
+FROM_A_CONTEXT: dict[str, tuple[Any, Built, dict[str, str]]] = {
+    "lcel": (
+        ALL, lambda: Shelf() | joined,
+        {"retrieved": "abc", "shape": "LCEL: a retriever, a formatter, a prompt, a model, a parser"},
+    ),
+    "documents_put_into_the_prompt_as_they_are": (ALL, Shelf, {"retrieved": "abc"}),
+    "reranked_by_a_function": (
+        [B], lambda: Shelf() | best | joined,
+        {"retrieved": "b", "shape": "LCEL with a function that reranks or filters"},
+    ),
+    "cut_by_the_formatter": (
+        [A], lambda: Shelf() | (lambda documents: joined(documents[:1])),
+        {"retrieved": "abc", "shape": "A formatter that takes the first documents only"},
+    ),
+    "texts_cut_by_the_formatter": (
+        ["The lighthouse on the northern cape was", "Its keeper walks down to the harbour each", C],
+        lambda: Shelf() | cut, {"retrieved": "abc"},
+    ),
+    "documents_as_json": (ALL, lambda: Shelf() | as_json, {"retrieved": "abc"}),
+    "sentences_numbered_by_the_formatter": (
+        [f"{A.page_content} {C.page_content}"],
+        lambda: shelf_of(Document(f"{A.page_content} {C.page_content}", id="l")) | sentences_numbered,
+        {"retrieved": "l"},
+    ),
+    "pairs_of_document_and_score": (
+        ALL,
+        lambda: RunnableLambda(lambda _: [(document, 0.5) for document in ALL])
+        | (lambda pairs: joined([document for document, _ in pairs])),
+        {"retrieved": "abc", "shape": "A vector store called in a function that returns (document, score) pairs"},
+    ),
+    "a_function_that_gives_texts": (
+        ALL, lambda: RunnableLambda(lambda _: [document.page_content for document in ALL]) | "\n".join,
+        {"shape": "A function that returns texts"},
+    ),
+    "a_function_that_gives_one_text": ([A], lambda: RunnableLambda(lambda _: A.page_content), {}),
+    "several_queries_merged": (
+        ALL,
+        lambda: RunnableLambda(lambda question: [f"{question} 1", f"{question} 2"])
+        | RunnableLambda(lambda query: shelf_of(*BY_QUERY[query]).invoke(query)).map() | without_doubles | joined,
+        {"retrieved": "abc", "shape": "Several queries, their documents merged in a function"},
+    ),
+    "retried": (
+        [A],
+        lambda: RunnableLambda(partial(failing_first, attempts=[])).with_retry(
+            wait_exponential_jitter=False, stop_after_attempt=2
+        ),
+        {"retrieved": "a", "shape": "A failed attempt under `with_retry`"},
+    ),
+    "nothing_found": ([], lambda: Shelf(documents=[]) | joined, {"retrieved": ""}),
+    "retrieved_and_not_used": (None, lambda: Shelf() | (lambda documents: "(withheld)"), {"retrieved": "abc"}),
+    "mapped_and_reduced": (
+        [A],
+        lambda: Shelf() | (lambda documents: [{"text": documents[0].page_content}])
+        | (SUMMARIZE | Model() | StrOutputParser()).map() | "\n".join,
+        {"retrieved": "abc", "shape": "Documents summarized by a model, one by one (map and reduce)"},
+    ),
+    "searched_again": (
+        [A], lambda: RunnableLambda(search_again) | joined,
+        {
+            "retrieved": "a",
+            "shape": "A query rewritten by a model for a second search, because the first found too little",
+        },
+    ),
+    "hypothetical_passage": (
+        ALL,
+        lambda: {"question": RunnablePassthrough()} | INVENT | INVENTED | StrOutputParser() | Shelf() | joined,
+        {"retrieved": "abc", "shape": "HyDE: the query is a passage that a model invents"},
+    ),
+}  # fmt: skip
+for name, (seen, context, options) in FROM_A_CONTEXT.items():
+    program(seen, name=name, **options)(lambda context=context: answered_from(context()))
+FROM_ALL: dict[str, tuple[Built, str]] = {
+    "json_as_answer": (lambda: PROMPT | IN_JSON | StrOutputParser(), "An answer as JSON: its text is read"),
+    "structured": (lambda: PROMPT | Model().with_structured_output(Told), "A structured output (pydantic)"),
+    "structured_with_the_raw_message": (lambda: PROMPT | Model().with_structured_output(Told, include_raw=True), ""),
+    "output_text": (
+        lambda: RunnableParallel(output_text=PROMPT | Model() | StrOutputParser(), sure=lambda _: 0.9), ""
+    ),
+    "a_completion_model": (lambda: PROMPT | FakeListLLM(responses=[ANSWER]), ""),
+    "citations_beside_the_answer": (
+        lambda: RunnableParallel(
+            answer=PROMPT | Model() | StrOutputParser(), citations=lambda _: [{"id": "a", "quote": "built in 1869"}]
+        ),
+        "An answer and its citations (`RunnableParallel`)",
+    ),
+}  # fmt: skip
+for name, (build, shape) in FROM_ALL.items():
+    program(ALL, name=name, retrieved="abc", shape=shape)(lambda build=build: GATHERED | build())
 
 
 @program([B], retrieved="b", shape="Raw and reranked documents, both among the outputs")
@@ -231,87 +356,19 @@ def raw_and_reranked_in_the_output() -> Any:
     )
 
 
-@program([A], retrieved="abc", shape="A formatter that takes the first documents only")
-def cut_by_the_formatter() -> Any:
-    context = Shelf() | (lambda found: joined(found[:1]))
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program(["The lighthouse on the northern cape was", "Its keeper walks down to the harbour each", C], retrieved="abc")
-def texts_cut_by_the_formatter() -> Any:
-    def cut(found: list[Document]) -> str:
-        ends = (39, 41, None)
-        return "\n".join(each.page_content[:end] for each, end in zip(found, ends, strict=True))
-
-    return {"context": Shelf() | cut, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program(ALL, retrieved="abc")
-def documents_as_json() -> Any:
-    def dumped(found: list[Document]) -> str:
-        return json.dumps([{"id": each.id, "text": each.page_content} for each in found])
-
-    return {"context": Shelf() | dumped, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program([A.page_content + " " + C.page_content], retrieved="l")
-def sentences_numbered_by_the_formatter() -> Any:
-    def numbered(found: list[Document]) -> str:
-        sentences = [each for document in found for each in document.page_content.split(". ")]
-        return "\n".join(f"[{number}] {each.rstrip('.')}." for number, each in enumerate(sentences))
-
-    shelf = Shelf(documents=[Document(f"{A.page_content} {C.page_content}", id="l")])
-    return {"context": shelf | numbered, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program(ALL, retrieved="abc", shape="A vector store called in a function that returns (document, score) pairs")
-def pairs_of_document_and_score() -> Any:
-    def search(_: str) -> list[tuple[Document, float]]:
-        return [(document, 0.5) for document in ALL]
-
-    context = RunnableLambda(search) | (lambda pairs: joined([document for document, _ in pairs]))
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program(ALL, shape="A function that returns texts")
-def a_function_that_gives_texts() -> Any:
-    search = RunnableLambda(lambda _: [document.page_content for document in ALL])
-    return {"context": search | "\n".join, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program([A])
-def a_function_that_gives_one_text() -> Any:
-    search = RunnableLambda(lambda _: A.page_content)
-    return {"context": search, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program([A, B], retrieved="ab")
-def a_vector_store_called_in_a_function() -> Any:
-    from langchain_core.embeddings import DeterministicFakeEmbedding
-
-    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
-    store.add_documents([A, B])
-    search = RunnableLambda(lambda _: sorted(store.similarity_search("x", k=2), key=lambda each: str(each.id)))
-    return {"context": search | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
 @program([A, B], retrieved="ab", shape="Documents among the chain's inputs")
 def documents_in_the_inputs() -> Any:
     chain = RunnablePassthrough.assign(context=lambda state: joined(state["documents"])) | PROMPT | Model()
     return invoked(chain, {"question": QUESTION, "documents": [A, B]})
 
 
-@program([A.page_content + "\n\n" + B.page_content], shape="The handler on the generating step only")
+@program([joined([A, B])], shape="The handler on the generating step only")
 def handler_on_the_generating_step() -> Any:
     step = PROMPT | Model() | StrOutputParser()
-
-    def run(config: Any) -> Any:
-        chain = {"context": Shelf(documents=[A, B]) | joined, "question": RunnablePassthrough()} | step.with_config(
-            callbacks=config["callbacks"]
-        )
-        return chain.invoke(QUESTION)
-
-    return run
+    context = shelf_of(A, B) | joined
+    return lambda config: (
+        {"context": context, "question": RunnablePassthrough()} | step.with_config(callbacks=config["callbacks"])
+    ).invoke(QUESTION)
 
 
 @program(None, shape="Everything in one plain function: unknown, name them with `contexts=`")
@@ -320,65 +377,19 @@ def all_in_one_function() -> Any:
     return RunnableLambda(lambda question: model.invoke(f"{joined(ALL)}\n{question}").content)
 
 
-@program([A], options={"contexts": lambda outputs, inputs: [A.page_content]})
-def all_in_one_function_with_contexts() -> Any:
-    return all_in_one_function()
-
-
-@program([A, B, C], retrieved="abc", in_any_order=True)
-def two_retrievers_side_by_side() -> Any:
-    found = RunnableParallel(near=Shelf(documents=[A, B]), far=Shelf(documents=[C]), question=RunnablePassthrough())
-    merge = RunnablePassthrough.assign(context=lambda state: joined([*state["near"], *state["far"]]))
-    return found | merge | PROMPT | Model() | StrOutputParser()
-
-
-@program([A, B, C], retrieved="abc", shape="Several queries, their documents merged in a function")
-def several_queries_merged() -> Any:
-    def merge(lists: list[list[Document]]) -> list[Document]:
-        return list({document.id: document for found in lists for document in found}.values())
-
-    queries = RunnableLambda(lambda question: [f"{question} 1", f"{question} 2"])
-    shelves = {f"{QUESTION} 1": [A, B], f"{QUESTION} 2": [B, C]}
-    search = RunnableLambda(lambda query: Shelf(documents=shelves[query]).invoke(query))
-    context = queries | search.map() | merge | joined
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program([A], retrieved="a", shape="A failed attempt under `with_retry`")
-def retried() -> Any:
-    attempts: list[str] = []
-
-    def search(question: str) -> str:
-        attempts.append(question)
-        found = Shelf(documents=[A] if len(attempts) > 1 else [B, C]).invoke(question)
-        if len(attempts) == 1:
-            raise ConnectionError("try again")
-        return joined(found)
-
-    context = RunnableLambda(search).with_retry(wait_exponential_jitter=False, stop_after_attempt=2)
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+def fail(_: Any) -> Any:
+    raise ConnectionError("down")
 
 
 @program([A], retrieved="a", shape="A fallback")
 def fallen_back() -> Any:
-    def fail(_: Any) -> Any:
-        raise ConnectionError("down")
-
-    first = {"context": Shelf(documents=[B, C]) | joined, "question": RunnablePassthrough()} | PROMPT | fail
-    second = {"context": Shelf(documents=[A]) | joined, "question": RunnablePassthrough()} | PROMPT | Model()
-    return first.with_fallbacks([second]) | StrOutputParser()
+    first = {"context": shelf_of(B, C) | joined, "question": RunnablePassthrough()} | PROMPT | fail
+    return first.with_fallbacks([answered_from(shelf_of(A) | joined)])
 
 
-@program([], retrieved="")
-def nothing_found() -> Any:
-    context = Shelf(documents=[]) | joined
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program(None, retrieved="abc")
-def retrieved_and_not_used() -> Any:
-    context = Shelf() | (lambda found: "(withheld)")
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+@program([A], retrieved="a", shape="An async fallback")
+def fallen_back_async() -> Any:
+    return lambda config: asyncio.run(fallen_back().ainvoke(QUESTION, config))
 
 
 @program(None, shape="No retrieval at all: unknown")
@@ -386,71 +397,9 @@ def no_retrieval() -> Any:
     return ChatPromptTemplate.from_template("{question}") | Model() | StrOutputParser()
 
 
-@program([A], retrieved="abc", shape="Documents summarized by a model, one by one (map and reduce)")
-def mapped_and_reduced() -> Any:
-    summarize = ChatPromptTemplate.from_template("Summarize: {text}") | Model() | StrOutputParser()
-    relevant = RunnableLambda(lambda found: [{"text": found[0].page_content}])
-    context = Shelf() | relevant | summarize.map() | "\n".join
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program(ALL, retrieved="abc", shape="An answer as JSON: its text is read")
-def json_as_answer() -> Any:
-    model = Model(reply=lambda _: json.dumps({"answer": ANSWER, "sure": 0.9}))
-    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | model | StrOutputParser()
-
-
-@program(ALL, retrieved="abc")
-def json_parsed() -> Any:
-    model = Model(reply=lambda _: json.dumps({"answer": ANSWER, "sure": 0.9}))
-    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | model | JsonOutputParser()
-
-
-class Told(BaseModel):
-    """An answer and its confidence."""
-
-    answer: str
-    sure: float
-
-
-@program(ALL, retrieved="abc", shape="A structured output (pydantic)")
-def structured() -> Any:
-    gather = {"context": Shelf() | joined, "question": RunnablePassthrough()}
-    return gather | PROMPT | Model().with_structured_output(Told)
-
-
-@program(ALL, retrieved="abc")
-def structured_with_the_raw_message() -> Any:
-    gather = {"context": Shelf() | joined, "question": RunnablePassthrough()}
-    return gather | PROMPT | Model().with_structured_output(Told, include_raw=True)
-
-
-@program(ALL, retrieved="abc")
-def structured_under_answer() -> Any:
-    gather = RunnableParallel(context=Shelf() | joined, question=RunnablePassthrough())
-    return gather | RunnablePassthrough.assign(answer=PROMPT | Model().with_structured_output(Told))
-
-
-@program(ALL, retrieved="abc")
-def output_text() -> Any:
-    told = RunnableParallel(output_text=PROMPT | Model() | StrOutputParser(), sure=lambda _: 0.9)
-    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | told
-
-
-@program(ALL, retrieved="abc")
-def a_completion_model() -> Any:
-    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | FakeListLLM(responses=[ANSWER])
-
-
-@program(ALL, retrieved="abc", shape="An answer edited afterwards (citations added)")
+@program(ALL, retrieved="abc", answer=f"{ANSWER} [1]", shape="An answer edited afterwards (citations added)")
 def citations_added() -> Any:
-    return lcel() | (lambda answer: f"{answer} [1]")
-
-
-PROGRAMS["citations_added"] = Program(
-    PROGRAMS["citations_added"].build, PROGRAMS["lcel"].seen, f"{ANSWER} [1]", retrieved="abc",
-    shape=PROGRAMS["citations_added"].shape,
-)  # fmt: skip
+    return answered_from(Shelf() | joined) | (lambda answer: f"{answer} [1]")
 
 
 @program([A], retrieved="abc", shape="A branch chosen by a model (`RunnableBranch`)")
@@ -458,61 +407,21 @@ def routed() -> Any:
     chooses = PROMPT.partial(context="Is it about a building, yes or no? 1869") | Model() | StrOutputParser()
     answered = RunnablePassthrough.assign(context=lambda state: joined(state["found"][:1])) | PROMPT | Model()
     branch = RunnableBranch((lambda state: state["kind"] == "yes", answered), lambda state: "I only know buildings.")
-    gather = RunnableParallel(
-        found=Shelf(), question=RunnablePassthrough(), kind={"question": RunnablePassthrough()} | chooses
-    )
-    return gather | branch | StrOutputParser()
-
-
-@program(ALL, retrieved="abc", shape="An answer and its citations (`RunnableParallel`)")
-def citations_beside_the_answer() -> Any:
-    answer = PROMPT | Model() | StrOutputParser()
-    cited = RunnableLambda(lambda state: [{"id": "a", "quote": "built in 1869"}])
-    gather = {"context": Shelf() | joined, "question": RunnablePassthrough()}
-    return gather | RunnableParallel(answer=answer, citations=cited)
+    kind = {"question": RunnablePassthrough()} | chooses
+    return RunnableParallel(found=Shelf(), question=RunnablePassthrough(), kind=kind) | branch | StrOutputParser()
 
 
 @program(ALL, retrieved="abc", shape="Two drafts from different documents, merged by a model")
 def drafts_merged_by_a_model() -> Any:
-    near = {
-        "context": (lambda _: QUESTION) | Shelf(documents=[A, B]) | joined,
-        "question": RunnablePassthrough(),
-    } | PROMPT
-    far = {"context": (lambda _: QUESTION) | Shelf(documents=[C]) | joined, "question": RunnablePassthrough()} | PROMPT
-    first = near | Model(reply=lambda _: "The first draft names a granite tower.") | StrOutputParser()
-    second = far | Model(reply=lambda _: "The second draft names the ferries only.") | StrOutputParser()
+    near = answered_from(shelf_of(A, B) | joined, Model(reply=lambda _: "The first draft names a granite tower."))
+    far = answered_from(shelf_of(C) | joined, Model(reply=lambda _: "The second draft names the ferries only."))
     drafts = (
-        {"question": RunnablePassthrough()}
-        | RunnablePassthrough.assign(near=first)
-        | RunnablePassthrough.assign(far=second)
+        RunnableParallel(question=RunnablePassthrough())
+        | RunnablePassthrough.assign(near=(lambda _: QUESTION) | near)
+        | RunnablePassthrough.assign(far=(lambda _: QUESTION) | far)
     )
     merge = ChatPromptTemplate.from_template("Make one answer of:\n{near}\n{far}")
     return drafts | merge | Model() | StrOutputParser()
-
-
-@program(
-    [A], retrieved="a", shape="A query rewritten by a model for a second search, because the first found too little"
-)
-def searched_again() -> Any:
-    def search(question: str) -> list[Document]:
-        found = Shelf(documents=[]).invoke(question)
-        rewritten = Model(reply=lambda _: "lighthouse year of building").invoke(f"Rewrite: {question}").content
-        return found or Shelf(documents=[A]).invoke(str(rewritten))
-
-    return (
-        {"context": RunnableLambda(search) | joined, "question": RunnablePassthrough()}
-        | PROMPT
-        | Model()
-        | StrOutputParser()
-    )
-
-
-@program(ALL, retrieved="abc", shape="HyDE: the query is a passage that a model invents")
-def hypothetical_passage() -> Any:
-    invent = ChatPromptTemplate.from_template("Write a passage that would answer: {question}")
-    writer = Model(reply=lambda _: "Some old tower may have been raised in the nineteenth century.")
-    context = {"question": RunnablePassthrough()} | invent | writer | StrOutputParser() | Shelf() | joined
-    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
 
 
 # ---------------------------------------------------------------- follow-ups
@@ -521,42 +430,26 @@ REWRITE = ChatPromptTemplate.from_messages(
     [MessagesPlaceholder("history"), ("human", "Standalone question of: {question}")]
 )
 HISTORY = [HumanMessage("Is there a lighthouse on the cape?"), AIMessage("Yes, on the northern cape.")]
+WITH_HISTORY = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{context}\n{question}")])
+SEARCHED = RunnablePassthrough.assign(context=(lambda state: state["question"]) | Shelf() | joined)
+LATER = "When was it built?"
 
 
 @program(
     ALL,
     retrieved="abc",
-    question="When was it built?",
+    question=LATER,
     shape="A follow-up that the chain's model condenses: the question is the user's",
 )
 def follow_up_written_anew() -> Any:
-    standalone = REWRITE | Model() | StrOutputParser()
-    context = standalone | Shelf() | joined
+    context = REWRITE | Model() | StrOutputParser() | Shelf() | joined
     chain = RunnablePassthrough.assign(context=context) | PROMPT | Model() | StrOutputParser()
-    return invoked(chain, {"question": "When was it built?", "history": HISTORY})
+    return invoked(chain, {"question": LATER, "history": HISTORY})
 
 
-@program([A, C, B], retrieved="acb", question="When was it built?", shape="A follow-up with its history")
+@program([A, C, B], retrieved="acb", question=LATER, shape="A follow-up with its history")
 def follow_up_with_its_history() -> Any:
-    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{context}\n{question}")])
-    search = (lambda state: state["question"]) | Shelf() | joined
-    chain = RunnablePassthrough.assign(context=search) | prompt | Model() | StrOutputParser()
-    return invoked(chain, {"question": "When was it built?", "history": HISTORY})
-
-
-@program(ALL, retrieved="abc")
-def message_history() -> Any:
-    from langchain_core.chat_history import InMemoryChatMessageHistory
-    from langchain_core.runnables.history import RunnableWithMessageHistory
-
-    search = (lambda state: state["question"]) | Shelf() | joined
-    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{context}\n{question}")])
-    inner = RunnablePassthrough.assign(context=search) | prompt | Model()
-    kept = InMemoryChatMessageHistory()
-    chain = RunnableWithMessageHistory(
-        inner, lambda session_id: kept, input_messages_key="question", history_messages_key="history"
-    )
-    return lambda config: chain.invoke({"question": QUESTION}, {**config, "configurable": {"session_id": "s"}})
+    return invoked(SEARCHED | WITH_HISTORY | Model() | StrOutputParser(), {"question": LATER, "history": HISTORY})
 
 
 # ---------------------------------------------------------------- streams
@@ -564,31 +457,13 @@ def message_history() -> Any:
 
 @program(ALL, retrieved="abc", shape="A stream, read to its end")
 def streamed() -> Any:
-    return lambda config: list(lcel().stream(QUESTION, config))
-
-
-@program(ALL, retrieved="abc")
-def streamed_async() -> Any:
-    async def read(config: Any) -> None:
-        async for _ in lcel().astream(QUESTION, config):
-            pass
-
-    return lambda config: asyncio.run(read(config))
-
-
-@program(ALL, retrieved="abc")
-def streamed_events() -> Any:
-    async def read(config: Any) -> None:
-        async for _ in lcel().astream_events(QUESTION, config, version="v2"):
-            pass
-
-    return lambda config: asyncio.run(read(config))
+    return lambda config: list(answered_from(Shelf() | joined).stream(QUESTION, config))
 
 
 @program(None, answer=None, shape="A stream that is closed early: no answer")
 def stream_left_early() -> Any:
     def leave(config: Any) -> None:
-        stream = lcel().stream(QUESTION, config)
+        stream = answered_from(Shelf() | joined).stream(QUESTION, config)
         for _ in range(3):
             next(stream)
         stream.close()
@@ -597,26 +472,8 @@ def stream_left_early() -> Any:
 
 
 @program(ALL, retrieved="abc", calls=2)
-def batched() -> Any:
-    return lambda config: lcel().batch([QUESTION, QUESTION], config)
-
-
-@program(ALL, retrieved="abc", calls=2)
 def batched_as_completed() -> Any:
-    return lambda config: list(lcel().batch_as_completed([QUESTION, QUESTION], config))
-
-
-@program([A], retrieved="a", shape="An async fallback")
-def fallen_back_async() -> Any:
-    async def fail(_: Any) -> Any:
-        raise ConnectionError("down")
-
-    first = (
-        {"context": Shelf(documents=[B, C]) | joined, "question": RunnablePassthrough()} | PROMPT | RunnableLambda(fail)
-    )
-    second = {"context": Shelf(documents=[A]) | joined, "question": RunnablePassthrough()} | PROMPT | Model()
-    chain = first.with_fallbacks([second]) | StrOutputParser()
-    return lambda config: asyncio.run(chain.ainvoke(QUESTION, config))
+    return lambda config: list(answered_from(Shelf() | joined).batch_as_completed([QUESTION, QUESTION], config))
 
 
 # ---------------------------------------------------------------- LangGraph
@@ -649,8 +506,24 @@ def graph_of(state: Any, *nodes: tuple[str, Any], **options: Any) -> Any:
     return builder.compile(**options)
 
 
-def retrieve(state: State) -> Any:
-    return {"documents": Shelf().invoke(state["question"])}
+def retrieving(*documents: Document) -> Callable[[State], Any]:
+    return lambda state: {"documents": shelf_of(*documents).invoke(state["question"])}
+
+
+retrieve = retrieving(*ALL)
+
+
+def rerank(state: State) -> Any:
+    return {"documents": best(state["documents"])}
+
+
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+def memory() -> Any:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    return InMemorySaver()
 
 
 def grade(state: State) -> Any:
@@ -679,10 +552,7 @@ def corrective() -> Any:
 
 @program([], retrieved="bc", needs="langgraph")
 def corrective_with_nothing_left() -> Any:
-    def search(state: State) -> Any:
-        return {"documents": Shelf(documents=[B, C]).invoke(state["question"])}
-
-    nodes = (("retrieve", search), ("grade", grade), ("generate", generate("answer")))
+    nodes = (("retrieve", retrieving(B, C)), ("grade", grade), ("generate", generate("answer")))
     return invoked(graph_of(State, *nodes), {"question": QUESTION})
 
 
@@ -692,15 +562,12 @@ class Growing(TypedDict, total=False):
     answer: str
 
 
-def _second_turn(documents: list[Document], question: str, route: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    from langgraph.checkpoint.memory import InMemorySaver
-
-    graph = graph_of(Growing, ("retrieve", route), ("generate", _latest), checkpointer=InMemorySaver())
+def _second_turn(question: str, route: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    graph = graph_of(Growing, ("retrieve", route), ("generate", _latest), checkpointer=memory())
 
     def run(config: Any) -> Any:
-        thread = {"configurable": {"thread_id": "t"}}
-        graph.invoke({"question": "Tell me of the harbour."}, thread)
-        return graph.invoke({"question": question}, {**config, **thread})
+        graph.invoke({"question": "Tell me of the harbour."}, THREAD)
+        return graph.invoke({"question": question}, {**config, **THREAD})
 
     return run
 
@@ -714,41 +581,29 @@ def _latest(state: Any) -> Any:
     None, needs="langgraph", question="thanks", shape="A turn that retrieves nothing, in a graph whose state keeps all"
 )
 def stale_documents_in_the_state() -> Any:
-    def route(state: Any) -> Any:
-        return {"documents": [] if "thanks" in state["question"] else Shelf(documents=[C]).invoke("x")}
-
-    return _second_turn([C], "thanks", lambda state: {} if "thanks" in state["question"] else route(state))
+    return _second_turn("thanks", lambda state: {} if "thanks" in state["question"] else retrieving(C)(state))
 
 
 @program([A], retrieved="a", needs="langgraph", shape="A later turn that retrieves again, in a state that keeps all")
 def fresh_documents_beside_stale_ones() -> Any:
-    def route(state: Any) -> Any:
-        return {"documents": Shelf(documents=[C] if "harbour" in state["question"] else [A]).invoke("x")}
-
-    return _second_turn([A], QUESTION, route)
+    return _second_turn(QUESTION, lambda state: retrieving(C if "harbour" in state["question"] else A)(state))
 
 
 @program(None, answer=None, needs="langgraph", shape="A graph that is interrupted: no answer")
 def interrupted() -> Any:
-    from langgraph.checkpoint.memory import InMemorySaver
     from langgraph.types import interrupt
 
     def ask(state: State) -> Any:
         return {"answer": interrupt("May I?")}
 
-    graph = graph_of(State, ("draft", generate("answer")), ("ask", ask), checkpointer=InMemorySaver())
-    return lambda config: graph.invoke({"question": QUESTION}, {**config, "configurable": {"thread_id": "t"}})
+    graph = graph_of(State, ("draft", generate("answer")), ("ask", ask), checkpointer=memory())
+    return lambda config: graph.invoke({"question": QUESTION}, {**config, **THREAD})
 
 
 def halting_graph(**options: Any) -> Any:
     """A graph whose state has a draft under ``answer`` before its last step."""
-    from langgraph.checkpoint.memory import InMemorySaver
-
     nodes = (("retrieve", retrieve), ("draft", generate("answer")), ("send", lambda state: {"answer": ANSWER}))
-    return graph_of(State, *nodes, checkpointer=InMemorySaver(), **options)
-
-
-THREAD = {"configurable": {"thread_id": "t"}}
+    return graph_of(State, *nodes, checkpointer=memory(), **options)
 
 
 @program(
@@ -768,15 +623,6 @@ def halted_after_a_step() -> Any:
     return lambda config: graph.invoke({"question": QUESTION}, {**config, **THREAD}, interrupt_after=["draft"])
 
 
-@program(None, answer=None, needs="langgraph.callbacks")
-def halted_in_a_chain_around_it() -> Any:
-    graph = halting_graph(interrupt_before=["send"])
-    chain = RunnableLambda(lambda question: graph.invoke({"question": question}, THREAD)) | (
-        lambda state: state["answer"]
-    )
-    return invoked(chain)
-
-
 @program(ALL, retrieved="abc", needs="langgraph", shape="The same graph, resumed")
 def resumed_after_a_halt() -> Any:
     graph = halting_graph(interrupt_before=["send"])
@@ -786,14 +632,13 @@ def resumed_after_a_halt() -> Any:
 
 @program(ALL, retrieved="abc", needs="langgraph")
 def resumed_with_a_command() -> Any:
-    from langgraph.checkpoint.memory import InMemorySaver
     from langgraph.types import Command, interrupt
 
     def ask(state: State) -> Any:
         return {"answer": interrupt("May I?")}
 
     nodes = (("retrieve", retrieve), ("ask", ask), ("generate", generate("answer")))
-    graph = graph_of(State, *nodes, checkpointer=InMemorySaver(), output_schema=OnlyAnswer)
+    graph = graph_of(State, *nodes, checkpointer=memory(), output_schema=OnlyAnswer)
     graph.invoke({"question": QUESTION}, THREAD)
     return lambda config: graph.invoke(Command(resume="yes"), {**config, **THREAD})
 
@@ -831,7 +676,7 @@ def sent_to_branches() -> Any:
 
 @program([B], retrieved="b", needs="langgraph", shape="A subgraph that retrieves and reranks")
 def subgraph() -> Any:
-    finder = graph_of(State, ("retrieve", retrieve), ("rerank", lambda state: {"documents": best(state["documents"])}))
+    finder = graph_of(State, ("retrieve", retrieve), ("rerank", rerank))
     return invoked(graph_of(State, ("find", finder), ("generate", generate())), {"question": QUESTION})
 
 
@@ -845,7 +690,7 @@ def drafted_twice() -> Any:
     from langgraph.graph import END, START, StateGraph
 
     def search(state: Any) -> Any:
-        return {"documents": Shelf(documents=[A] if "draft" in state else [B, C]).invoke(state["question"])}
+        return retrieving(*([A] if "draft" in state else [B, C]))(state)
 
     def write(state: Any) -> Any:
         told = ANSWER if "draft" in state else "Its keeper walks to the harbour before the ferries leave."
@@ -866,177 +711,82 @@ class Drafted(State, total=False):
     draft: str
 
 
-@program(ALL, retrieved="abc", needs="langgraph")
-def functional_graph() -> Any:
-    from langgraph.func import entrypoint, task
-
-    @task
-    def find(question: str) -> list[Document]:
-        return Shelf().invoke(question)
-
-    @entrypoint()
-    def workflow(asked: dict[str, str]) -> dict[str, Any]:
-        prompt = PROMPT.invoke({"context": joined(find(asked["question"]).result()), "question": asked["question"]})
-        return {"answer": Model().invoke(prompt).content}
-
-    return invoked(workflow, {"question": QUESTION})
-
-
-@program(ALL, retrieved="abc", needs="langgraph")
-def graph_streamed() -> Any:
-    graph = graph_of(State, ("retrieve", retrieve), ("generate", generate()))
-    return lambda config: list(graph.stream({"question": QUESTION}, config))
-
-
-@program([B], retrieved="b", needs="langgraph")
-def graph_with_a_reranking_node() -> Any:
-    nodes = (
-        ("retrieve", retrieve),
-        ("rerank", lambda state: {"documents": best(state["documents"])}),
-        ("generate", generate()),
-    )
-    return invoked(graph_of(State, *nodes), {"question": QUESTION})
-
-
 # ---------------------------------------------------------------- agents
 
 
-def agent_of(*tools: Any, **options: Any) -> Any:
+def tool_giving(*results: Any, name: str = "look_up", **options: Any) -> Any:
+    """A tool that returns these results one after the other, the last one again and again."""
+    left = list(results)
+
+    def look_up(query: str) -> Any:
+        """Look things up."""
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return tool(name, **options)(look_up)
+
+
+def look_up_all() -> Any:
+    return create_retriever_tool(Shelf(), "look_up", "Looks things up.")
+
+
+def then_calling(name: str, after: str) -> Model:
+    """A model that calls the first tool, after the result of ``after`` this one, and then answers."""
+    call = AIMessage("", tool_calls=[{"name": name, "args": {"query": "x"}, "id": "2"}])
+    return Model(reply=lambda messages: call if getattr(messages[-1], "name", "") == after else ANSWER)
+
+
+def agent_of(*tools: Any, model: Any = None, messages: Any = None, **options: Any) -> Any:
     from langchain.agents import create_agent
 
-    agent = create_agent(options.pop("model", None) or Model(says=LOOK), list(tools), **options)
-    return invoked(agent, {"messages": [{"role": "user", "content": QUESTION}]})
+    agent = create_agent(model or Model(says=LOOK), list(tools), **options)
+    return invoked(agent, {"messages": messages or [{"role": "user", "content": QUESTION}]})
 
 
 @program(ALL, retrieved="abc", needs="langchain", shape="An agent with a retriever tool")
 def agent_with_a_retriever_tool() -> Any:
-    return agent_of(create_retriever_tool(Shelf(), "look_up", "Looks things up."))
+    return agent_of(look_up_all())
 
 
 @program([A, B], retrieved="ab", needs="langchain", shape="An agent whose tool returns documents as its artifact")
 def agent_with_an_artifact() -> Any:
-    @tool(response_format="content_and_artifact")
-    def look_up(query: str) -> tuple[str, list[Document]]:
-        """Look things up."""
-        return joined([A, B]), [A, B]
-
-    return agent_of(look_up)
+    return agent_of(tool_giving((joined([A, B]), [A, B]), response_format="content_and_artifact"))
 
 
 @program([A], needs="langchain", shape="An agent whose tool returns text")
 def agent_with_a_text_tool() -> Any:
-    @tool
-    def look_up(query: str) -> str:
-        """Look things up."""
-        return A.page_content
-
-    return agent_of(look_up)
+    return agent_of(tool_giving(A.page_content))
 
 
 @program([A], needs="langchain")
 def agent_with_tools_that_direct() -> Any:
-    @tool
-    def transfer_to_librarian(query: str) -> str:
-        """Hand over."""
-        return "Successfully transferred to librarian"
-
-    @tool
-    def look_up(query: str) -> str:
-        """Look things up."""
-        return A.page_content
-
-    def told(messages: Sequence[BaseMessage]) -> Any:
-        if messages[-1].type == "tool" and messages[-1].name == "transfer_to_librarian":
-            return AIMessage("", tool_calls=[{"name": "look_up", "args": {"query": "x"}, "id": "2"}])
-        return ANSWER
-
-    return agent_of(transfer_to_librarian, look_up, model=Model(reply=told))
-
-
-@program([A], needs="langchain")
-def agent_whose_first_tool_fails() -> Any:
-    @tool
-    def look_up(query: str) -> str:
-        """Look things up."""
-        raise ToolException("The index does not answer at the moment.")
-
-    @tool
-    def read(query: str) -> str:
-        """Read what there is."""
-        return A.page_content
-
-    def told(messages: Sequence[BaseMessage]) -> Any:
-        if messages[-1].type == "tool" and messages[-1].name == "look_up":
-            return AIMessage("", tool_calls=[{"name": "read", "args": {"query": "x"}, "id": "2"}])
-        return ANSWER
-
-    look_up.handle_tool_error = True
-    return agent_of(look_up, read, model=Model(reply=told))
+    transfer = tool_giving("Successfully transferred to librarian", name="transfer_to_librarian")
+    return agent_of(transfer, tool_giving(A.page_content), model=then_calling("look_up", after="transfer_to_librarian"))
 
 
 @program([A, B], retrieved="ab", needs="langchain", shape="An agent whose tool returns JSON or dicts")
 def agent_with_dicts() -> Any:
-    @tool
-    def look_up(query: str) -> list[dict[str, str]]:
-        """Look things up."""
-        return [{"id": str(each.id), "content": each.page_content} for each in (A, B)]
-
-    return agent_of(look_up)
+    return agent_of(tool_giving([{"id": str(each.id), "content": each.page_content} for each in (A, B)]))
 
 
 @program([A, B], retrieved="ab", needs="langchain")
 def agent_with_json_results() -> Any:
-    @tool
-    def look_up(query: str) -> str:
-        """Look things up."""
-        return json.dumps({"results": [{"id": str(each.id), "text": each.page_content} for each in (A, B)]})
-
-    return agent_of(look_up)
-
-
-@program(ALL, retrieved="abc", needs="langchain")
-def agent_that_streams() -> Any:
-    from langchain.agents import create_agent
-
-    agent = create_agent(Model(says=LOOK), [create_retriever_tool(Shelf(), "look_up", "Looks things up.")])
-    asked = {"messages": [HumanMessage(QUESTION)]}
-    return lambda config: list(agent.stream(asked, config, stream_mode=["messages", "values"]))
+    results = [{"id": str(each.id), "text": each.page_content} for each in (A, B)]
+    return agent_of(tool_giving(json.dumps({"results": results})))
 
 
 @program(ALL, retrieved="abc", needs="langchain", shape="An agent with a structured response")
 def agent_with_a_structured_response() -> Any:
-    from langchain.agents import create_agent
     from langchain.agents.structured_output import ToolStrategy
 
-    def told(messages: Sequence[BaseMessage]) -> AIMessage:
-        return AIMessage("", tool_calls=[{"name": "Told", "args": {"answer": ANSWER, "sure": 0.9}, "id": "2"}])
-
-    look_up = create_retriever_tool(Shelf(), "look_up", "Looks things up.")
-    agent = create_agent(Model(reply=told), [look_up], response_format=ToolStrategy(Told))
-    return invoked(agent, {"messages": [HumanMessage(QUESTION)]})
+    call = {"name": "Told", "args": {"answer": ANSWER, "sure": 0.9}, "id": "2"}
+    model = Model(reply=lambda _: AIMessage("", tool_calls=[call]))
+    return agent_of(look_up_all(), model=model, response_format=ToolStrategy(Told))
 
 
 @program([A], needs="langchain", options={"contexts": ["look_up"]}, shape="Several tools, some named by `contexts=`")
 def agent_with_chosen_tools() -> Any:
-    from langchain.agents import create_agent
-
-    @tool
-    def look_up(query: str) -> str:
-        """Look things up."""
-        return A.page_content
-
-    @tool
-    def log(query: str) -> str:
-        """Note that something was asked."""
-        return "The request was noted under number 77."
-
-    def told(messages: Sequence[BaseMessage]) -> Any:
-        if messages[-1].type == "tool" and messages[-1].name == "look_up":
-            return AIMessage("", tool_calls=[{"name": "log", "args": {"query": "x"}, "id": "2"}])
-        return ANSWER
-
-    agent = create_agent(Model(reply=told), [look_up, log])
-    return invoked(agent, {"messages": [HumanMessage(QUESTION)]})
+    log = tool_giving("The request was noted under number 77.", name="log")
+    return agent_of(tool_giving(A.page_content), log, model=then_calling("log", after="look_up"))
 
 
 @program(
@@ -1054,42 +804,16 @@ def agent_that_remembers() -> Any:
         HumanMessage("And who asked, thanks?"),
     ]
 
-    @tool
-    def look_up(query: str) -> str:
-        """Look things up."""
-        return A.page_content
-
-    from langchain.agents import create_agent
-
-    return invoked(create_agent(Model(), [look_up]), {"messages": messages})
+    return agent_of(tool_giving(A.page_content), model=Model(), messages=messages)
 
 
 @program(None, answer=None, needs="langchain", shape="A message that only makes a tool call: no answer")
 def agent_stopped_before_its_tool() -> Any:
     from langchain.agents import create_agent
-    from langgraph.checkpoint.memory import InMemorySaver
 
-    look_up = create_retriever_tool(Shelf(), "look_up", "Looks things up.")
-    agent = create_agent(Model(says=LOOK), [look_up], interrupt_before=["tools"], checkpointer=InMemorySaver())
+    agent = create_agent(Model(says=LOOK), [look_up_all()], interrupt_before=["tools"], checkpointer=memory())
     asked = {"messages": [HumanMessage(QUESTION)]}
-    return lambda config: agent.invoke(asked, {**config, "configurable": {"thread_id": "t"}})
-
-
-@program(ALL, retrieved="abc", needs="langchain")
-def agent_as_a_tool_of_an_agent() -> Any:
-    from langchain.agents import create_agent
-
-    inner = create_agent(
-        Model(reply=lambda _: "According to the chronicle, 1869 was the year of its building."),
-        [create_retriever_tool(Shelf(), "look_up", "Looks things up.")],
-    )
-
-    @tool
-    def librarian(query: str) -> str:
-        """Ask the librarian."""
-        return str(inner.invoke({"messages": [HumanMessage(query)]})["messages"][-1].content)
-
-    return agent_of(librarian)
+    return lambda config: agent.invoke(asked, {**config, **THREAD})
 
 
 @program(
@@ -1103,14 +827,11 @@ def handed_to_another_agent() -> Any:
     from langgraph.graph import END, START, MessagesState, StateGraph
     from langgraph.types import Command
 
-    look_up = create_retriever_tool(Shelf(), "look_up", "Looks things up.")
-    librarian = create_agent(Model(says=LOOK), [look_up], name="librarian")
+    librarian = create_agent(Model(says=LOOK), [look_up_all()], name="librarian")
+    router = Model(reply=lambda _: "librarian")
 
     def supervise(state: Any) -> Any:
-        said = (
-            Model(reply=lambda _: "librarian").invoke([*state["messages"], HumanMessage("Who is to answer?")]).content
-        )
-        return Command(goto=str(said))
+        return Command(goto=str(router.invoke([*state["messages"], HumanMessage("Who is to answer?")]).content))
 
     builder = StateGraph(MessagesState)
     builder.add_node("supervisor", supervise, destinations=("librarian",))
@@ -1118,19 +839,6 @@ def handed_to_another_agent() -> Any:
     builder.add_edge(START, "supervisor")
     builder.add_edge("librarian", END)
     return invoked(builder.compile(), {"messages": [HumanMessage(QUESTION)]})
-
-
-@program([A, B], retrieved="ab", needs="langchain")
-def agent_with_an_artifact_async() -> Any:
-    @tool(response_format="content_and_artifact")
-    async def look_up(query: str) -> tuple[str, dict[str, Any]]:
-        """Look things up."""
-        return joined([A, B]), {"documents": [A, B], "took": 0.2}
-
-    from langchain.agents import create_agent
-
-    agent = create_agent(Model(says=LOOK), [look_up])
-    return lambda config: asyncio.run(agent.ainvoke({"messages": [HumanMessage(QUESTION)]}, config))
 
 
 MCP_SERVER = [sys.executable, str(Path(__file__).with_name("mcp_server.py"))]
@@ -1200,19 +908,6 @@ def classic_retrieval_qa() -> Any:
     return invoked(RetrievalQA.from_chain_type(Model(), retriever=Shelf()), {"query": QUESTION})
 
 
-@program(ALL, retrieved="abc", needs="langchain_classic")
-def classic_map_reduce() -> Any:
-    from langchain_classic.chains import RetrievalQA
-
-    def told(messages: Sequence[BaseMessage]) -> str:
-        text = str(messages[0].content)
-        found = next((each for each in ALL if each.page_content in text), None)
-        return f"An extract says this of document {found.id}." if found else ANSWER
-
-    chain = RetrievalQA.from_chain_type(Model(reply=told), retriever=Shelf(), chain_type="map_reduce")
-    return invoked(chain, {"query": QUESTION})
-
-
 @program(ALL, retrieved="abc", needs="langchain_classic", shape="`RetrievalQA` (refine, map_reduce)")
 def classic_refine() -> Any:
     from langchain_classic.chains import RetrievalQA
@@ -1241,20 +936,6 @@ def classic_conversation() -> Any:
     return invoked(chain, {"question": "When was it built?", "chat_history": history})
 
 
-@program(ALL, retrieved="abc", question="When was it built?", needs="langchain_classic")
-def classic_history_aware_retriever() -> Any:
-    from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
-    from langchain_classic.chains.combine_documents import create_stuff_documents_chain
-
-    rewrite = ChatPromptTemplate.from_messages(
-        [MessagesPlaceholder("chat_history"), ("human", "Standalone question of: {input}")]
-    )
-    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("chat_history"), ("human", "{context}\n{input}")])
-    finder = create_history_aware_retriever(Model(), Shelf(), rewrite)
-    chain = create_retrieval_chain(finder, create_stuff_documents_chain(Model(), prompt))
-    return invoked(chain, {"input": "When was it built?", "chat_history": HISTORY})
-
-
 @program([B], retrieved="b", needs="langchain_classic", shape="`ContextualCompressionRetriever`")
 def classic_compression() -> Any:
     from langchain_classic.retrievers import ContextualCompressionRetriever
@@ -1265,15 +946,7 @@ def classic_compression() -> Any:
             return best(documents)
 
     finder = ContextualCompressionRetriever(base_compressor=Reranker(), base_retriever=Shelf())
-    return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program([A, C, B], retrieved="acb", needs="langchain_classic")
-def classic_multi_query() -> Any:
-    from langchain_classic.retrievers import MultiQueryRetriever
-
-    finder = MultiQueryRetriever.from_llm(Shelf(), Model(reply=lambda _: "one query\nanother query"))
-    return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+    return answered_from(finder | joined)
 
 
 @program(
@@ -1294,7 +967,7 @@ def classic_parent_document() -> Any:
         child_splitter=RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0),
     )
     finder.add_documents([Document(joined([A, B]), id="p")], ids=["p"])
-    return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+    return answered_from(finder | joined)
 
 
 @program([A, B, C], retrieved="abc", needs="langchain_classic", shape="`EnsembleRetriever`")
@@ -1304,20 +977,7 @@ def classic_ensemble() -> Any:
     finder = EnsembleRetriever(
         retrievers=[Shelf(documents=[A, B]), Shelf(documents=[A, C])], weights=[0.6, 0.4], id_key=None
     )
-    return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
-
-
-@program([Document(A.page_content.partition(" of grey")[0])], needs="langchain_classic")
-def classic_extractor() -> Any:
-    from langchain_classic.retrievers import ContextualCompressionRetriever
-    from langchain_classic.retrievers.document_compressors import LLMChainExtractor
-
-    def extract(messages: Sequence[BaseMessage]) -> str:
-        return A.page_content.partition(" of grey")[0] if A.page_content in str(messages[-1].content) else "NO_OUTPUT"
-
-    compressor = LLMChainExtractor.from_llm(Model(reply=extract))
-    finder = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=Shelf())
-    return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+    return answered_from(finder | joined)
 
 
 # ---------------------------------------------------------------- the page
