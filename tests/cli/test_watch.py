@@ -29,6 +29,14 @@ def test_a_pass_prints_what_it_did_and_the_figures(ragmetrics: Any) -> None:
     second = ragmetrics("watch", "live", "--once", "-m", "coherence")
     assert "coherence: 1.000, traces measured: 2 of 2" in second.output
     assert "No new traces" in ragmetrics("watch", "live", "--once", "-m", "coherence").output
+    (run,) = mlflow.search_runs(experiment_names=["live"], output_format="list")
+    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
+    names = ("coherence/mean", "coherence/n_measured", "traces/scored")
+    assert [run.data.metrics[name] for name in names] == [1.0, 2, 2]
+    for trace in mlflow.search_traces(locations=[run.info.experiment_id], return_type="list"):
+        (feedback,) = trace.info.assessments
+        source = feedback.metadata["mlflow.assessment.sourceRunId"]
+        assert (feedback.name, feedback.value, source) == ("coherence", 1.0, run.info.run_id)
     assert "context_relevance: " in ragmetrics("watch", "live", "--once").output
 
 

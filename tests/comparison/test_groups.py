@@ -12,7 +12,6 @@ from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.results.results import results_of
 
 from .reports import ALIKE, noisy, report_of
 
@@ -90,13 +89,6 @@ def test_slices_are_adjusted_together_and_small_ones_marked() -> None:
     assert found["p_holm"].min() == pytest.approx(2 * found["p_value"].min())
     with pytest.raises(InvalidOptionError, match="by: no row has 'colour'"):
         rm.compare(side(0.0, 12), side(0.4, 12)).by("colour")
-
-
-def test_plain_words_name_the_runs_and_the_figures() -> None:
-    a, b = results_of(report_of(noisy(60))), results_of(report_of(noisy(60, shift=0.19, seed=1)))
-    text = rm.compare(replace(a, name="baseline"), replace(b, name="candidate")).plain
-    assert text.startswith("candidate is better on faithfulness (+0.1")
-    assert text.endswith("], 60 rows).")
 
 
 def test_plain_words_say_how_many_rows_would_tell() -> None:

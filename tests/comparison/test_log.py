@@ -34,12 +34,3 @@ def test_logging_twice_into_a_run_replaces() -> None:
     assert rm.compare(a, b).log(own) == own
     tables = json.loads(mlflow.get_run(own).data.tags["mlflow.loggedArtifacts"])
     assert len(tables) == len({table["path"] for table in tables})
-
-
-def test_it_is_nested_in_the_active_run() -> None:
-    found = rm.compare(report_of(noisy(30)), report_of(noisy(30, shift=0.2, seed=1)))
-    with mlflow.start_run() as run:
-        own = mlflow.get_run(found.log())
-    assert own.data.tags["mlflow.parentRunId"] == run.info.run_id
-    assert mlflow.get_run(run.info.run_id).data.metrics == {}
-    assert mlflow.get_run(found.log(run_name="mine")).info.run_name == "mine"

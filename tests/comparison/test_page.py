@@ -57,23 +57,5 @@ def test_the_page_can_be_written_and_read_as_utf8(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == evil().to_html()
 
 
-def test_the_page_shows_verdict_interval_thresholds_and_changed_claims() -> None:
-    items = [(Item("claim", "the sky is green", "NEUTRAL"),)] * 40
-    better = [(Item("claim", "the sky is green", "SUPPORTED"),)] * 40
-    a = report_of(noisy(40), threshold=0.7, items=items)
-    b = report_of(noisy(40, shift=0.15, seed=1), threshold=0.7, items=better)
-    text = page_of(rm.compare(a, b).to_html()).text
-    assert "improved" in text
-    assert "the sky is green" in text
-    assert "McNemar" in text
-    assert "BCa" in text
-
-
-def test_a_comparison_without_any_difference_has_a_page_and_a_plot() -> None:
-    same = rm.compare(report_of([0.5] * 8), report_of([0.5] * 8))
-    assert "No score differs" in same.to_html()
-    assert same.plot() is not None
-
-
 def test_without_any_interval_there_is_no_plot() -> None:
     assert rm.compare(report_of([0.5]), report_of([0.6])).plot() is None

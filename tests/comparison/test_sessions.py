@@ -43,14 +43,6 @@ def test_sessions_are_counted_on_both_sides() -> None:
     )
 
 
-def test_they_stand_in_text_markdown_page_and_json() -> None:
-    comparison = rm.compare(BEFORE, AFTER)
-    for text in (comparison.to_text(), comparison.to_html(), comparison._repr_html_()):
-        assert "without a turn that fails faithfulness: 2 → 3 of 4" in text
-    assert "without a turn that fails faithfulness: 2 → 3 of 4" in comparison.to_markdown()
-    assert comparison.to_dict()["sessions"][0]["newly_passed"] == 2
-
-
 def test_a_metric_without_threshold_and_rows_without_sessions_say_nothing() -> None:
     assert rm.compare(report([GOOD], [BAD]), report([GOOD], [GOOD])).sessions == ()
     other = Report([Row(row.sample, {"rouge1_f1": Score(0.5)}) for row in BEFORE.rows])

@@ -26,20 +26,11 @@ def _heads(text: str) -> str:
     return next(line for line in text.splitlines() if line.startswith("metric"))
 
 
-def test_without_a_width_every_figure_is_there(comparison: rm.Comparison) -> None:
-    assert str(comparison) == comparison.to_text()
-    assert {"won/tied/lost", "needed", "verdict"} <= set(_heads(str(comparison)).split())
-
-
 def test_a_narrow_table_keeps_what_decides(comparison: rm.Comparison) -> None:
     text = comparison.to_text(80)
     assert all(len(line) <= 80 for line in text.splitlines() if line.startswith(("metric ", "coherence ")))
     assert {"A", "B", "B−A", "interval", "verdict"} <= set(_heads(text).split())
     assert "needed" not in _heads(text)
-
-
-def test_a_wide_terminal_loses_nothing(comparison: rm.Comparison) -> None:
-    assert comparison.to_text(200) == comparison.to_text()
 
 
 def test_the_heading_says_which_side_is_which() -> None:

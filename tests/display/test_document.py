@@ -11,7 +11,6 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.display.document import (
     Folded,
     Heading,
@@ -29,7 +28,6 @@ from mlflow_ragmetrics.display.document import (
     to_markdown,
     to_text,
 )
-from mlflow_ragmetrics.display.marked import rationale
 from mlflow_ragmetrics.display.text import report_blocks
 
 
@@ -67,30 +65,6 @@ def test_no_line_begins_a_block(text: str) -> None:
     assert first.type == "paragraph_open"
 
 
-def test_addresses_are_no_links() -> None:
-    assert "http://" not in escaped("see http://evil.example or me@evil.example")
-    assert "me@evil" not in escaped("me@evil.example")
-
-
-def test_failed_claims_are_named_with_reason_passage_and_quote_the_contradicted_ones_first() -> None:
-    fine = Item("claim", "It is tall.", "SUPPORTED")
-    open_one = Item("claim", "It is red.", "NEUTRAL", "No passage says so.")
-    wrong = Item(
-        "claim", "It is *new*.", "CONTRADICTED", "Built long ago.", None, (Evidence(2, "d2", "Built in 1889."),)
-    )
-    text = rationale(Score(value=1 / 3, reason="The contexts support 1 of 3 claims.", items=(fine, open_one, wrong)))
-    assert text.startswith("The contexts support 1 of 3 claims.")
-    assert "tall" not in text
-    assert text.index("**contradicted**: “It is \\*new\\*.”") < text.index("**not in the passages**: “It is red.”")
-    assert "  - why: No passage says so." in text
-    assert "  - passage 2 (d2): “Built in 1889.”" in text
-
-
-def test_many_failed_claims_are_counted() -> None:
-    items = tuple(Item("claim", f"claim {number}", "NEUTRAL") for number in range(45))
-    assert rationale(Score(value=0.0, items=items)).endswith("- … 15 more")
-
-
 def test_the_description_has_figures_intervals_and_the_worst_rows() -> None:
     records = [{"id": f"r{n}", "question": "Q?", "answer": "same " * n, "reference": "same same"} for n in range(1, 6)]
     report = rm.Suite(["rouge", rm.composite("overall", {"rouge1_f1": 1})]).evaluate(records)
@@ -105,12 +79,6 @@ def test_the_description_has_figures_intervals_and_the_worst_rows() -> None:
     assert len(worst) == 3
 
 
-def test_what_the_reference_lacks_is_not_called_absent_from_the_passages() -> None:
-    item = Item("claim", "It is green.", "NEUTRAL")
-    assert "**not in the passages**" in rationale(Score(value=0.0, items=(item,)))
-    assert "**not supported**" in rationale(Score(value=0.0, items=(item.changed(against="reference"),)))
-
-
 COLUMNS = {
     "metric": ["faithfulness", "語彙"],
     "mean": ["0.912", "–"],
@@ -118,15 +86,6 @@ COLUMNS = {
     "verdict": ["improved", Styled("too few rows to tell", "middling")],
 }
 TABLE = Table(COLUMNS, left=["metric", "verdict"], droppable=["rows", "mean"])
-
-
-def test_figures_are_aligned_right_and_texts_left_also_where_characters_are_wide() -> None:
-    assert to_text([TABLE]).splitlines() == [
-        "metric         mean  rows  verdict",
-        "─" * 47,
-        "faithfulness  0.912    60  improved",
-        "語彙              –     7  too few rows to tell",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -145,13 +104,6 @@ def test_columns_go_one_by_one_until_the_rest_fits_and_are_named(width: int, hea
     assert max(map(cell_len, lines)) <= max(width, 34)
     assert lines[3].endswith("too few rows to tell")
     assert " ".join(" ".join(lines[4:]).split()) == left_out
-
-
-def test_the_flexible_column_is_shortened_and_no_figure() -> None:
-    table = Table({"question": ["a question of some length" * 3], "mean": ["0.500"]}, ["question"], (), "question")
-    lines = to_text([table], 40).splitlines()
-    assert cell_len(lines[-1]) == 40
-    assert lines[-1].endswith("…  0.500")
 
 
 HOSTILE_TEXT = "[red]:smile:[/red] \x1b[31m<b>bold</b> @team\n| # `x`"
@@ -178,12 +130,6 @@ def test_markdown_moves_no_cursor_and_turns_no_direction() -> None:
     assert not set(to_markdown(blocks)) & set("\x07\x1b\x85\x9b\u202e\u2066")
 
 
-def test_what_is_folded_and_closed_shows_its_title_alone_in_a_terminal() -> None:
-    blocks = [Folded(Line("a score"), [Line("its items")], closed=True)]
-    assert to_text(blocks) == "a score"
-    assert "its items" in cell(blocks)
-
-
 def test_figures_and_dashes() -> None:
     assert (number(0.12345), number(0.5, 1), number(None)) == ("0.123", "0.5", "–")
     assert (signed(0.1), signed(-0.1), signed(None)) == ("+0.100", "-0.100", "–")
@@ -195,11 +141,6 @@ def test_all_lines_of_a_paragraph_but_the_first_are_indented_by_two(width: int, 
     first, *rest = to_text([Line(text.strip(), indent=indent)], width).splitlines()
     assert len(first) - len(first.lstrip()) == 2 * indent
     assert {len(line) - len(line.lstrip()) for line in rest} <= {2 * indent + 2}
-
-
-@pytest.mark.parametrize(("indent", "tag"), [(0, "<p>"), (1, '<p class="indented">'), (2, '<p class="indented">')])
-def test_a_page_marks_the_paragraphs_that_are_indented(indent: int, tag: str) -> None:
-    assert f"{tag}Red.</p>" in page("Title", [Line("Red.", indent=indent)])
 
 
 bounds = st.floats(-1, 1)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.results.marks import CAUSES, diagnose
-from tests.display.pages import carried
 
 FACT, CLAIM = "The tower is red.", "The bridge is green."
 
@@ -31,19 +30,6 @@ def found(facts: Any, claims: Any, **more: Score) -> tuple[str, str]:
     return diagnosis.cause, diagnosis.reason
 
 
-def test_retrieval_where_no_passage_holds_what_the_answer_lacks() -> None:
-    cause, reason = found([item(False), item(False), item(False), item(True, 1)], [item(True, 1)])
-    assert cause == "retrieval"
-    assert reason == "Retrieval: 3 of 4 facts of the reference are not in the passages, such as “The tower is red.”"
-
-
-def test_generation_where_a_passage_holds_what_the_answer_lacks() -> None:
-    cause, reason = found([item(False, 2), item(True, 1)], [item(True, 1)])
-    assert cause == "generation"
-    expected = "Generation: passage 2 says “The tower is red.” but the answer does not (1 of 2 facts of the reference)."
-    assert reason == expected
-
-
 def test_noise_where_a_wrong_claim_comes_from_a_passage() -> None:
     cause, reason = found([item(True, 1)], [item(False, 4, text=CLAIM), item(True, 1)])
     assert cause == "noise"
@@ -53,11 +39,6 @@ def test_noise_where_a_wrong_claim_comes_from_a_passage() -> None:
 
 def test_a_detail_beside_the_facts_in_a_relevant_passage_is_no_fault() -> None:
     assert found([item(True, 1)], [item(False, 1, text=CLAIM), item(True, 1)])[0] == "no fault"
-
-
-def test_hallucination_where_nothing_supports_a_claim() -> None:
-    cause, reason = found([item(True, 1)], [item(False, text=CLAIM), item(True, 1)])
-    assert (cause, "support 1 of 2 claims of the answer" in reason) == ("hallucination", True)
 
 
 def test_the_most_frequent_fault_is_the_cause_and_the_others_are_counted() -> None:
@@ -142,23 +123,11 @@ def test_causes_are_counted_in_the_run_and_add_up(report: rm.Report) -> None:
     assert logged == {name: value for name, value in counted.items() if value}
 
 
-def test_the_page_has_a_bar_and_a_filter_for_each_cause(report: rm.Report) -> None:
-    page = carried(report.to_html())
-    assert (page["causes"]["retrieval"], page["causes"]["generation"]) == (1, 2)
-
-
 def test_reports_without_the_metrics_say_nothing(report: rm.Report) -> None:
     other = rm.Suite(["faithfulness"]).evaluate([{**RECORDS[0]}], progress=False)
     assert "diagnosis" not in other.table.columns
     assert other.diagnoses == []
     assert not any(name.startswith("diagnosis/") for name in other.metrics)
-
-
-def test_comparisons_count_causes_on_both_sides(report: rm.Report) -> None:
-    comparison = rm.compare(report, report)
-    assert comparison.causes["not measured"] == (3, 3)
-    assert "Diagnosis: retrieval 1 → 1, generation 2 → 2" in comparison.to_markdown()
-    assert "Diagnosis: " in comparison.to_html()
 
 
 def test_a_prefix_and_russian() -> None:

@@ -1,43 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows import read_rows, read_samples
-
-FRAME = pd.DataFrame({"question": ["q", None], "answer": ["a", np.nan], "contexts": [["c"], np.array(["d", "e"])]})
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        FRAME,
-        FRAME.convert_dtypes(),
-        FRAME.sample(frac=1, random_state=3).sort_index(),
-        SimpleNamespace(df=FRAME),
-        pa.Table.from_pandas(FRAME),
-        FRAME.to_dict("records"),
-        (row for row in FRAME.to_dict("records")),
-        [row for _, row in FRAME.iterrows()],
-    ],
-    ids=["frame", "nullable", "shuffled", "dataset", "arrow", "list", "generator", "series"],
-)
-def test_every_container_gives_the_same_samples(data: object) -> None:
-    first, second = read_samples(data)
-    assert (first.question, first.answer, first.texts) == ("q", "a", ("c",))
-    assert (second.question, second.answer, second.texts) == (None, None, ("d", "e"))
-
-
-def test_samples_pass() -> None:
-    sample = Sample(id="1", answer="a")
-    assert list(read_samples([sample, {"id": "2"}])) == [sample, Sample(id="2")]
 
 
 def test_rows_are_taken_one_by_one() -> None:

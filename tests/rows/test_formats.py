@@ -208,18 +208,10 @@ class RagasSample(BaseModel):
 
 
 OBJECTS: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
-    "ragas rows": (lambda: [RAGAS], ALL),
     "ragas data set": (lambda: iter([RagasSample(**RAGAS)]), ALL),
-    "ragas frame": (lambda: pd.DataFrame([RAGAS]), ALL),
-    "deepeval rows": (lambda: [DEEPEVAL], ALL),
     "deepeval data set": (DeepevalDataset, ALL),
     "deepeval cases": (lambda: [Case(**DEEPEVAL)], ALL),
-    "LangSmith runs": (lambda: LANGSMITH_RUNS, ALL - {"reference"}),
     "LangSmith nested runs": (lambda: LANGSMITH_NESTED, ALL - {"reference"}),
-    "LangSmith examples": (lambda: [LANGSMITH_EXAMPLE], frozenset({"question", "reference"})),
-    "LangSmith experiment frame": (lambda: pd.DataFrame([LANGSMITH_RESULT]), ALL),
-    "Phoenix spans frame": (lambda: pd.DataFrame(PHOENIX), ALL - {"reference"}),
-    "Phoenix spans JSON": (lambda: PHOENIX_JSON, ALL - {"reference"}),
     "Phoenix questions and contexts": (
         lambda: pd.DataFrame(
             [{"input": QUESTION, "output": ANSWER, "context": "\n\n".join(CONTEXTS)}],
@@ -234,10 +226,6 @@ OBJECTS: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
         ),
         ALL - {"reference"},
     ),
-    "TruLens frame": (lambda: pd.DataFrame([TRULENS]), ALL - {"reference"}),
-    "OpenAI evals data": (lambda: [OPENAI_DATA], ALL),
-    "OpenAI evals output items": (lambda: [OPENAI_OUTPUT], ALL),
-    "OpenAI evals registry": (lambda: [OPENAI_CLASSIC], frozenset({"question", "reference"})),
     "Arrow table": (lambda: pa.Table.from_pylist([RAGAS]), ALL),
     "Arrow batch reader": (lambda: pa.Table.from_pylist([RAGAS]).to_reader(), ALL),
     "dataclasses": (lambda: [Answered(QUESTION, ANSWER, REFERENCE, CONTEXTS)], ALL),
@@ -286,11 +274,14 @@ FILES: dict[str, tuple[list[dict[str, Any]], frozenset[str]]] = {
 }
 
 
-@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "parquet"])
+@pytest.mark.parametrize("form", ["rows", "frame", "jsonl", "json", "csv", "parquet"])
 @pytest.mark.parametrize("name", FILES)
-def test_files_are_read_without_options(tmp_path: Path, name: str, form: str) -> None:
+def test_rows_are_read_without_options_from_any_container(tmp_path: Path, name: str, form: str) -> None:
     rows, fields = FILES[name]
     path = tmp_path / f"{name}.{form}"
+    if form in ("rows", "frame"):
+        check(rows if form == "rows" else pd.DataFrame(rows), fields)
+        return
     if form == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     elif form == "json":
@@ -400,7 +391,10 @@ def brief(value: Any) -> Any:
 
 def table() -> str:
     """A record of each format and the entries that are read as fields, as a Markdown table."""
-    files = {name: (rows, fields, "JSONL, JSON, CSV, Parquet") for name, (rows, fields) in FILES.items()}
+    files = {
+        name: (rows, fields, "Python objects, frame, JSONL, JSON, CSV, Parquet")
+        for name, (rows, fields) in FILES.items()
+    }
     objects = {name: (make(), fields, "Python objects") for name, (make, fields) in OBJECTS.items()}
     lines = [("format", "given as", *FIELDS, "record"), ("---",) * (3 + len(FIELDS))]
     for name, (data, fields, given) in [*files.items(), *objects.items()]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.score import Message, Sample
+from mlflow_ragmetrics.core.score import Message
 from mlflow_ragmetrics.rows import join, read_samples
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.chat_messages import messages_of, turns_before
@@ -84,11 +82,6 @@ def test_other_names_of_contexts_beat_them() -> None:
     assert "`docs`" in conflict.invalid["contexts"]
 
 
-def test_they_count_inside_outputs_too() -> None:
-    sample = to_sample({"inputs": {"question": "q"}, "outputs": {"answer": "a", "docs": TEXTS, "sources": ["u-1"]}})
-    assert (sample.question, sample.answer, sample.texts) == ("q", "a", tuple(TEXTS))
-
-
 def test_a_benchmarks_passages_are_not_what_was_retrieved() -> None:
     joined = join([{"qid": "1", "answer": "a"}], [{"qid": "1", "reference": "r", "passages": TEXTS}])
     (sample,) = read_samples(joined.rows)
@@ -117,41 +110,11 @@ def test_a_table_of_deepeval() -> None:
     assert nested.texts == ("found",)
 
 
-def test_a_table_of_ragas() -> None:
-    (sample,) = read_samples(
-        [
-            {
-                "user_input": "q",
-                "response": "a",
-                "retrieved_contexts": TEXTS,
-                "reference": "r",
-                "reference_contexts": ["ideal"],
-                "retrieved_context_ids": ["1", "2"],
-                "reference_context_ids": ["1"],
-            }
-        ]
-    )
-    assert (sample.question, sample.answer, sample.reference, sample.texts) == ("q", "a", "r", tuple(TEXTS))
-    assert (sample.retrieved_doc_ids, sample.gold_doc_ids) == (("1", "2"), ("1",))
-    assert sample.metadata == {"reference_contexts": ["ideal"]}
-
-
 def test_a_conversation_of_ragas() -> None:
     kinds = [("human", "Hi"), ("ai", "Hello"), ("human", "Why?"), ("ai", "So.")]
     for turns in ([{"type": k, "content": c} for k, c in kinds], [LangChainMessage(k, c) for k, c in kinds]):
         sample = to_sample({"user_input": turns, "response": "So."})
         assert (sample.question, sample.answer, sample.history) == ("Why?", "So.", HELLO)
-
-
-def test_a_table_of_phoenix() -> None:
-    frame = pd.DataFrame({"input": ["q"], "output": ["a"], "document.content": ["It rained all day."]})
-    (sample,) = read_samples(frame)
-    assert (sample.question, sample.answer, sample.texts) == ("q", "a", ("It rained all day.",))
-    documents = [{"document.content": "It rained.", "document.id": "7", "document.score": 0.5}]
-    (sample,) = read_samples([{"input": "q", "output": "a", "retrieved_documents": documents}])
-    assert (sample.texts, sample.retrieved_doc_ids) == (("It rained.",), ("7",))
-    assert sample.contexts is not None
-    assert sample.contexts[0].metadata["document.score"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -234,10 +197,3 @@ def test_a_question_asked_before_stays() -> None:
 def test_system_messages_stay() -> None:
     found = messages_of([{"role": "system", "content": "Be brief."}, ASKED])
     assert found == (Message("system", "Be brief."), Message("user", "Why?"))
-
-
-def test_a_sample_keeps_its_history() -> None:
-    (sample,) = read_samples([Sample(question="q", history=HELLO)])
-    assert sample.history == HELLO
-    report = rm.Suite(["coherence"]).evaluate([{"answer": "It is.", "chat_history": TURNS}], progress=False)
-    assert json.loads(report.table["history"][0]) == TURNS
