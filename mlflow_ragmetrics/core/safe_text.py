@@ -115,12 +115,13 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(
-    r"(?P<kept>(?:(?<![A-Za-z0-9])[\w\-]{0,40}?(?:password|passwd|passphrase|secret|credentials?|пароль|api[_-]?key"
-    r"|(?:secret|access|account|private)[_-]?key(?:[_-]?id)?|(?:access|auth|refresh|session)[_-]?token)"
-    r"|[?&](?:key|k|code|sig|signature|x-(?:amz|goog)-[a-z\-]{1,30})|\bsig)\\?[\"']?\s{0,3})"
+    r"(?P<kept>(?:(?<![A-Za-z0-9])[\w\-]{0,40}?(?:pass(?:word|wd|phrase|code)|pwd(?!\s?[:=]\s?[/~.])|secret|credentials?|пароль"
+    r"|(?:api|secret|access|account|private|shared|signing|encryption|subscription|master|license)[_-]?key(?:[_-]?id)?"
+    r"|token|токен|jwt|cookie|session_?id|signature|authorization)"
+    r"|[?&](?:key|k|code|x-(?:amz|goog)-[a-z\-]{1,30})|\bsig)\\?[\"']?\s{0,3})"
     r"(?P<sep>(?:=|:(?=\s{0,3}(?:\\?[\"']|[^\s\d]{0,99}\d)))\s{0,3}(?P<quote>\\?[\"'])?)"
     r"(?!\[redacted\]|none|null|true|false|required|os\.|[$<{*])"
-    r"(?(quote)(?:\\[^\"']|[^\"'\\\n]){4,4000}(?=(?P=quote))|[^\s&,;'\"\\]{6,})",
+    r"(?(quote)(?:\\[^\"']|[^\"'\\\n]){4,4000}(?=(?P=quote))|[^\s&,;'\"\\]{4,})",
     re.IGNORECASE,
 )
 
