@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import CompactItems, Item, Score, TokenItems, Verdict
 from mlflow_ragmetrics.errors import MissingFieldError
 from mlflow_ragmetrics.text.messages import said, say
-from mlflow_ragmetrics.text.words import answer_terms, has_words, normalize, plain_sentences, term_counts
+from mlflow_ragmetrics.text.words import answer_terms, has_words, normalize, term_counts
 
 Source = Literal["question", "reference", "contexts"]
 Grounding = Annotated[tuple[Source, ...], Field(min_length=1)]
@@ -227,7 +227,7 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
     >>> score.value, score.passed
     (0.7, True)
     """
-    found = plain_sentences(answer)
+    found = answer_terms(answer).sentences
     short = [sentence for sentence in found if not has_words(sentence, _SHORTEST_SENTENCE)]
     opposed = _opposed(answer, contradictions)
     # sentences that differ only in case, spaces and closing punctuation are repetitions

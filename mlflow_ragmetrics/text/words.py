@@ -114,7 +114,9 @@ def terms(text: str) -> list[str]:
     if not text.isascii():
         return list(chain.from_iterable(map(_word_terms.__getitem__, text.split())))
     pieces = text.casefold().translate(_SEPARATORS).split()
-    return [term for piece in pieces if len(term := piece.strip("-_")) >= _SHORTEST_TERM]
+    if "-" in text or "_" in text:
+        pieces = [piece.strip("-_") for piece in pieces]
+    return [piece for piece in pieces if len(piece) >= _SHORTEST_TERM]
 
 
 def words(text: str) -> list[str]:
