@@ -33,7 +33,7 @@ from mlflow_ragmetrics.results.figures import Totals, grouping_of, panel_warning
 from mlflow_ragmetrics.results.gates import REPEATED
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.record import reading_line
-from mlflow_ragmetrics.rows.row_groups import sample_groups
+from mlflow_ragmetrics.rows.row_groups import groups_of
 from mlflow_ragmetrics.selection import (
     LOOKED_AT,
     PRESETS,
@@ -308,7 +308,7 @@ class Suite:
         check_count("repeat", repeat)
         selection, warnings = checked or check_presence(self.selection, samples)
         if groups is not None:
-            sample_groups(samples, groups)  # reports errors before anything is scored
+            groups_of(list(samples), groups)  # reports errors before anything is scored
 
         def evaluated(each: Callable[[Row], object] | None, *, stored: bool) -> Report:
             def make_report(kept: WorstRows, seconds: float, expenses: Expenses) -> Report:

@@ -50,7 +50,7 @@ from mlflow_ragmetrics.results.gates import check_figures, check_names, criteria
 from mlflow_ragmetrics.results.tables import has_diagnoses
 from mlflow_ragmetrics.rows.aliases import QUESTION_IDS
 from mlflow_ragmetrics.rows.data import RUNS
-from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
+from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, groups_of, sample_value, slices_of
 from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
 from mlflow_ragmetrics.tracking.describe import criteria_tag
 
@@ -182,9 +182,9 @@ def command(
         samples, checked, keep = _samples(source, made, None if needs_all else max(1, worst))
         groups = mapped_field(made.groups, columns)
         for column in settings.by:
-            sample_slices(list(samples), column)
+            slices_of(list(samples), column)
         if groups is not None:
-            sample_groups(samples, groups)
+            groups_of(list(samples), groups)
         if destination is not None:
             _mark_abandoned(destination, destination.open())
         options = {"checked": checked, "keep": keep, "each": file.add, "repeat": settings.repeat, "groups": groups}

@@ -13,7 +13,7 @@ from mlflow_ragmetrics.core.score import passes, verdict_name
 from mlflow_ragmetrics.results.pairing import Pairing, has_contexts, is_true
 from mlflow_ragmetrics.results.results import Results
 from mlflow_ragmetrics.results.sessions import Session, Turn, limit_of
-from mlflow_ragmetrics.rows.row_groups import table_session_field, table_slices
+from mlflow_ragmetrics.rows.row_groups import session_field, slices_of
 
 _GOOD = ("SUPPORTED", "RELATED", "FOUND")
 
@@ -151,10 +151,10 @@ class SessionPasses(Passes):
 
 def session_passes(a: Results, b: Results, pairing: Pairing) -> tuple[SessionPasses, ...]:
     """One result per metric with a threshold and for faithfulness; empty if A's rows belong to no conversations."""
-    column = a.description.get("groups") or table_session_field(a.table)
+    column = a.description.get("groups") or session_field(a.table)
     if column is None:
         return ()
-    names = table_slices(a.table, str(column))
+    names = slices_of(a.table, str(column))
     of_pairs = [names[row] for row in pairing.rows_a]
     found = []
     for key in (key for key in a.keys if key in b.keys):

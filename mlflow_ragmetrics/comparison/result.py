@@ -40,7 +40,7 @@ from mlflow_ragmetrics.results.gates import Check, raise_failures
 from mlflow_ragmetrics.results.marks import count_causes
 from mlflow_ragmetrics.results.pairing import Pairing, metric_spans, without_suite
 from mlflow_ragmetrics.results.results import Results
-from mlflow_ragmetrics.rows.row_groups import table_slices
+from mlflow_ragmetrics.rows.row_groups import slices_of
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
 from mlflow_ragmetrics.statistics.sample_size import about
 from mlflow_ragmetrics.text.messages import counted
@@ -196,7 +196,7 @@ class Comparison:
         )
 
     def _slices(self, column: str) -> list[tuple[str, Difference]]:
-        names = table_slices(self.a.table, column)
+        names = slices_of(self.a.table, column)
         slices = np.array([names[row] or "" for row in self.pairing.rows_a], dtype=object)
         scores = {each.key: self.pairs(each.key) for each in self.differences}
         failed_a, failed_b = self.pairing.failed(self.a, self.b)

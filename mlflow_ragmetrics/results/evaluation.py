@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.figures import Totals, agreement_lines, panel_figures, slices_frame
@@ -32,7 +33,7 @@ from mlflow_ragmetrics.results.sessions import (
     turn_limit,
 )
 from mlflow_ragmetrics.results.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
-from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, sample_groups, sample_slices, session_field
+from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, groups_of, session_field, slices_of
 from mlflow_ragmetrics.text.messages import render, say
 
 if TYPE_CHECKING:
@@ -173,9 +174,13 @@ class Evaluation(Figures):
             figures |= {f"{key}/{name}": value for name, value in session_figures(sessions).items()}
         return {**figures, **self.figures}
 
+    @property
+    def _samples(self) -> list[Sample]:
+        return [row.sample for row in self.rows]
+
     def _group_names(self) -> list[str] | None:
         groups = self.description.get("groups")
-        return None if groups is None else sample_groups((row.sample for row in self.rows), groups)
+        return None if groups is None else groups_of(self._samples, groups)
 
     def by(self, column: str) -> pd.DataFrame:
         """The figures of each slice, such as ``report.by("topic")``: one row per value of ``column`` and metric.
@@ -186,8 +191,8 @@ class Evaluation(Figures):
         metrics. ``mark``: ``few rows`` or ``few groups`` with fewer than ten (effective) ones, and the number of
         measured rows, if fewer than all. Raises ``InvalidOptionError`` if no row has the column.
         """
-        samples = [row.sample for row in self.rows]
-        return slices_frame(self.rows, self.totals, sample_slices(samples, column), self._group_names(), self.ranges)
+        names = slices_of(self._samples, column)
+        return slices_frame(self.rows, self.totals, names, self._group_names(), self.ranges)
 
     def sessions(self, key: str, threshold: float | None = None, *, by: str | None = None) -> pd.DataFrame:
         """The conversations by the metric ``key``: which have no failing turn, and which turn fails first.
@@ -212,10 +217,10 @@ class Evaluation(Figures):
 
     @cached_property
     def _session_column(self) -> str | None:
-        return self.description.get("groups") or session_field([row.sample for row in self.rows])
+        return self.description.get("groups") or session_field(self._samples)
 
     def _sessions_of(self, key: str, column: str, threshold: float | None = None) -> list[Session]:
-        names = sample_slices([row.sample for row in self.rows], column)
+        names = slices_of(self._samples, column)
         return sessions_of(self.rows, names, key, turn_limit(self.rows, key, threshold))
 
     @cached_property

@@ -18,7 +18,7 @@ from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.results.marks import Failures, Ranking
 from mlflow_ragmetrics.results.tables import judge_slugs
-from mlflow_ragmetrics.rows.row_groups import SESSION, question_id_field, sample_groups
+from mlflow_ragmetrics.rows.row_groups import SESSION, groups_of, question_id_field
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.intervals import (
     FEW_GROUPS,
@@ -261,7 +261,7 @@ def grouping_of(rows: Sequence[Row], totals: Totals, groups: str | None) -> tupl
     groups = groups or question_id_field(samples)
     if groups is not None:
         try:
-            sample_groups(samples, groups)
+            groups_of(samples, groups)
         except InvalidOptionError as error:
             return None, (f"{error}; the intervals treat the rows as independent",)
         return groups, ()

@@ -28,7 +28,7 @@ from mlflow_ragmetrics.results.tables import (
 )
 from mlflow_ragmetrics.rows.files import SUITE_SUFFIX, extension_of, read_file
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.row_groups import SESSION, Groups, table_groups, with_ids
+from mlflow_ragmetrics.rows.row_groups import SESSION, Groups, groups_of, with_ids
 from mlflow_ragmetrics.rows.trace_records import experiment_named, record_of_trace
 from mlflow_ragmetrics.rows.values import as_number, is_missing
 
@@ -367,4 +367,4 @@ def results_groups(results: Results, groups: Union[Groups, None] = None) -> Unio
     ``None`` if there are no groups."""
     if groups is None:
         groups = results.description.get("groups") or (SESSION if SESSION in results.table.columns else None)
-    return None if groups is None else table_groups(results.table, groups)
+    return None if groups is None else groups_of(results.table, groups)

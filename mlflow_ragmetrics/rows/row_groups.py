@@ -29,57 +29,50 @@ SESSION_FIELDS = (SESSION, "session_id", "conversation_id", "thread_id")
 Groups = Union[str, Sequence[Any]]
 """A column or metadata field, or one name per row."""
 
+Rows = Union[Sequence[Sample], "pd.DataFrame"]
+"""Samples, or the table of a report."""
+
 _NESTED = ("metadata", "inputs", "outputs", "expectations")
 _FIELDS = ("id", "question", "answer", "reference")
 
 
-def sample_groups(samples: Iterable[Sample], name: str) -> list[str]:
-    """The group of each sample: the value of ``name`` in its metadata (also in ``inputs`` etc.), else in its fields.
+def groups_of(rows: Rows, groups: Groups) -> list[str]:
+    """The group of each row: one name per row, or the value of a field (also in ``inputs``, ``metadata`` etc.).
 
-    A sample without a value forms its own group. Raises ``InvalidOptionError`` (``param="groups"``) if no sample has
-    a value.
+    A row without a value forms its own group. Raises ``InvalidOptionError`` (``param="groups"``) if no row has a value
+    or the number of names differs from that of the rows.
     """
-    return _group_names(sample_slices(list(samples), name, param="groups"))
+    if isinstance(groups, str):
+        present = slices_of(rows, groups, param="groups")
+    elif not isinstance(groups, Iterable):
+        raise InvalidOptionError(f"groups={shown(groups)} is neither a column nor a name for each row", param="groups")
+    else:
+        names = list(groups)
+        if len(names) != len(rows):
+            message = f"groups has length {len(names)}, not {len(rows)}; give one name per row, or a column"
+            raise InvalidOptionError(message, param="groups")
+        present = _present(names, "groups", "groups", names)
+    return [f"\0row {row}" if value is None else value for row, value in enumerate(present)]
 
 
-def sample_slices(samples: Sequence[Sample], name: str, *, param: str = "by") -> list[Union[str, None]]:
-    """The slice of each sample: the same value as in ``sample_groups``, or ``None`` if it is missing."""
-    values = [sample_value(sample, name) for sample in samples]
-    fields = [field for field in _FIELDS if any(getattr(sample, field) is not None for sample in samples)]
-    return _present(values, name, param, [*fields, *(each for sample in samples for each in sample.metadata)])
+def slices_of(rows: Rows, name: str, *, param: str = "by") -> list[Union[str, None]]:
+    """The slice of each row: the same value as in ``groups_of``, or ``None`` if it is missing."""
+    if isinstance(rows, Sequence):
+        fields = [field for field in _FIELDS if any(getattr(sample, field) is not None for sample in rows)]
+        return _present(
+            _values(rows, name), name, param, [*fields, *(each for sample in rows for each in sample.metadata)]
+        )
+    return _present(_values(rows, name), name, param, rows.columns)
 
 
-def session_field(samples: Sequence[Sample]) -> Union[str, None]:
-    """The first of ``SESSION_FIELDS`` with a value shared by several samples, or ``None``."""
-    return _shared_field(lambda name: [sample_value(sample, name) for sample in samples])
+def session_field(rows: Rows) -> Union[str, None]:
+    """The first of ``SESSION_FIELDS`` with a value shared by several rows, or ``None``."""
+    return _shared_field(lambda name: _values(rows, name))
 
 
 def question_id_field(samples: Sequence[Sample]) -> Union[str, None]:
     """The first of ``QUESTION_IDS`` with a value shared by several samples, or ``None``."""
     return _shared_field(lambda name: [sample.metadata.get(name) for sample in samples], QUESTION_IDS)
-
-
-def table_session_field(table: pd.DataFrame) -> Union[str, None]:
-    """``session_field`` for the rows of a report's table."""
-    return _shared_field(lambda name: _table_values(table, name))
-
-
-def table_slices(table: pd.DataFrame, name: str, *, param: str = "by") -> list[Union[str, None]]:
-    """The slice of each row of a report's table, or ``None`` if it is missing."""
-    return _present(_table_values(table, name), name, param, table.columns)
-
-
-def table_groups(table: pd.DataFrame, groups: Groups) -> list[str]:
-    """The group of each row of a report's table, by a column or a list of names; otherwise like ``sample_groups``."""
-    if isinstance(groups, str):
-        return _group_names(table_slices(table, groups, param="groups"))
-    if not isinstance(groups, Iterable):
-        raise InvalidOptionError(f"groups={shown(groups)} is neither a column nor a name for each row", param="groups")
-    names = list(groups)
-    if len(names) != len(table):
-        message = f"groups has length {len(names)}, not {len(table)}; give one name per row, or a column"
-        raise InvalidOptionError(message, param="groups")
-    return _group_names(_present(names, "groups", "groups", names))
 
 
 def sample_value(sample: Sample, name: str) -> Any:
@@ -89,10 +82,12 @@ def sample_value(sample: Sample, name: str) -> Any:
     return getattr(sample, field) if value is None and field in _FIELDS else value
 
 
-def _table_values(table: pd.DataFrame, name: str) -> list[Any]:
+def _values(rows: Rows, name: str) -> list[Any]:
+    if isinstance(rows, Sequence):
+        return [sample_value(sample, name) for sample in rows]
     field = FIELD_OF.get(name)
-    columns = [each for each in dict.fromkeys((name, field, *_NESTED)) if each in table.columns]
-    records = table[columns].to_dict("records") or [{}] * len(table)  # before pandas 3, none without a column
+    columns = [each for each in dict.fromkeys((name, field, *_NESTED)) if each in rows.columns]
+    records = rows[columns].to_dict("records") or [{}] * len(rows)  # before pandas 3, none without a column
     values = [_value_in(record, name) for record in records]
     return [record.get(field) if value is None else value for record, value in zip(records, values, strict=True)]
 
@@ -103,10 +98,6 @@ def _value_in(entries: Mapping[Any, Any], name: str) -> Any:
         return entries[name]
     nested = (mapping_of(entries[each]) for each in _NESTED if each in entries)
     return next((each[name] for each in nested if name in each), None)
-
-
-def _group_names(present: Sequence[Union[str, None]]) -> list[str]:
-    return [f"\0row {row}" if value is None else value for row, value in enumerate(present)]
 
 
 def _present(values: Sequence[Any], name: str, param: str, there: Iterable[Any]) -> list[Union[str, None]]:

@@ -8,39 +8,39 @@ import pytest
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.results import Results, results_groups
-from mlflow_ragmetrics.rows.row_groups import SESSION, sample_groups, sample_slices, table_groups
+from mlflow_ragmetrics.rows.row_groups import SESSION, groups_of, slices_of
 
 
 def test_groups_are_read_from_metadata_nested_metadata_and_fields() -> None:
     samples = [Sample(id="1", question="q", metadata={"c": "x", "inputs": {"user": 7}}), Sample(id="2", question="q")]
-    assert sample_groups(samples, "c")[0] == "x"
-    assert sample_groups(samples, "user")[0] == "7"
-    assert sample_groups(samples, "query") == ["q", "q"]
+    assert groups_of(samples, "c")[0] == "x"
+    assert groups_of(samples, "user")[0] == "7"
+    assert groups_of(samples, "query") == ["q", "q"]
 
 
 def test_a_row_without_a_group_is_one_of_its_own_and_no_slice() -> None:
     samples = [Sample(id=str(n), metadata={"c": value}) for n, value in enumerate(["x", None, float("nan"), " ", "x"])]
-    groups = sample_groups(samples, "c")
+    groups = groups_of(samples, "c")
     assert groups[0] == groups[4]
     assert len(set(groups)) == 4
-    assert sample_slices(samples, "c") == ["x", None, None, None, "x"]
+    assert slices_of(samples, "c") == ["x", None, None, None, "x"]
 
 
 def test_a_name_that_no_row_has_is_refused_with_those_that_are_there() -> None:
     with pytest.raises(InvalidOptionError, match="no row has 'chat'; the rows have id, question, topic") as raised:
-        sample_groups([Sample(id="1", question="q", metadata={"topic": "a"})], "chat")
+        groups_of([Sample(id="1", question="q", metadata={"topic": "a"})], "chat")
     assert raised.value.param == "groups"
     with pytest.raises(InvalidOptionError, match="by: no row has 'chat'"):
-        sample_slices([Sample(id="1")], "chat")
+        slices_of([Sample(id="1")], "chat")
 
 
 def test_a_table_has_them_in_columns_and_in_metadata_as_json() -> None:
     table = pd.DataFrame({"id": ["1", "2"], "metadata": ['{"c": "x"}', '{"c": "y"}'], "topic": ["a", "a"]})
-    assert table_groups(table, "c") == ["x", "y"]
-    assert table_groups(table, "topic") == ["a", "a"]
-    assert table_groups(table, ["n", "m"]) == ["n", "m"]
+    assert groups_of(table, "c") == ["x", "y"]
+    assert groups_of(table, "topic") == ["a", "a"]
+    assert groups_of(table, ["n", "m"]) == ["n", "m"]
     with pytest.raises(InvalidOptionError, match="groups has length 1, not 2"):
-        table_groups(table, ["n"])
+        groups_of(table, ["n"])
 
 
 def test_what_a_report_says_of_its_groups_counts_and_then_the_sessions_of_its_traces() -> None:
