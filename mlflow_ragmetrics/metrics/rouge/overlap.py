@@ -70,9 +70,12 @@ _cached_tokens = lru_cache(maxsize=8)(_tokens)  # several kinds score the same r
 
 def _common(units: Iterable[object], others: Iterable[object]) -> int:
     """The number of units that both have; each counts as often as it occurs in both."""
-    counts, other_counts = Counter(units), Counter(others)
-    shared = counts.keys() & other_counts.keys()
-    return sum([min(counts[unit], other_counts[unit]) for unit in shared])
+    left, matched = Counter(units), 0
+    for unit in others:
+        if count := left.get(unit):
+            left[unit] = count - 1
+            matched += 1
+    return matched
 
 
 def _in_lines(answer: Sequence[list[str]], reference: Sequence[list[str]]) -> int:
