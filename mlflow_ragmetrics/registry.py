@@ -69,6 +69,10 @@ _AMBIGUOUS = {
 }
 _RECALLS_OF_FACTS = ("llmcontextrecall", "contextualrecall", "retrievalsufficiency")
 """Aliases of ``fact_recall(target="reference")`` in ragas, deepeval and MLflow; other aliases set no options."""
+_WHITE_PAPER = ("correctness", "answer_relevance", "rag_score")
+_LEXICAL = ("lexical_groundedness", "lexical_factuality", "lexical_relevance", "coherence", "content_safety")
+_FAMILIES = dict.fromkeys(_WHITE_PAPER, "white_paper") | dict.fromkeys(_LEXICAL, "lexical")
+"""The modules of the metrics that do not have the name of their module."""
 _PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<spelling>[A-Za-z_]\w*.*)", re.DOTALL)
 
 
@@ -153,7 +157,8 @@ def _named(name: str) -> Measure:
     if plain in _AMBIGUOUS:
         message = f"the metric name {name!r} is ambiguous; use one of these: {_AMBIGUOUS[plain]}"
         raise InvalidOptionError(message, param="metrics")
-    if name in _modules() and name in (own := _measures_in(name)):  # avoids importing the other modules
+    module = _FAMILIES.get(name, name)
+    if module in _modules() and name in (own := _measures_in(module)):  # avoids importing the other modules
         return own[name]
     for known in (builtin_metrics, _plugins):
         metrics = known()

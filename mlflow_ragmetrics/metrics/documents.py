@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field
 from mlflow_ragmetrics.core.score import CompactItems, Score, Verdict
 from mlflow_ragmetrics.text.messages import Text, said, say
 
+_MARKS = ("::chunk-", "<urn:uuid:")
 _CHUNK = re.compile(r"(?:doc-(?=<urn:uuid:))?(?P<document>.+)::chunk-\d+", re.DOTALL)
 _WRAPPED = re.compile(r"doc-(?P<document><urn:uuid:[^>]*>)")
 
@@ -105,7 +106,7 @@ def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
     if pattern is not None:
         found = pattern.search(chunk_id)
         return chunk_id if found is None else (found[1] if pattern.groups and found[1] is not None else found[0])
-    if "::chunk-" not in chunk_id and "<urn:uuid:" not in chunk_id:
+    if not any(mark in chunk_id for mark in _MARKS):
         return chunk_id
     match = _CHUNK.fullmatch(chunk_id) or _WRAPPED.fullmatch(chunk_id)
     return match["document"] if match else chunk_id
@@ -118,9 +119,16 @@ def match_documents(retrieved: Sequence[str], gold: Sequence[str], id_pattern: s
 
 @lru_cache(maxsize=4)  # several metrics use the same row
 def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], id_pattern: str | None) -> Match:
-    pattern = re.compile(id_pattern) if id_pattern else None
-    documents, relevant = (dict.fromkeys([document_id(chunk, pattern) for chunk in ids]) for ids in (retrieved, gold))
+    documents, relevant = (dict.fromkeys(_document_ids(ids, id_pattern)) for ids in (retrieved, gold))
     return Match(tuple(documents), tuple(relevant), frozenset(documents.keys() & relevant.keys()))
+
+
+def _document_ids(chunk_ids: Sequence[str], id_pattern: str | None) -> Sequence[str]:
+    joined = "\n".join(chunk_ids)
+    if not id_pattern and not any(mark in joined for mark in _MARKS):
+        return chunk_ids  # most ids are those of documents; one search is faster than one per id
+    pattern = re.compile(id_pattern) if id_pattern else None
+    return [document_id(chunk_id, pattern) for chunk_id in chunk_ids]
 
 
 def gain(match: Match, k: int) -> float:

@@ -24,6 +24,7 @@ from mlflow_ragmetrics.results.tables import (
     items_frame,
     rows_frame,
     score_keys,
+    score_of_columns,
     typed,
 )
 from mlflow_ragmetrics.rows.files import SUITE_SUFFIX, extension_of, read_file
@@ -295,17 +296,17 @@ def stored_rows(results: Results) -> list[Row]:
         items.setdefault((str(record["id"]), str(record["metric"])), []).append(_item(_known(record)))
     thresholds = results.description.get("thresholds") or {}
     judges = ", ".join(map(str, results.description.get("judge") or ())) or None
-    sides = {key: results.better(key) for key in results.keys}
     rows = []
     for place, record in enumerate(results.table.to_dict("records")):
         sample = _sample(record, results.keys)
         scores: dict[str, Score] = {}
         for key in results.keys:
-            own = {column.suffix: record.get(f"{key}{column.suffix}") for column in SCORE_COLUMNS}
-            found = items.get((sample.id, key), [])
-            if not is_missing(own["_status"]):
+            values = _known({column.suffix: record.get(f"{key}{column.suffix}") for column in SCORE_COLUMNS})
+            if "_status" in values:
+                found, threshold = items.get((sample.id, key), []), thresholds.get(key)
+                limit = None if threshold is None else float(threshold)
                 judge = judges if found else None
-                scores[key] = _score(_known(own), found, thresholds.get(key), judge, sides[key])
+                scores[key] = score_of_columns(values, threshold=limit, items=found, judge=judge)
         rows.append(Row(sample, scores, place))
     return rows
 
@@ -321,26 +322,6 @@ def _sample(record: Mapping[Any, Any], keys: Sequence[str]) -> Sample:
     }
     sample = to_sample(own)
     return sample if sample.id == str(record.get("id")) else replace(sample, id=str(record.get("id", sample.id)))
-
-
-def _score(
-    own: Mapping[str, Any], items: Sequence[Item], threshold: Any, judge: str | None, higher_is_better: Better
-) -> Score:
-    status, reason = own["_status"], str(own.get("_reason", ""))
-    scaled, passed = own.get("_1to5"), own.get("_passed")
-    return Score(
-        value=float(own[""]) if status == "ok" and "" in own else None,
-        status=status,
-        scaled=None if scaled is None else float(scaled),
-        passed=None if passed is None else bool(passed),
-        threshold=None if threshold is None else float(threshold),
-        reason=reason,
-        items=tuple(items),
-        judge=own.get("_judge", judge),
-        details={} if own.get("_measured", True) else {"unmeasured": "rule"},
-        error=reason if status == "error" else None,
-        higher_is_better=higher_is_better,
-    )
 
 
 def _item(own: Mapping[str, Any]) -> Item:

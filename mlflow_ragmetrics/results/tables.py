@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text, plain_texts
-from mlflow_ragmetrics.core.score import Better, Evidence, Sample, Score
+from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.memory import rare_collections
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
@@ -78,6 +78,41 @@ COUNTED_COLUMNS = (
     Column("_coverage", "number", _detail("coverage")),
 )
 """Additional columns, from which Spark computes figures."""
+
+_SIDES = {word: side for side, word in BETTER.items()}
+
+
+def score_of_columns(
+    values: Mapping[str, Any], *, threshold: float | None = None, items: Sequence[Item] = (), judge: str | None = None
+) -> Score:
+    """The score in the columns ``values``, by suffix, without missing ones; the inverse of ``SCORE_COLUMNS``.
+
+    ``judge``: the judge if there is no column with its name.
+    """
+    status, reason, passed = values["_status"], str(values.get("_reason", "")), values.get("_passed")
+    details = {
+        "no_context": values.get("_no_context"),
+        "coverage": values.get("_coverage"),
+        "gold_docs_count": values.get("_gold_docs"),
+        "correct_docs_count": values.get("_correct_docs"),
+        "judges_asked": 1 if values.get("_fewer_judges") else None,  # and no judge answered
+        "unmeasured": None if status != "ok" or values.get("_measured", True) else "rule",
+    }
+    return Score(
+        value=float(values[""]) if status == "ok" and "" in values else None,
+        status=status,
+        scaled=float(values["_1to5"]) if "_1to5" in values else None,
+        passed=None if passed is None else bool(passed),
+        threshold=threshold,
+        reason=reason,
+        items=tuple(items),
+        judge=values.get("_judge", judge),
+        error=reason if status == "error" else None,
+        higher_is_better=_SIDES.get(str(values.get("_better")), True),
+        details={name: value for name, value in details.items() if value is not None},
+        warnings=tuple((code, "") for code in values.get("_warnings", ())),
+    )
+
 
 _NONE: list[Any] = []  # shared: a list per item would slow down garbage collection
 _ITEM_FIELDS = ("kind", "text", "verdict", "against", "reason", "support", "judge")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +13,13 @@ from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.adapters.spark.arrow import NON_ANSWER
 from mlflow_ragmetrics.adapters.spark.score_frame import RANGE, Recipe
 from mlflow_ragmetrics.core.safe_text import as_json, redact
-from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.evaluation import Figures
 from mlflow_ragmetrics.results.figures import Totals
 from mlflow_ragmetrics.results.marks import DIAGNOSIS, cause_figures, causes_line, count_causes
-from mlflow_ragmetrics.results.tables import BETTER
+from mlflow_ragmetrics.results.tables import score_of_columns
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
 from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import figures_of, run_metrics_of
@@ -35,7 +35,6 @@ _READ = (
     *("", "_status", "_measured", "_1to5", "_passed", "_coverage", "_no_context", "_warnings", "_fewer_judges"),
     *("_judge", "_gold_docs", "_correct_docs", "_better"),
 )
-_SIDES = {word: side for side, word in BETTER.items()}
 _ROWS_AT_ONCE = 1000
 
 
@@ -100,7 +99,7 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
             name = str(record.get(groups) or "").strip()
             group_names.append(name or f"\0row {totals.rows}")
             causes.update([record[diagnosis]] if diagnosis is not None else [])
-            scores = {key: _score({name: record[f"{key}{name}"] for name in read[key]}) for key in keys}
+            scores = {key: score_of_columns(_values(record, key, read[key])) for key in keys}
             answer = "" if record.get(silent) else None
             totals.add(Row(Sample(id=str(record.get("id") or ""), answer=answer), scores))
     counted = count_causes(causes.elements()) if causes else {}
@@ -110,29 +109,9 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
     return Summary(totals, figures, counted, ranges, language)
 
 
-def _score(own: Mapping[str, Any]) -> Score:
-    """The score with the parts that figures need; ``own`` has the columns of a key by suffix."""
-    status, error = own["_status"], own["_reason"]
-    details = {
-        "no_context": own.get("_no_context"),
-        "coverage": own.get("_coverage"),
-        "gold_docs_count": own.get("_gold_docs"),
-        "correct_docs_count": own.get("_correct_docs"),
-        "judges_asked": 1 if own.get("_fewer_judges") else None,  # and no judge answered
-        "unmeasured": None if status != "ok" or own["_measured"] else "rule",
-    }
-    return Score(
-        value=own[""],
-        status=status,
-        scaled=own.get("_1to5"),
-        passed=own.get("_passed"),
-        reason=error or "",
-        error=error,
-        judge=own.get("_judge"),
-        higher_is_better=_SIDES.get(own.get("_better") or "", True),
-        details={name: value for name, value in details.items() if value is not None},
-        warnings=tuple((code, "") for code in own.get("_warnings") or ()),
-    )
+def _values(record: Mapping[str, Any], key: str, suffixes: Sequence[str]) -> dict[str, Any]:
+    values = {suffix: record[f"{key}{suffix}"] for suffix in suffixes}
+    return {suffix: value for suffix, value in values.items() if value is not None}
 
 
 def log_spark(
