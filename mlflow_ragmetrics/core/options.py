@@ -76,11 +76,12 @@ def check_options(metric: str, model: type[M], given: Mapping[str, Any]) -> M:
             raise InvalidOptionError(f"{metric}: {cause}", param=cause.param, metric=metric) from None
         param = str(first["loc"][0]) if first["loc"] else "options"
         problem = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
+        value = f"={shown(given.get(param))}"
         if first["type"] == "extra_forbidden":
             near = meant(param, [*model.model_fields, *Settings.model_fields, "judge", "embeddings"])
-            problem = f"no such option{near or '; '}"
+            problem, value = f"no such option{near or '; '}", ""  # the value may be a key under a misspelt name
             problem += "" if near else f"{metric} accepts {', '.join(sorted(model.model_fields)) or 'no options'}"
-        message = f"{metric}: option {param}={shown(given.get(param))}: {problem}"
+        message = f"{metric}: option {param}{value}: {problem}"
         if first["type"] == "missing":
             message = f"{metric}: {param} is missing; {metric} accepts {', '.join(model.model_fields)}"
         raise InvalidOptionError(message, param=param, metric=metric) from None

@@ -49,10 +49,10 @@ def test_a_public_function_refuses_what_it_does_not_know_and_suggests_the_neares
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rouge_tipe": 1}, "rouge: option rouge_tipe=1: no such option; did you mean 'rouge_type'?"),
-        ({"treshold": 1}, "rouge: option treshold=1: no such option; did you mean 'threshold'?"),
-        ({"juge": 1}, "rouge: option juge=1: no such option; did you mean 'judge'?"),
-        ({"zzz": 1}, "rouge: option zzz=1: no such option; rouge accepts measure, rouge_type, stemmer, tokenizer"),
+        ({"rouge_tipe": 1}, "rouge: option rouge_tipe: no such option; did you mean 'rouge_type'?"),
+        ({"treshold": 1}, "rouge: option treshold: no such option; did you mean 'threshold'?"),
+        ({"juge": 1}, "rouge: option juge: no such option; did you mean 'judge'?"),
+        ({"zzz": 1}, "rouge: option zzz: no such option; rouge accepts measure, rouge_type, stemmer, tokenizer"),
         ({"models": 1}, "rouge: option models=1: Input should be a list"),
         ({"key": "a b"}, "rouge: key 'a b' must be a Python identifier, such as my_metric"),
         ({"language": "fr"}, "rouge: language='fr' is not supported; explanations are available in en and ru"),

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -174,10 +174,6 @@ class Manner:
         if stated is not None:
             return stated, True
         return ("structured", False) if self.structured and status not in (None, 404) else None
-
-    def both(self, other: Manner) -> Manner:
-        """Return the features that both have; two threads may detect different limits at once."""
-        return Manner(*(mine and theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     def messages(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the messages without lone surrogates; without a system role, merge that turn into the user's."""

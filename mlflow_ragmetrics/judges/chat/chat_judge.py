@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -54,6 +52,8 @@ from mlflow_ragmetrics.judges.chat.tasks import (
 from mlflow_ragmetrics.text.messages import check_language
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from typing_extensions import Unpack
 
     from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
@@ -104,7 +104,7 @@ class ChatJudge(Judge):
         limit = self._client.model.longest_reply or _USUAL_TOKENS
         self._most_tokens = max(limit, min(_MORE_TOKENS * limit, _ENOUGH_TOKENS))
         self._room = self.new_room()
-        self._declines = _Declines()
+        self._declines: OrderedDict[tuple[str, str | None], Declines] = OrderedDict()
         self.fingerprint = self._identified(call_options)
 
     def _identified(self, call_options: Mapping[str, Any]) -> str | None:
@@ -132,10 +132,23 @@ class ChatJudge(Judge):
         """Return one outcome per question; a call's questions go into one message, and again if the reply is bad."""
         asked = [question for question in questions if not isinstance(question, Declined)]
         outcomes = answers_of(self.name, asked, self._room, self.prompt_length, self._outcomes)
-        found = dict(zip(asked, outcomes, strict=True))
-        for question, outcome in found.items():
-            self._declines.hear(question, outcome)
-        return [found[question] if question in found else self._declines.said_of(question) for question in questions]
+        for question, outcome in outcomes.items():
+            self._remember_declines(question, outcome)
+        for question in questions:
+            if isinstance(question, Declined):
+                unknown = JudgeError("no reply has said whether the answer declines")
+                outcomes[question] = self._declines.get((question.answer, question.question), unknown)
+        return [outcomes[question] for question in questions]
+
+    def _remember_declines(self, question: Question[Any], outcome: Outcome) -> None:
+        """Keep whether an answer declines, by the replies so far; a list of claims decides over a grade."""
+        word = outcome.declines if isinstance(outcome, (Extraction, Rating)) else None
+        if word is not None and isinstance(question, Claims):
+            self._declines[question.text, question.question] = word
+        elif word is not None and isinstance(question, Grade):
+            self._declines.setdefault((question.answer, question.question), word)
+        if len(self._declines) > _REMEMBERED:
+            self._declines.popitem(last=False)
 
     def new_room(self) -> Room:
         """Return the limits of replies and prompts; a known window keeps room for a usual reply."""
@@ -235,32 +248,6 @@ class ChatJudge(Judge):
         return JudgeReplyError(message, code="unusable")
 
 
-class _Declines:
-    """Which answers decline, by the replies so far; a list of claims decides over a grade."""
-
-    def __init__(self) -> None:
-        self._words: OrderedDict[tuple[str, str | None], Declines] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def hear(self, question: Question[Any], outcome: Outcome) -> None:
-        """Keep what a reply says of an answer."""
-        word = outcome.declines if isinstance(outcome, (Extraction, Rating)) else None
-        if word is None or not isinstance(question, (Claims, Grade)):
-            return
-        key = (question.text if isinstance(question, Claims) else question.answer), question.question
-        with self._lock:
-            if isinstance(question, Claims) or key not in self._words:
-                self._words[key] = word
-            if len(self._words) > _REMEMBERED:
-                self._words.popitem(last=False)
-
-    def said_of(self, question: Question[Any]) -> Outcome:
-        """The kept word; a ``JudgeError`` if no reply has said it."""
-        with self._lock:
-            word = self._words.get((question.answer, question.question)) if isinstance(question, Declined) else None
-        return word or JudgeError("no reply has said whether the answer declines")
-
-
 def _read(request: Part, reply: Reply) -> dict[Question[Any], Result]:
     if reply.refused or reply.data is None:
         return dict.fromkeys(request.questions, Problem("it holds no JSON object of the form asked for"))
@@ -352,12 +339,11 @@ def fenced(blocks: Sequence[Block]) -> str:
 
 @lru_cache(maxsize=1)
 def _built_in() -> Mapping[str, str]:
-    folder = files("mlflow_ragmetrics.judges.chat") / "prompts"
-    named = {path.name: path for path in folder.iterdir() if path.name.endswith(".txt")}
-    return {name[: -len(".txt")]: path.read_text(encoding="utf-8").strip() for name, path in named.items()}
+    return _texts_in(files("mlflow_ragmetrics.judges.chat") / "prompts")
 
 
-def _texts_in(folder: Path) -> dict[str, str]:
-    if not os.path.isdir(folder):
+def _texts_in(folder: Traversable) -> dict[str, str]:
+    if not folder.is_dir():
         raise InvalidOptionError(f"prompts={str(folder)!r} is not a folder", param="prompts")
-    return {path.stem: path.read_text(encoding="utf-8").strip() for path in sorted(folder.glob("*.txt"))}
+    prompts = {path.name: path for path in folder.iterdir() if path.name.endswith(".txt")}
+    return {name[: -len(".txt")]: path.read_text(encoding="utf-8").strip() for name, path in prompts.items()}

@@ -186,8 +186,9 @@ class ModelClient:
 
         Later requests omit the feature too if the error names it and the new request succeeds.
         """
-        manner = lasting = self._manner
-        told: list[str] = []
+        manner = self._manner
+        lasting: dict[str, bool] = {}
+        omissions: list[str] = []
         while True:
             self._breaker.check()
             try:
@@ -199,15 +200,15 @@ class ModelClient:
                     raise
                 name, is_stated = rejected
                 manner = replace(manner, **{name: False})
-                lasting = replace(lasting, **{name: False}) if is_stated else lasting
+                lasting |= {name: False} if is_stated else {}
                 if name in LEFT_OUT:
                     often = "is left out of later requests" if is_stated else "was left out of a request"
-                    told.append(f"{self.name}: {LEFT_OUT[name]} {often}: {said_in(error)}")
+                    omissions.append(f"{self.name}: {LEFT_OUT[name]} {often}: {said_in(error)}")
                 continue
-            self._manner = self._manner.both(lasting)
+            self._manner = replace(self._manner, **lasting)
             self._breaker.succeeded()
-            for each in told:
-                warn_caller(each)
+            for omission in omissions:
+                warn_caller(omission)
             return reply
 
     def _sent(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import (
@@ -14,10 +15,9 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
-    ValidationError,
 )
 
-from mlflow_ragmetrics.core.options import meant, shown
+from mlflow_ragmetrics.core.options import check_options
 from mlflow_ragmetrics.core.safe_text import keep_secret
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -155,26 +155,11 @@ def judge_options(given: Mapping[str, Any]) -> JudgeOptions:
     >>> judge_options({"calls": "compact", "retry": {"attempts": 2}}).retries.attempts
     2
     """
-    try:
-        return JudgeOptions.model_validate(dict(given))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = [part for part in first["loc"] if isinstance(part, str)]
-        raise InvalidOptionError(_refusal(place, first["type"], first["msg"], given), param=place[-1]) from None
-
-
-def _refusal(place: list[str], kind: str, problem: str, given: Mapping[str, Any]) -> str:
-    option = ".".join(place)
-    nested: dict[str, type[BaseModel]] = {"retry": RetryOptions, "prices": Prices}
-    model: type[BaseModel] = nested[place[0]] if len(place) > 1 else JudgeOptions
-    known = sorted(model.model_fields)
-    if kind == "extra_forbidden":
-        takes = f"; language-model judges take {', '.join(known)}"
-        return f"there is no option {option!r}{meant(option, known) or takes}"
-    if kind == "missing":
-        return f"language-model judge: {option} is missing; {place[0]} takes {', '.join(known)}"
-    value: object = given
-    for part in place:
-        value = value.get(part) if isinstance(value, Mapping) else value
-    told = "" if option == "api_key" else f"={shown(value)}"
-    return f"language-model judge: option {option}{told}: {problem.removeprefix('Value error, ')}"
+    checked = dict(given)
+    if not isinstance(checked.get("api_key"), (str, SecretStr, NoneType)):  # errors would show its value
+        raise InvalidOptionError("language-model judge: api_key must be a text", param="api_key")
+    nested: dict[str, type[Options]] = {"retry": RetryOptions, "prices": Prices}
+    for name, model in nested.items():
+        if isinstance(checked.get(name), Mapping):
+            checked[name] = check_options(f"language-model judge: {name}", model, checked[name])
+    return check_options("language-model judge", JudgeOptions, checked)

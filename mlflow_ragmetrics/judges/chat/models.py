@@ -83,8 +83,7 @@ def _target_of(provider: str) -> str | None:
 
 
 def _call_options(options: JudgeOptions) -> dict[str, Any]:
-    given = {"temperature": options.temperature, "max_tokens": options.max_tokens, "seed": options.seed}
-    return {name: value for name, value in given.items() if value is not None}
+    return options.model_dump(include={"temperature", "max_tokens", "seed"}, exclude_none=True)
 
 
 def _through_langchain(uri: str, provider: str, model: str, options: JudgeOptions) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.claim_tasks import all_supported
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
-from mlflow_ragmetrics.judges.chat.tasks import answers_of, distinct_statements, known_task, request_of
+from mlflow_ragmetrics.judges.chat.tasks import answers_of, known_task, request_of
 
 FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
 """Claims per sentence in the lowest and the highest estimate of a plan."""
@@ -38,12 +38,6 @@ class Plan:
     schema_tokens: int = 0
     cost: float | None = None
     most: Plan | None = None
-
-    def as_dict(self) -> dict[str, float]:
-        """Return all figures by name, the highest estimates under ``most_``; ``cost`` only if prices are known."""
-        own = {name: value for name, value in vars(self).items() if name != "most" and value is not None}
-        more = {} if self.most is None else self.most.as_dict()
-        return {**own, **{f"most_{name}": value for name, value in more.items()}}
 
 
 class PlanJudge(Judge):
@@ -68,39 +62,33 @@ class PlanJudge(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Count the messages that the judge would send, and return placeholders."""
-        return answers_of(self.name, questions, self._room, self.judge.prompt_length, self._counted)
+        outcomes = answers_of(self.name, questions, self._room, self.judge.prompt_length, self._counted)
+        return [outcomes[question] for question in questions]
 
     def _counted(self, questions: Sequence[Question[Any]]) -> dict[Question[Any], Outcome]:
-        calls = self.judge.form
-        request = request_of(questions, calls)
+        request = request_of(questions, self.judge.form)
         prompt = sum(tokens_in(text) for _, text in self.judge.messages(request))
-        wanted = self._replied(questions)
+        shares = [self._claims / _USUAL_CLAIMS if isinstance(question, Claims) else 1 for question in questions]
+        usual = [known_task(question).reply(question, self.judge.form) for question in questions]
+        wanted = sum(share * length for share, length in zip(shares, usual, strict=True))
+        wanted = round(wanted * (_BRIEF if self._claims == FEWEST_CLAIMS else _VERBOSE))
         first, most = self.judge.allowances(self._room.needed(questions))
-        fits = first is None or wanted <= first
-        self._count(prompt, wanted if first is None else min(wanted, first), request.reply_schema)
-        if not fits and first is not None and first < most:  # truncated, then requested again
-            self._count(prompt, min(wanted, most), request.reply_schema)
-        if not fits and wanted > most:
+        limits = [wanted] if first is None else [first, most] if first < min(wanted, most) else [first]
+        for limit in limits:  # a truncated reply is requested again
+            self._count(prompt, min(wanted, limit), tokens_in(json.dumps(request.reply_schema)))
+        if wanted > max(limits[-1], most):
             cut = JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
             return dict.fromkeys(questions, cut)
-        return {each: placeholder_of(each, calls, self._claims) for each in questions}
+        return {question: placeholder_of(question, self.judge.form, self._claims) for question in questions}
 
-    def _replied(self, questions: Sequence[Question[Any]]) -> int:
-        usual = [
-            known_task(each).reply(each, self._room.calls)
-            * (self._claims / _USUAL_CLAIMS if isinstance(each, Claims) else 1)
-            for each in questions
-        ]
-        return round(sum(usual) * (_BRIEF if self._claims == FEWEST_CLAIMS else _VERBOSE))
-
-    def _count(self, prompt: int, replied: int, schema: Mapping[str, Any]) -> None:
+    def _count(self, prompt: int, replied: int, schema: int) -> None:
         prices = self.judge.usage.prices
         with self._lock:
             plan = self.plan
             plan.calls += 1
             plan.prompt_tokens += prompt
             plan.completion_tokens += replied
-            plan.schema_tokens += tokens_in(json.dumps(schema))
+            plan.schema_tokens += schema
             if prices is not None:
                 schemas = plan.schema_tokens if self._claims > FEWEST_CLAIMS else 0
                 plan.cost = prices.cost(plan.prompt_tokens + schemas, plan.completion_tokens)
@@ -111,12 +99,12 @@ _NAMES = "-" * 16
 
 def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int) -> object:
     """Return a placeholder answer: ``claims_a_sentence`` claims per sentence; several are longer than it."""
+    answer = known_task(question).placeholder(question)
     if not isinstance(question, Claims):
-        return known_task(question).placeholder(question)
-    claims = tuple(distinct_statements(question.text))
+        return answer
     if claims_a_sentence > 1:
-        claims = tuple(f"{claim} {_NAMES} {n}" for claim in claims for n in range(claims_a_sentence))
+        answer = tuple(f"{claim} {_NAMES} {n}" for claim in answer for n in range(claims_a_sentence))
     if calls != "single" or not question.passages:
-        return claims
-    findings = all_supported(Verify(claims, question.passages))
-    return Extraction(claims, (), findings, passages_digest(question.passages))
+        return answer
+    findings = all_supported(Verify(answer, question.passages))
+    return Extraction(answer, (), findings, passages_digest(question.passages))

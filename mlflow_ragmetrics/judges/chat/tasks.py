@@ -117,7 +117,7 @@ class Task(Generic[Q]):
     """
 
     part: Callable[[Sequence[Q]], Part]
-    placeholder: Callable[[Q], object]
+    placeholder: Callable[[Q], Any]
     shares: Callable[[Q, Calls], Hashable | None] = lambda question, calls: None
     conflict: Callable[[Q, Q], bool] = lambda question, other: False
     size: Callable[[Q], int] = lambda question: 1
@@ -206,8 +206,8 @@ class Room:
         self.prompt = max(_SHORT_PROMPT, min(prompt, self.prompt or prompt) * 3 // 4)
 
 
-def answers_of(judge: str, questions: _Questions, room: Room, measure: Measure, ask: Ask) -> list[Outcome]:
-    """Return one outcome per question; only kinds that may share a call are asked together."""
+def answers_of(judge: str, questions: _Questions, room: Room, measure: Measure, ask: Ask) -> Outcomes:
+    """Return an outcome for each question; only kinds that may share a call are asked together."""
     groups: dict[Hashable, list[Question[Any]]] = {}
     outcomes: Outcomes = {}
     for question in dict.fromkeys(questions):
@@ -225,7 +225,7 @@ def answers_of(judge: str, questions: _Questions, room: Room, measure: Measure, 
                 calls.append([question])
         for call in calls:
             outcomes |= _answered(call, room, measure, ask)
-    return [outcomes[question] for question in questions]
+    return outcomes
 
 
 def _answered(questions: _Questions, room: Room, measure: Measure, ask: Ask) -> Outcomes:

@@ -12,17 +12,17 @@ from mlflow_ragmetrics.judges.chat.prices import priced
 @pytest.mark.parametrize(
     ("given", "param", "message"),
     [
-        ({"time_out": 3}, "time_out", "no option 'time_out'; did you mean 'timeout'"),
-        ({"colour": 3}, "colour", "language-model judges take api_key, attempts"),
-        ({"retry": {"tries": 3}}, "tries", "take attempts, codes"),
-        ({"retry": {"attempts": 0}}, "attempts", "retry.attempts=0"),
-        ({"retry": {"max": -1}}, "max", "retry.max=-1"),
-        ({"retry": {"multiplier": 0.5}}, "multiplier", "retry.multiplier=0.5"),
-        ({"retry": {"initial": -1}}, "initial", "retry.initial=-1"),
+        ({"time_out": 3}, "time_out", "option time_out: no such option; did you mean 'timeout'"),
+        ({"colour": 3}, "colour", "language-model judge accepts api_key, attempts"),
+        ({"retry": {"tries": 3}}, "tries", "retry accepts attempts, codes"),
+        ({"retry": {"attempts": 0}}, "attempts", "retry: option attempts=0"),
+        ({"retry": {"max": -1}}, "max", "retry: option max=-1"),
+        ({"retry": {"multiplier": 0.5}}, "multiplier", "retry: option multiplier=0.5"),
+        ({"retry": {"initial": -1}}, "initial", "retry: option initial=-1"),
         ({"calls": "many"}, "calls", "'full', 'compact' or 'single'"),
         ({"max_calls": 0}, "max_calls", "max_calls=0"),
         ({"max_cost": float("nan")}, "max_cost", "finite"),
-        ({"prices": {"input": 1}}, "output", "prices.output is missing"),
+        ({"prices": {"input": 1}}, "output", "prices: output is missing"),
         ({"timeout": 0}, "timeout", "timeout=0"),
         ({"requests_per_minute": 0.5}, "requests_per_minute", "greater than or equal to 1"),
     ],
@@ -63,6 +63,9 @@ def test_a_key_is_shown_nowhere() -> None:
     with pytest.raises(InvalidOptionError) as raised:
         judge_options({"api_key": ["a-key-of-mine-123"]})
     assert raised.value.param == "api_key"
+    assert "mine" not in str(raised.value)
+    with pytest.raises(InvalidOptionError, match="did you mean 'api_key'") as raised:
+        judge_options({"api_kye": "a-key-of-mine-123"})
     assert "mine" not in str(raised.value)
 
 
