@@ -31,7 +31,15 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
 )
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error, tokens_in
-from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry, TokenLimiter, failure_of, may_be_charged
+from mlflow_ragmetrics.judges.chat.retry import (
+    Breaker,
+    Retry,
+    TokenLimiter,
+    failure_of,
+    may_be_charged,
+    retry_after,
+    status_of,
+)
 
 _PATIENCE = 1.0
 
@@ -290,7 +298,7 @@ class ModelClient:
 
     def _before_retry(self, error: BaseException, seconds: float) -> None:
         self.usage.add(retries=1)
-        if self._retry.asks_to_wait(error):
+        if status_of(error) == 429 or retry_after(error) is not None:
             self._limiter.hold(seconds)
 
     def _count(self, request: Request, reply: Reply, prompt: int) -> None:

@@ -114,11 +114,8 @@ def is_spoiled(error: BaseException) -> bool:
 
 def may_be_charged(error: BaseException) -> bool:
     """Whether a model may have worked on the request despite this error."""
-    if isinstance(error, JudgeError):
-        return error.code == "timeout"
-    if any("refused" in str(cause).lower() for cause in _causes(error)):
-        return False
-    return is_spoiled(error) or (status_of(error) is None and is_connection_failure(error))
+    is_refused = any("refused" in str(cause).lower() for cause in _causes(error))
+    return not is_refused and _kind_of(error) in (_TIMEOUT, _SPOILED, _UNREACHABLE)
 
 
 def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
@@ -156,37 +153,22 @@ class Retry:
     sleep: Callable[[float], None] = pause
     passes: Callable[[BaseException], bool] = lambda error: False
 
-    def asks_to_wait(self, error: BaseException) -> bool:
-        """Whether the provider reports too many requests, or a time to wait."""
-        return status_of(error) == 429 or retry_after(error) is not None
-
     def worth_it(self, error: BaseException) -> bool:
         """Whether another attempt may succeed."""
-        if isinstance(error, JudgeError):
-            return error.code == "timeout"
-        status = status_of(error)
-        if quota_is_spent(error) or status in REFUSED_KEYS:
+        status, kind = status_of(error), _kind_of(error)
+        if isinstance(error, JudgeError) or kind is _QUOTA or status in REFUSED_KEYS:
+            return kind is _TIMEOUT
+        if status is not None and (retry_after(error) or 0.0) > self.options.longest_ask:
             return False
-        if status is None:
-            return is_spoiled(error) or (isinstance(error, Exception) and is_connection_failure(error))
-        asked = retry_after(error)
-        if asked is not None and asked > self.options.longest_ask:
-            return False
-        return (
-            is_spoiled(error)
-            or self.passes(error)
-            or status >= 500
-            or status in self.options.codes
-            or (self.options.on_client_errors and 400 <= status < 500)
-        )
+        is_client_error = self.options.on_client_errors and status is not None and 400 <= status < 500
+        is_listed = status in self.options.codes or is_client_error
+        return kind in (_SPOILED, _UNREACHABLE, _BROKEN) or is_listed or self.passes(error)
 
     def wait_after(self, error: BaseException, attempt: int) -> float:
         """Return the seconds to wait after failed attempt ``attempt``, from 1: as requested, else exponential."""
-        asked = retry_after(error)
-        if asked is not None:
-            return asked
         grown = min(self.options.longest, self.options.initial * self.options.multiplier ** (attempt - 1))
-        return grown * random.uniform(0.5, 1.0)
+        requested = retry_after(error)
+        return grown * random.uniform(0.5, 1.0) if requested is None else requested
 
     def run(self, action: Callable[[], T], *, before_retry: Callable[[BaseException, float], None]) -> T:
         """Run ``action`` until it succeeds or no attempt is left; raise its last error."""
