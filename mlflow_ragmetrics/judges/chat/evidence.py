@@ -183,29 +183,21 @@ class _Layout:
     """The ids of passages and claims in one message."""
 
     first_passage: dict[tuple[str, ...], int] = field(default_factory=dict)
-    first_claim: dict[Verify, int] = field(default_factory=dict)
+    claim_ids: dict[Verify, list[str]] = field(default_factory=dict)
     blocks: list[Block] = field(default_factory=list)
-    passages: int = 0
-    claims: int = 0
 
     def place(self, passages: tuple[str, ...]) -> None:
         """Add passages to the message unless they are already there."""
         if passages not in self.first_passage:
-            self.first_passage[passages] = self.passages + 1
-            self.blocks += [Block(f"p{self.passages + i}", text) for i, text in enumerate(passages, 1)]
-            self.passages += len(passages)
+            first = self.first_passage[passages] = sum(map(len, self.first_passage)) + 1
+            self.blocks += [Block(f"p{number}", text) for number, text in enumerate(passages, first)]
 
     def list_claims(self, question: Verify) -> None:
         """Add a question's claims to the message, one per line, so that none looks like several."""
-        self.first_claim[question] = self.claims + 1
-        lines = [f"c{self.claims + i}: {' '.join(claim.split())}" for i, claim in enumerate(question.claims, 1)]
+        first = sum(map(len, self.claim_ids.values())) + 1
+        ids = self.claim_ids[question] = [f"c{first + place}" for place in range(len(question.claims))]
+        lines = [f"{label}: {' '.join(claim.split())}" for label, claim in zip(ids, question.claims, strict=True)]
         self.blocks.append(Block(f"claims on {self.span(question.passages)}", "\n".join(lines)))
-        self.claims += len(lines)
-
-    def claim_ids(self, question: Verify) -> list[str]:
-        """The ids of a question's claims, in order."""
-        first = self.first_claim[question]
-        return [f"c{number}" for number in range(first, first + len(question.claims))]
 
     def passage_of(self, label: object, passages: tuple[str, ...]) -> int:
         """The number of the labeled passage in its question, from 1; 0 if there is none."""
@@ -265,18 +257,18 @@ def _text_of(
     same = [each for each in verify if each.passages == question.chunks and each.role == question.role and each.claims]
     if len(same) != 1:
         return "text", without_repeats(question.text)
-    ids = layout.claim_ids(same[0])
+    ids = layout.claim_ids[same[0]]
     return f"text: claims {ids[0]}-{ids[-1]}", ""
 
 
 def _read_verdicts(data: Mapping[str, Any], verify: Sequence[Verify], layout: _Layout) -> dict[_Evidence, Any]:
-    asked = [each for question in verify for each in layout.claim_ids(question)]
+    asked = [each for question in verify for each in layout.claim_ids[question]]
     entries = entries_by_id(data, "verdicts", asked) if verify else {}
     if isinstance(entries, Problem):
         return dict.fromkeys(verify, entries)
     answers: dict[_Evidence, Any] = {}
     for question in verify:
-        own = {label: entries[label] for label in layout.claim_ids(question)}
+        own = {label: entries[label] for label in layout.claim_ids[question]}
         judged = answers[question] = _judged(own, question.passages, layout)
         if not isinstance(judged, Problem):
             answers[question] = Incomplete(*judged) if judged[1] else judged[0]

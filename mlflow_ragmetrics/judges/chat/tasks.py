@@ -107,9 +107,9 @@ class Task(Generic[Q]):
 
     ``part`` builds the part of a message for several of them; kinds with the same ``part`` are asked together.
     ``placeholder``: an answer of the usual length, for plans. Questions may share a call if ``shares`` returns equal
-    values for that ``calls`` option (``None``: ask alone), no two of one kind ``conflict``, and their total ``size`` is
-    at most ``most``. With ``calls="compact"``, a question waits for the kinds in ``after``. With ``calls="single"``,
-    ``single`` replaces ``part`` and nothing waits.
+    values for that ``calls`` option (``None``: ask alone) and no two of one kind ``conflict``. With
+    ``calls="compact"``, a question waits for the kinds in ``after``. With ``calls="single"``, ``single`` replaces
+    ``part`` and nothing waits.
 
     ``reply``: the usual length of a reply in tokens. ``divide`` splits a question whose reply would be too long, into
     at least ``parts`` pieces. ``spread`` splits one whose prompt would be too long by its sources. ``join`` combines
@@ -120,8 +120,6 @@ class Task(Generic[Q]):
     placeholder: Callable[[Q], Any]
     shares: Callable[[Q, Calls], Hashable | None] = lambda question, calls: None
     conflict: Callable[[Q, Q], bool] = lambda question, other: False
-    size: Callable[[Q], int] = lambda question: 1
-    most: int = 8
     after: tuple[type[Question[Any]], ...] = ()
     single: Callable[[Sequence[Q]], Part] | None = None
     reply: Callable[[Q, Calls], int] = lambda question, calls: 200
@@ -282,13 +280,11 @@ def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Seque
             groups[question] = [[question]]
         elif unanswered.isdisjoint(task.waits_for(calls)):
             candidates = groups.setdefault((task.part_in(calls), shared), [])
-            room = next((call for call in candidates if _has_room(call, question)), None)
-            candidates.append([question]) if room is None else room.append(question)
+            fitting = next((call for call in candidates if not _conflicts(question, call)), None)
+            candidates.append([question]) if fitting is None else fitting.append(question)
     return [tuple(call) for candidates in groups.values() for call in candidates]
 
 
-def _has_room(call: Sequence[Question[Any]], question: Question[Any]) -> bool:
-    mine = known_task(question)
-    if sum(known_task(each).size(each) for each in (*call, question)) > mine.most:
-        return False
-    return not any(type(each) is type(question) and mine.conflict(question, each) for each in call)
+def _conflicts(question: Question[Any], call: Sequence[Question[Any]]) -> bool:
+    conflict = known_task(question).conflict
+    return any(type(other) is type(question) and conflict(question, other) for other in call)

@@ -284,6 +284,13 @@ def test_what_a_run_costs_lies_in_its_plan(calls: Any, claims: int, words: int, 
         assert getattr(plan, name) <= spent[name] <= getattr(plan.most, name), name
 
 
+def test_questions_that_share_a_call_do_so_while_their_reply_fits() -> None:
+    model = Writer()
+    questions = [Verify(CLAIMS[n : n + 12], CHUNKS[:2]) for n in range(0, 60, 12)]
+    assert [len(found) for found in ChatJudge(model, calls="compact").answer(questions)] == [12] * 5
+    assert len(model.sent) == 3  # each reply has room for about 30 verdicts
+
+
 def test_replies_that_are_cut_at_the_same_time_teach_no_more_than_one() -> None:
     room = Room("compact", 1000)
     asked = [Claims("One. Two.")]
