@@ -224,7 +224,7 @@ def _embedding(settings: EmbeddingSettings) -> str | Embedding:
     own = _given(settings, "embeddings")
     if not own:
         return settings.model
-    from mlflow_ragmetrics.embeddings.langchain import LangChainEmbedding
+    from mlflow_ragmetrics.embeddings import LangChainEmbedding
 
     return LangChainEmbedding.from_uri(settings.model, **own)
 

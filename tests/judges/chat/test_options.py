@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.judge_options import Prices, RetryOptions, judge_options
-from mlflow_ragmetrics.judges.chat.prices import priced
+from mlflow_ragmetrics.judges.chat.judge_options import Prices, RetryOptions, judge_options, priced
 
 
 @pytest.mark.parametrize(
