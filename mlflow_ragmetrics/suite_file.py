@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from mlflow_ragmetrics.core.judge import Embedding, Judge
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.judges.chat.judge_options import Calls, JudgeOptions, Options, Prices, RetryOptions
+from mlflow_ragmetrics.judges.chat.judge_options import CallOptions, JudgeOptions, Options, RateLimit
 from mlflow_ragmetrics.judges.resolve import model_judge
 
 _PLAIN = ("preset", "metrics", "weights", "thresholds", "language", "name_prefix", "concurrency", "groups")
@@ -38,13 +38,6 @@ def _named(value: object) -> object:
 
 
 Key = Annotated[SecretStr, AfterValidator(_from_environment)]
-
-
-class RateLimit(Options):
-    """A provider's rate limits."""
-
-    requests_per_minute: Annotated[float, Field(ge=1)] | None = None
-    tokens_per_minute: Annotated[float, Field(ge=1)] | None = None
 
 
 class JudgeSettings(JudgeOptions):
@@ -82,7 +75,7 @@ class RunSettings(Options):
     on: str = "qid"
 
 
-class SuiteSettings(RunSettings):
+class SuiteSettings(RunSettings, CallOptions):
     """A whole suite: ``preset`` or ``metrics``, and the settings for scoring."""
 
     preset: str | None = None
@@ -93,14 +86,8 @@ class SuiteSettings(RunSettings):
     name_prefix: str | None = None
     judges: Judges | None = None
     embeddings: Embeddings | None = None
-    retry: RetryOptions | None = None
     rate_limit: RateLimit | None = None
     concurrency: int | None = None
-    calls: Calls | None = None
-    max_calls: Annotated[int, Field(ge=1)] | None = None
-    max_cost: Annotated[float, Field(ge=0)] | None = None
-    prices: Prices | None = None
-    prompts: str | None = None
     cache: str | None = None
     groups: str | None = None
 

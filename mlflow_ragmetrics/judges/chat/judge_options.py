@@ -81,7 +81,25 @@ def _kept_secret(key: SecretStr) -> SecretStr:
     return key
 
 
-class JudgeOptions(Options):
+class RateLimit(Options):
+    """A provider's rate limits."""
+
+    requests_per_minute: _Rate | None = None
+    tokens_per_minute: _Rate | None = None
+
+
+class CallOptions(Options):
+    """The options that all judges of a suite's file share."""
+
+    calls: Calls = "auto"
+    prompts: Path | None = None
+    retry: RetryOptions | None = None
+    max_calls: _AtLeastOne | None = None
+    max_cost: _NotNegative | None = None
+    prices: Prices | None = None
+
+
+class JudgeOptions(RateLimit, CallOptions):
     """The options of a language-model judge.
 
     ``name``: the judge's name in results (default: the model's name). ``calls``: ``"full"`` (at most 9 calls per row),
@@ -101,9 +119,7 @@ class JudgeOptions(Options):
     """
 
     name: str | None = None
-    calls: Calls = "auto"
     support_threshold: Annotated[float, Field(gt=0, le=1)] = 0.5
-    prompts: Path | None = None
     temperature: _NotNegative | None = None
     max_tokens: _AtLeastOne | None = None
     seed: int | None = None
@@ -111,12 +127,6 @@ class JudgeOptions(Options):
     api_key: Annotated[SecretStr, AfterValidator(_kept_secret)] | None = None
     timeout: _Positive | None = 60.0
     attempts: _AtLeastOne | None = None
-    retry: RetryOptions | None = None
-    requests_per_minute: _Rate | None = None
-    tokens_per_minute: _Rate | None = None
-    max_calls: _AtLeastOne | None = None
-    max_cost: _NotNegative | None = None
-    prices: Prices | None = None
     trace: bool = False
     structured: bool = True
 
