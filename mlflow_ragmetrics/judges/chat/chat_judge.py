@@ -114,8 +114,8 @@ class ChatJudge(Judge):
             _log.info("%s: answers are not cached, %s: %s", self.name, reason, error)
             return None
         prompts = f"prompts={self.prompts.version}/{self.prompts.digest[:12]}"
-        own = f"calls={self.form};language={self.language};support={self.options.support_threshold:g}"
-        return ";".join([identity, prompts, own])
+        options = f"calls={self.form};language={self.language};support={self.options.support_threshold:g}"
+        return ";".join([identity, prompts, options])
 
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
         """Return the calls to make now for one sample's pending questions; the other questions wait.
@@ -190,7 +190,7 @@ class ChatJudge(Judge):
             reply = self._reply(messages, request.reply_schema, allowed)
             results = _read(request, reply)
         problem = _problem_in(results)
-        doubts = [doubt for each in results.values() if isinstance(each, Incomplete) for doubt in each.doubts]
+        doubts = [doubt for result in results.values() if isinstance(result, Incomplete) for doubt in result.doubts]
         if (problem or doubts) and not reply.refused and not reply.cut:
             self.usage.add(repairs=int(problem is not None))
             turn = self.prompts.texts["repair" if problem else "again"]
@@ -233,7 +233,7 @@ class ChatJudge(Judge):
             is_plain = Extraction(answer.claims, sentences=answer.sentences) == answer
             return answer.claims if is_plain else replace(answer, findings=findings)
         if isinstance(answer, tuple):
-            return tuple(decided(each, threshold) if isinstance(each, Finding) else each for each in answer)
+            return tuple(decided(part, threshold) if isinstance(part, Finding) else part for part in answer)
         return answer
 
     def _failure(self, problem: Problem, reply: Reply) -> JudgeReplyError:
@@ -311,10 +311,10 @@ class Prompts:
 
     def system(self, prompts: Sequence[Prompt], language: str) -> str:
         """Return the fixed start of a message: the rules, then the questions, with examples in ``language``."""
-        wanted = ["rules", *prompts, *(f"{each}.{language}" for each in prompts if f"{each}.{language}" in self.texts)]
+        wanted = ["rules", *prompts, *(name for prompt in prompts if (name := f"{prompt}.{language}") in self.texts)]
         if "claims_form" not in prompts:
             wanted.append(f"language.{language}")
-        return "\n".join(each.text if isinstance(each, Instruction) else self.texts[each] for each in wanted)
+        return "\n".join(prompt.text if isinstance(prompt, Instruction) else self.texts[prompt] for prompt in wanted)
 
 
 def mark_of(texts: Sequence[str]) -> str:

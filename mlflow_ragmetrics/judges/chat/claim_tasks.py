@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from itertools import pairwise, zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from typing import Any, TypeVar
 
 from mlflow_ragmetrics.core.question import (
@@ -41,13 +41,13 @@ def _parts(items: Sequence[T], number: int) -> list[Sequence[T]]:
 
 def divided_claims(question: Claims, parts: int) -> list[Claims]:
     """Split the text into parts; the history of each part ends with the text before it."""
-    told = ""
-    found = []
+    earlier = ""
+    pieces = []
     for lines in _parts(distinct_statements(question.text), parts):
-        before = [f"before this text: {told[-_MOST_BEFORE:]}"] if told else []
-        found.append(replace(question, text="\n\n".join(lines), history=(*question.history, *before)))
-        told = " ".join(filter(None, (told, *lines)))
-    return found
+        before = [f"before this text: {earlier[-_MOST_BEFORE:]}"] if earlier else []
+        pieces.append(replace(question, text="\n\n".join(lines), history=(*question.history, *before)))
+        earlier = " ".join(filter(None, (earlier, *lines)))
+    return pieces
 
 
 def joined_claims(
@@ -84,8 +84,8 @@ def _divider(field: str) -> Callable[..., list[Any]]:
     """Return a function that divides this field of a question, by default in half; a single value is not divided."""
 
     def divided(question: Any, parts: int = 2) -> list[Any]:
-        found = _parts(getattr(question, field), parts)
-        return [replace(question, **{field: tuple(each)}) for each in found] if len(found) > 1 else [question]
+        values = _parts(getattr(question, field), parts)
+        return [replace(question, **{field: tuple(part)}) for part in values] if len(values) > 1 else [question]
 
     return divided
 
@@ -98,24 +98,23 @@ def joined_verify(
     If no group supports a claim, a contradiction outweighs silence.
     """
     if all(piece.passages == question.passages for piece in pieces):
-        return tuple(finding for each in answers for finding in each)
-    starts = [sum(len(piece.passages) for piece in pieces[:place]) for place in range(len(pieces))]
+        return tuple(finding for findings in answers for finding in findings)
+    starts = accumulate((len(piece.passages) for piece in pieces), initial=0)
     shifted = [
-        [replace(finding, quotes=tuple((start + n, quote) for n, quote in finding.quotes)) for finding in each]
-        for start, each in zip(starts, answers, strict=True)
+        [replace(finding, quotes=tuple((start + n, quote) for n, quote in finding.quotes)) for finding in findings]
+        for start, findings in zip(starts, answers, strict=False)
     ]
     grouped = zip(*shifted, strict=True)
-    return tuple(max(each, key=lambda f: (_RANK.get(f.verdict, 0), f.support or 0.0)) for each in grouped)
+    return tuple(max(group, key=lambda f: (_RANK.get(f.verdict, 0), f.support or 0.0)) for group in grouped)
 
 
 def joined_related(
     question: RelatedChunks, pieces: Sequence[RelatedChunks], answers: Sequence[tuple[Related, ...]]
 ) -> tuple[Related, ...]:
     """Return the related chunks of all pieces, numbered as in the whole question."""
-    starts = [sum(len(piece.chunks) for piece in pieces[:place]) for place in range(len(pieces))]
-    return tuple(
-        replace(each, chunk=start + each.chunk) for start, found in zip(starts, answers, strict=True) for each in found
-    )
+    starts = accumulate((len(piece.chunks) for piece in pieces), initial=0)
+    numbered = zip(starts, answers, strict=False)
+    return tuple(replace(chunk, chunk=start + chunk.chunk) for start, related in numbered for chunk in related)
 
 
 def all_supported(question: Verify) -> tuple[Finding, ...]:
@@ -129,8 +128,8 @@ def _judged_at_once(question: Claims, calls: Calls) -> bool:
 
 def _claims_reply(question: Claims, calls: Calls) -> int:
     """Estimate two claims per sentence, each as long as the sentence, up to a limit."""
-    each = _CLAIM_TOKENS + (_VERDICT_TOKENS if _judged_at_once(question, calls) else 0)
-    return sum(2 * (each + min(tokens_in(line), _LONG_CLAIM)) for line in distinct_statements(question.text))
+    overhead = _CLAIM_TOKENS + (_VERDICT_TOKENS if _judged_at_once(question, calls) else 0)
+    return sum(2 * (overhead + min(tokens_in(line), _LONG_CLAIM)) for line in distinct_statements(question.text))
 
 
 def _claims_shared(question: Claims, calls: Calls) -> Hashable | None:

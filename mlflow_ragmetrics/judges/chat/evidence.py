@@ -77,8 +77,8 @@ def claims_part(questions: Sequence[Claims]) -> Part:
 
 def _situation(questions: Sequence[Claims | Verify | RelatedChunks]) -> list[Block]:
     """The context of the texts: the earlier turns and the question."""
-    history = next((each.history for each in questions if isinstance(each, Claims) and each.history), ())
-    asked = dict.fromkeys(each.question for each in questions if each.question)
+    history = next((text.history for text in questions if isinstance(text, Claims) and text.history), ())
+    asked = dict.fromkeys(about.question for about in questions if about.question)
     return [*history_block(history), *[Block("question", text) for text in asked]]
 
 
@@ -97,7 +97,7 @@ def _read_texts(data: Mapping[str, Any], ids: Mapping[str, Claims], layout: _Lay
     entries = entries_by_id(data, "texts", list(ids))
     if isinstance(entries, Problem):
         return dict.fromkeys(ids.values(), entries)
-    return {question: _extracted(question, each, entries[each], layout) for each, question in ids.items()}
+    return {question: _extracted(question, label, entries[label], layout) for label, question in ids.items()}
 
 
 def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _Layout | None) -> _Extracted:
@@ -153,7 +153,7 @@ def _matched(
     """
     asked = _words(" ".join((question.question or "", *question.history)))
     stems = {number: _words(line) for number, line in enumerate(lines, 1)}
-    near = {number: own | asked if len(own) < _FEW_WORDS else own for number, own in stems.items()}
+    near = {n: line | asked if len(line) < _FEW_WORDS else line for n, line in stems.items()}
     covered: set[int] = set()
     invented = []
     for claim, entry in claims.items():
@@ -164,7 +164,7 @@ def _matched(
         elif named:
             covered.update(named)
         else:
-            covered.update(n for n, own in stems.items() if len(words & own) >= _COVERED * len(own))
+            covered.update(n for n, line in stems.items() if len(words & line) >= _COVERED * len(line))
     return invented, covered
 
 
@@ -173,8 +173,8 @@ def _words(text: str) -> set[str]:
     return {term[:_STEM] for term in terms(text) if term not in STOP_WORDS}
 
 
-def _integers(given: object) -> list[int]:
-    texts = map(str, given) if isinstance(given, list) else ()
+def _integers(numbers: object) -> list[int]:
+    texts = map(str, numbers) if isinstance(numbers, list) else ()
     return [int(text) for text in texts if text.isdecimal() and len(text) < 8]
 
 
@@ -254,7 +254,8 @@ def _text_of(
     for label, listed in texts.items():
         if listed.text == question.text:
             return f"text: {label}", ""
-    same = [each for each in verify if each.passages == question.chunks and each.role == question.role and each.claims]
+    about = (question.chunks, question.role)
+    same = [claims for claims in verify if (claims.passages, claims.role) == about and claims.claims]
     if len(same) != 1:
         return "text", without_repeats(question.text)
     ids = layout.claim_ids[same[0]]
@@ -262,14 +263,14 @@ def _text_of(
 
 
 def _read_verdicts(data: Mapping[str, Any], verify: Sequence[Verify], layout: _Layout) -> dict[_Evidence, Any]:
-    asked = [each for question in verify for each in layout.claim_ids[question]]
+    asked = [label for question in verify for label in layout.claim_ids[question]]
     entries = entries_by_id(data, "verdicts", asked) if verify else {}
     if isinstance(entries, Problem):
         return dict.fromkeys(verify, entries)
     answers: dict[_Evidence, Any] = {}
     for question in verify:
-        own = {label: entries[label] for label in layout.claim_ids[question]}
-        judged = answers[question] = _judged(own, question.passages, layout)
+        judged_claims = {label: entries[label] for label in layout.claim_ids[question]}
+        judged = answers[question] = _judged(judged_claims, question.passages, layout)
         if not isinstance(judged, Problem):
             answers[question] = Incomplete(*judged) if judged[1] else judged[0]
     return answers
@@ -319,10 +320,12 @@ def _contradiction(finding: Finding) -> str | None:
 
 def _scale(entries: Iterable[Mapping[str, Any]]) -> float:
     """Return 1 if the reply gives supports as fractions instead of 0 to 100, else 100."""
-    given = [(number_of(each.get("support")), str(each.get("verdict"))) for each in entries]
-    pairs = [(value, said) for value, said in given if value is not None]
-    fractions = any(0 < value < 1 or (value == 1 and said.upper().startswith("SUPPORTED")) for value, said in pairs)
-    return 1.0 if fractions and all(value <= 1 for value, _ in pairs) else 100.0
+    graded = [(number_of(entry.get("support")), str(entry.get("verdict")).upper()) for entry in entries]
+    pairs = [(support, verdict) for support, verdict in graded if support is not None]
+    has_fraction = any(
+        0 < support < 1 or (support == 1 and verdict.startswith("SUPPORTED")) for support, verdict in pairs
+    )
+    return 1.0 if has_fraction and all(support <= 1 for support, _ in pairs) else 100.0
 
 
 def decided(finding: Finding, threshold: float) -> Finding:
@@ -358,7 +361,7 @@ def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) 
     lists_all = any("related" in entry for entry in entries)  # a custom prompt may list only related passages
     if (lists_all or not entries) and len(judged) < len(question.chunks):
         return Problem('"related" must have an entry for each passage')
-    return tuple(each for each in judged.values() if each is not None)
+    return tuple(related for related in judged.values() if related is not None)
 
 
 def relevance_part(questions: Sequence[Relevance]) -> Part:

@@ -41,10 +41,10 @@ def grades_part(questions: Sequence[_Graded]) -> Part:
     references = tuple(question.reference for question in grades if question.reference is not None)
     several = len(aspects) < len(questions)
     ids = {f"{grade.aspect}_{number}": grade for number, grade in enumerate(grades, 1)} if several else aspects
-    prompts: list[Prompt] = [*sorted({"grades" if each.rubric is None else "rubrics" for each in grades})]
+    prompts: list[Prompt] = [*sorted({"grades" if grade.rubric is None else "rubrics" for grade in grades})]
     for name, question in aspects.items():
-        own = question.rubric if isinstance(question, Grade) else None
-        prompts.append(name if own is None else Instruction(f"{name}: {own.strip()}"))
+        rubric = question.rubric if isinstance(question, Grade) else None
+        prompts.append(name if rubric is None else Instruction(f"{name}: {rubric.strip()}"))
     if several:
         prompts.append("references")
     prompts.append("declines")
@@ -52,7 +52,7 @@ def grades_part(questions: Sequence[_Graded]) -> Part:
     prompts.append(Instruction(f'{{"grades":[{forms}]}}'))
     blocks = []
     for name in ("question", "reference", "contexts", "answer"):
-        texts = next((each for question in questions if (each := question.named_texts().get(name))), ())
+        texts = next((named for question in questions if (named := question.named_texts().get(name))), ())
         labels = [f"p{number}" for number in range(1, len(texts) + 1)] if name == "contexts" else [name]
         if name == "reference" and several:
             texts, labels = references, [f"reference {number}" for number in range(1, len(references) + 1)]
@@ -68,14 +68,14 @@ def grades_part(questions: Sequence[_Graded]) -> Part:
 
 
 def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | Problem:
-    given = Rating(entry.get("grade"), reason_in(entry))
+    rating = Rating(entry.get("grade"), reason_in(entry))
     is_tone = isinstance(question, Tone)
     try:
-        grade = given.checked_tone(name) if is_tone else given.checked_grade(name)
+        grade = rating.checked_tone(name) if is_tone else rating.checked_grade(name)
     except JudgeReplyError:
         allowed = "0, 0.5 or 1" if is_tone else "a number from 1 to 5"
         return Problem(f'the grade with the id "{name}" must be {allowed}')
-    return Rating(grade, given.reason, declines_in(entry))
+    return replace(rating, value=grade, declines=declines_in(entry))
 
 
 def sufficiency_part(questions: Sequence[Sufficiency]) -> Part:
@@ -92,13 +92,13 @@ def sufficiency_part(questions: Sequence[Sufficiency]) -> Part:
 
 
 def _finding(entry: Mapping[str, Any], question: Sufficiency) -> Finding | Problem:
-    given = number_of(entry.get("sufficient"))
-    if given is None or not 0 <= given <= 100:
+    percent = number_of(entry.get("sufficient"))
+    if percent is None or not 0 <= percent <= 100:
         return Problem('"sufficient" must be a number from 0 to 100')
     quotes, _ = passage_quotes(entry.get("quotes"), question.passages)
-    share = given if 0 < given < 1 else given / 100  # some models return a fraction anyway
-    found = tuple((n, text) for n, text in quotes.items() if text)
-    return Finding("", reason_in(entry), round(share, 4), found)
+    share = percent if 0 < percent < 1 else percent / 100  # some models return a fraction anyway
+    exact = tuple((n, text) for n, text in quotes.items() if text)
+    return Finding("", reason_in(entry), round(share, 4), exact)
 
 
 def nuggets_part(questions: Sequence[Nuggets]) -> Part:
@@ -113,18 +113,18 @@ def nuggets_part(questions: Sequence[Nuggets]) -> Part:
     return Part(tuple(questions), ("nuggets",), tuple(blocks), _NUGGETS_SCHEMA, read)
 
 
-def _nuggets(given: object) -> tuple[Nugget, ...] | Problem:
+def _nuggets(entries: object) -> tuple[Nugget, ...] | Problem:
     """Read the facts, without repeats."""
-    if not isinstance(given, list):
+    if not isinstance(entries, list):
         return Problem('"nuggets" must be a list')
-    found: dict[str, Nugget] = {}
-    for entry in given:
+    nuggets: dict[str, Nugget] = {}
+    for entry in entries:
         fact = text_in(entry, "fact") if isinstance(entry, Mapping) else ""
         vital = str(entry.get("vital")).strip().casefold() if isinstance(entry, Mapping) else ""
         if not any(map(str.isalnum, fact)) or vital not in ("true", "false"):
             return Problem('each of the "nuggets" must have a fact in words, and vital as true or false')
-        found.setdefault(fact, Nugget(fact, vital == "true"))
-    return tuple(found.values())
+        nuggets.setdefault(fact, Nugget(fact, vital == "true"))
+    return tuple(nuggets.values())
 
 
 _MOST_NUGGETS = 20
