@@ -26,6 +26,13 @@ def test_the_short_form_prints_every_table() -> None:
     assert set(missing) <= {"rouge-score-rs (Rust)", "ir_measures"}  # they are not in the environment of the tests
 
 
+def test_every_module_that_is_to_be_mutated_is_there() -> None:
+    listed = (FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8").partition("[tool.cosmic-ray]")[2]
+    modules = re.findall(r'^  "(mlflow_ragmetrics/.+)",$', listed, re.MULTILINE)
+    assert len(modules) > 20
+    assert [module for module in modules if not (FOLDER.parents[1] / module).exists()] == []
+
+
 @pytest.fixture(scope="module")
 def path_counts() -> str:
     done = subprocess.run(

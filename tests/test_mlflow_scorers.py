@@ -11,7 +11,6 @@ from mlflow.entities import AssessmentSource, Feedback
 from mlflow.genai.scorers import scorer
 
 import mlflow_ragmetrics as rm
-from tests.judges.misbehaving_server import Fault, misbehaving_server
 
 ROW = {
     "question": "How high is it?",
@@ -117,33 +116,3 @@ def test_a_grade_in_whole_numbers_stands_as_it_is() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(polite), "run", lambda self, **given: Feedback(name="grade", value=4))
         assert scored(polite)["grade"].value == 4.0
-
-
-@pytest.mark.slow
-def test_an_aligned_judge_is_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
-    base = pytest.importorskip("mlflow.genai.judges.base")
-    judges = pytest.importorskip("mlflow.genai.judges")
-
-    class Adding(base.AlignmentOptimizer):
-        """Adds people's comments to the instructions, as MLflow's optimizers do with a language model."""
-
-        def align(self, judge: Any, traces: list[Any]) -> Any:
-            people = [each for trace in traces for each in trace.info.assessments if each.source.source_type == "HUMAN"]
-            comments = " ".join(each.rationale for each in people if each.name == judge.name)
-            return judges.make_judge(judge.name, f"{judge.instructions} {comments}", model=judge.model)
-
-    answers = [Fault(content='{"result": "yes", "rationale": "It is."}'), Fault(content='{"result": "no"}')]
-    with misbehaving_server(*answers) as script:
-        monkeypatch.setenv("OPENAI_API_BASE", script.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        polite = judges.make_judge("politeness", "Is {{ outputs }} polite?", model="openai:/gpt-4o-mini")
-        report = rm.Suite([polite]).evaluate([ROW], progress=False)
-        traces = mlflow.search_traces(run_id=report.log(), return_type="list")
-        person = AssessmentSource("HUMAN", "ann")
-        mlflow.log_feedback(
-            trace_id=traces[0].info.trace_id, name="politeness", value=False, rationale="Too gruff.", source=person
-        )
-        traces = mlflow.search_traces(locations=[traces[0].info.experiment_id], return_type="list")
-        aligned = rm.Suite([polite.align(traces, Adding())]).evaluate([ROW], progress=False)
-    assert (report.metrics["politeness/mean"], aligned.metrics["politeness/mean"]) == (1.0, 0.0)
-    assert ["Too gruff." in str(request) for request in script.requests] == [False, True]

@@ -68,13 +68,3 @@ def test_what_it_links_to_is_there():
     assert len(links) > 8
     for link in map("".join, links):
         assert link.startswith("https://") or (ROOT / link).exists(), link
-
-
-@pytest.mark.parametrize("picture", sorted((ROOT / "examples" / "pictures").iterdir()), ids=lambda path: path.name)
-def test_a_picture_is_a_small_png_that_is_shown_and_described(picture: Path):
-    content = picture.read_bytes()
-    assert content.startswith(b"\x89PNG")
-    assert len(content) < 300_000
-    text = README + "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))
-    shown = re.findall(rf"!\[([^]]+)\]\([./]*examples/pictures/{picture.name}\)", text)
-    assert min(map(len, shown)) > 40

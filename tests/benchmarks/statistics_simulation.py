@@ -1,6 +1,6 @@
 """Coverage of intervals, false verdicts of comparisons, and the promised power, by simulation.
 
-``python tests/benchmarks/statistics_simulation.py [coverage | verdicts | power | candidates]
+``python tests/benchmarks/statistics_simulation.py [coverage | verdicts | power]
 [--repetitions 10000]``. For rows without groups, the bootstrap and the permutation test are computed for all runs at
 once; ``tests/statistics/test_simulation.py`` shows that they equal the package's. Its closed forms are called by their
 private names, to skip the bootstrap. With 10,000 repetitions the Monte-Carlo interval of a true 5 % is 4.6 to 5.4 %.
@@ -170,27 +170,6 @@ def false_verdicts(repetitions: int) -> None:
         print_row(name, cells)
 
 
-def candidates(repetitions: int) -> None:
-    """The share of sets of equal candidates of which one or more is called better or worse than the baseline."""
-    numbers, rows = (1, 2, 3, 5, 10), 60
-    print(f"\n% of sets of equal candidates with a wrong verdict, {rows} rows: adjusted over the candidates / not")
-    print_row("scores", [f"{number} candidates" for number in numbers])
-    for name, (draw, _) in MEANS.items():
-        generator = np.random.default_rng(rows)
-        base, *others = (np.asarray(draw(generator, (rows, repetitions)), dtype=float) for _ in range(1 + max(numbers)))
-        means = np.array([(other - base).mean(axis=0) for other in others])
-        alone = np.array([p_values(other - base) for other in others])
-        cells = []
-        for number in numbers:
-            adjusted = np.array([holm(column) for column in alone[:number].T.tolist()]).T
-            wrong = [
-                100 * np.mean(np.any([changed(rows, mean, p) for mean, p in zip(means, own, strict=False)], axis=0))
-                for own in (adjusted, alone[:number])
-            ]
-            cells.append(" / ".join(f"{share:.1f}" for share in wrong))
-        print_row(name, cells)
-
-
 def changed(units: int, means: np.ndarray, adjusted: np.ndarray) -> np.ndarray:
     """The comparisons over so many rows or groups with the verdict improved or regressed."""
     unseen = unseen_share(units)
@@ -236,7 +215,6 @@ PARTS = {
     "coverage": coverage,
     "verdicts": false_verdicts,
     "power": powers,
-    "candidates": candidates,
 }
 
 

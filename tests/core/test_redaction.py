@@ -122,10 +122,6 @@ ORDINARY = [
 ]
 
 
-def test_no_shape_and_no_sentence_is_there_twice() -> None:
-    assert (len(set(SHAPES)), len(set(ORDINARY))) == (len(SHAPES), len(ORDINARY)) == (49, 53)
-
-
 @pytest.mark.parametrize(("text", "secret"), SHAPES)
 def test_a_secret_is_redacted_wherever_it_stands(text: str, secret: str) -> None:
     for around in (text, f"401: {text}", f"{text} (attempt 2)", f"failed for '{text}'."):

@@ -45,22 +45,3 @@ def test_labels_that_say_nothing_must_be_given():
     with pytest.raises(InvalidOptionError, match="entailment"):
         NLIJudge(model)
     assert NLIJudge(model, entailment=1).answer([Verify(("b",), ("b",))])[0][0].verdict == "SUPPORTED"
-
-
-@pytest.mark.parametrize("labels", [1, 2, 3])
-def test_a_tiny_checkpoint_from_a_folder(tmp_path, labels):
-    pytest.importorskip("torch")
-    pytest.importorskip("sentence_transformers")
-    transformers = pytest.importorskip("transformers")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cats", "like", "milk", "dogs"]
-    (tmp_path / "vocab.txt").write_text("\n".join(words))
-    transformers.BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
-    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    names = dict(enumerate(["unsupported", "supported", "contradiction"][:labels]))
-    config = transformers.BertConfig(vocab_size=len(words), num_labels=labels, id2label=names, **shape)
-    transformers.BertForSequenceClassification(config).save_pretrained(tmp_path)
-    judge = NLIJudge(str(tmp_path))
-    (findings,) = judge.answer([Verify(("cats like milk", "dogs"), ("dogs like milk", "cats"))])
-    assert judge.name == tmp_path.name
-    assert [0 <= each.support <= 1 for each in findings] == [True, True]
-    assert judge.answer([Verify(("cats",), ())])[0][0].verdict == "NEUTRAL"

@@ -15,7 +15,6 @@ from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Outcome, Question, Steps, ask
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.reply import Problem
 from mlflow_ragmetrics.judges.chat.tasks import (
     Block,
@@ -79,16 +78,6 @@ def test_a_rubric_may_speak_of_everything_that_is_given() -> None:
         Block("p2", "two"),
         Block("answer", "a"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("aspect", "rubric", "param"),
-    [("politeness", None, "rubric"), ("politeness", " ", "rubric"), ("be polite", "x", "aspect")],
-)
-def test_an_aspect_without_a_rubric_is_refused(aspect: str, rubric: str | None, param: str) -> None:
-    with pytest.raises(InvalidOptionError) as raised:
-        Grade(aspect, "a", rubric=rubric)
-    assert raised.value.param == param
 
 
 def test_several_judges_grade_by_a_rubric() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.question import Finding, Rating
-from mlflow_ragmetrics.errors import JudgeReplyError
+from mlflow_ragmetrics.core.question import Finding
 from mlflow_ragmetrics.metrics.claims import read_findings, verified_claims
 
 VERDICTS = st.sampled_from(["SUPPORTED", "supported ", "Contradicted.", "neutral", "yes", "RELATED", ""])
@@ -23,27 +21,6 @@ def test_there_is_one_item_a_claim(claims: list[str], verdicts: list[str]) -> No
     assert ("verdict_missing" in codes) == (len(verdicts) < len(claims))
     read = [verdict.strip().rstrip(".").upper() for verdict in verdicts[: len(claims)]]
     assert ("verdict_unknown" in codes) == any(v not in ("SUPPORTED", "CONTRADICTED", "NEUTRAL") for v in read)
-
-
-@given(st.floats(1, 5))
-def test_grades_in_range_are_kept(grade: float) -> None:
-    assert Rating(grade).checked_grade("m") == grade
-    assert Rating(f"{grade:.3f}/5").checked_grade("m") == pytest.approx(grade, abs=1e-3)
-
-
-@given(st.one_of(st.floats().filter(lambda x: not 1 <= x <= 5), st.text("abc /"), st.none(), st.booleans()))
-def test_all_else_is_an_error_that_shows_the_reply(reply: object) -> None:
-    with pytest.raises(JudgeReplyError) as caught:
-        Rating(reply).checked_grade("my_metric")  # type: ignore[arg-type]
-    assert repr(reply) in str(caught.value)
-    assert caught.value.metric == "my_metric"
-
-
-def test_tones() -> None:
-    assert [Rating(value).checked_tone("m") for value in (0, "0.5", 1.0)] == [0.0, 0.5, 1.0]
-    for wrong in (0.25, "calm", None, 2):
-        with pytest.raises(JudgeReplyError):
-            Rating(wrong).checked_tone("m")
 
 
 def test_what_was_held_against_a_text_is_known_whatever_the_metric_is_called() -> None:

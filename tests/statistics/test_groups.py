@@ -130,8 +130,8 @@ def test_equal_scores_have_exactly_their_mean_and_no_residuals() -> None:
 
 @st.composite
 def grouped_scores(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of two runs (rows × 2, NaN: unmeasured) and the group of each row; most groups of one row, some of 50."""
-    sizes = draw(st.lists(st.one_of(st.just(1), st.integers(1, 50)), min_size=1, max_size=200))
+    """Scores of two runs (rows × 2, NaN: unmeasured) and the group of each row; most groups of one row, some of 20."""
+    sizes = draw(st.lists(st.one_of(st.just(1), st.integers(1, 20)), min_size=1, max_size=60))
     chance = np.random.default_rng(draw(st.integers(0, 9)))
     kinds: list[np.ndarray] = [np.array([0.5]), np.array([0.0, 1.0]), np.linspace(0, 1, 21)]
     scores = chance.choice(draw(st.sampled_from(kinds)), (sum(sizes), 2))

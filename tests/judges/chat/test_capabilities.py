@@ -13,11 +13,11 @@ from langchain_core.rate_limiters import InMemoryRateLimiter
 
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.capabilities import Manner
+from mlflow_ragmetrics.judges.chat.capabilities import JudgeModel, Manner
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.models import open_model
-from tests.judges.fake_models import dutiful, dutiful_reply, scripted
+from tests.judges.fake_models import FakeChatModel, dutiful, dutiful_reply, scripted
 from tests.judges.misbehaving_server import Fault, misbehaving_server
 
 CLAIMS = Claims("One. Two.")
@@ -93,11 +93,15 @@ def test_reasoning_models_are_given_no_temperature(monkeypatch: Any, uri: str, t
     assert model.max_tokens == (1000 if temperature == 0.0 else 8000)
 
 
-def test_ollama_is_given_a_window_that_holds_the_prompt() -> None:
-    pytest.importorskip("langchain_ollama")
-    judge = ChatJudge("ollama:/tiny", timeout=7.0, max_tokens=300)
-    manner, message = Manner(structured=False), ("human", "x" * 60_000)
-    model, sent = judge._client.model.for_call(manner, [message], {}, {"max_tokens": 600})
-    assert (model.num_predict, model.num_ctx, sent) == (600, 32768, {})
-    assert judge.model.num_predict == 300
-    assert judge.model.client_kwargs == {"timeout": 7.0}
+class Ollama(FakeChatModel):
+    """A model with the fields of Ollama's."""
+
+    num_ctx: int | None = None
+    num_predict: int | None = None
+
+
+def test_ollama_has_a_window_that_holds_the_prompt_and_never_shrinks() -> None:
+    judged = JudgeModel(Ollama(reply=None), {})
+    for letters, window in ((3, 4096), (60_000, 32768), (3, 32768)):
+        model, sent = judged.for_call(Manner(structured=False), [("human", "x" * letters)], {}, {"max_tokens": 600})
+        assert (model.num_predict, model.num_ctx, sent) == (600, window, {})

@@ -12,7 +12,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Verify
-from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.errors import BudgetExceededError, JudgeError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.judges.misbehaving_server import Fault, misbehaving_server
 from tests.judges.rows import ROW
@@ -109,6 +109,18 @@ def test_the_limit_on_cost_holds_where_replies_are_long() -> None:
         assert "cost" in judge.usage.snapshot()
         assert 0.02 < judge.usage.snapshot()["cost"] <= 0.05
     assert len(server.requests) == judge.usage.snapshot()["calls"]
+
+
+@pytest.mark.parametrize(("fault", "is_charged"), [(Fault(delay=2.0), True), (Fault(status=500), False)])
+def test_a_request_whose_reply_is_lost_may_have_been_charged(fault: Fault, is_charged: bool) -> None:
+    """The limit covers one reply of 100 tokens, and half of another."""
+    prices = {"input": 0.0, "output": 1.0}
+    options: dict[str, Any] = {"max_cost": 1.5e-4, "max_tokens": 100, "prices": prices}
+    with misbehaving_server(fault) as server:
+        judge = ChatJudge("openai:/local", base_url=server.url, timeout=0.5, attempts=1, **options)
+        lost, answer = (judge.answer([CLAIMS])[0] for _ in range(2))
+    assert isinstance(lost, JudgeError)
+    assert isinstance(answer, BudgetExceededError) is is_charged
 
 
 def test_what_a_model_cannot_do_is_learnt_once() -> None:
