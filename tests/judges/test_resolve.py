@@ -8,8 +8,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.resolve import Panel
-from tests.judges.fake_models import FakeChatModel, dutiful
-from tests.judges.rows import ROW
+from tests.judges.fake_models import dutiful
 
 
 def test_a_panel_is_a_list_of_judges() -> None:
@@ -33,15 +32,6 @@ def test_what_makes_no_panel_is_refused(judges: Any, options: dict[str, Any], pa
     with pytest.raises(InvalidOptionError) as raised:
         Panel(judges, **options)
     assert raised.value.param == param
-
-
-def test_every_judge_scores_and_one_that_fails_has_no_vote() -> None:
-    broken = ChatJudge(FakeChatModel(reply=lambda messages: ValueError("no route"), model="broken"))
-    judges = [ChatJudge(dutiful(model="a")), ChatJudge(dutiful(model="b")), broken]
-    score = rm.score("correctness", ROW, judge=Panel(judges))
-    assert score.model_scores == {"a": 0.75, "b": 0.75}
-    assert score.excluded_models == ("broken",)
-    assert score.details["agreement"] == 1.0
 
 
 PRICES = {"input": 1, "output": 2}
