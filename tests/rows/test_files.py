@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows import read_rows, read_samples
+from mlflow_ragmetrics.rows.json_objects import _only_list
 
 ROWS = [
     {"question": "q1", "answer": "N/A"},
@@ -157,3 +158,26 @@ def test_a_key_given_twice_is_refused(tmp_path: Path, name: str) -> None:
     path.write_text('{"answer": "a", "answer": "b"}' if name == "a.jsonl" else '[{"answer": "a", "answer": "b"}]')
     with pytest.raises(InvalidDataError, match=rf"{name}.*: an object has 'answer' twice"):
         list(read_rows(path))
+
+
+ROW = [{"answer": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"rows": ROW, "data": ["x"]}, ROW),
+        ({"data": ["x"]}, ["x"]),
+        ({"data": ROW, "rows": [{"answer": "b"}]}, ROW),
+        ({"rows": ROW, "other": [{"answer": "b"}]}, ROW),
+        ({"data": "x"}, "must be a list of objects"),
+        ({"one": ROW, "other": ROW}, "has several lists"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:the rows of")
+def test_the_list_of_objects_in_an_object_has_the_rows(content: dict[str, Any], expected: list[Any] | str) -> None:
+    if isinstance(expected, list):
+        assert _only_list(content, "rows.json") == expected
+    else:
+        with pytest.raises(InvalidDataError, match=expected):
+            _only_list(content, "rows.json")

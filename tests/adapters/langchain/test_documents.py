@@ -14,7 +14,16 @@ from langchain_core.outputs import ChatGeneration, LLMResult
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
-from mlflow_ragmetrics.adapters.langchain.seen import document_lists, found_in, leading_calls, readings, seen_in
+from mlflow_ragmetrics.adapters.langchain.seen import (
+    _count,
+    _stands_in,
+    _uncovered,
+    document_lists,
+    found_in,
+    leading_calls,
+    readings,
+    seen_in,
+)
 from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.rows.passages import distinct
 
@@ -193,3 +202,12 @@ def test_assumed_contexts_are_said_in_the_reader_s_language(language: str, said:
 )
 def test_a_sentence_that_was_edited_is_seen(prompt: str, part: str | None) -> None:
     assert seen_in(EDITED, [prompt]) == part
+
+
+@pytest.mark.parametrize(("length", "matches"), [(19, False), (20, True)])
+def test_a_text_of_twenty_characters_matches_within_another(length: int, matches: bool) -> None:
+    text = "x" * length
+    assert bool(_count(text, f"a{text}a")) is matches
+    assert _stands_in(text, f"So {text} it is") is matches
+    for chunk, chosen in ((text, f"a {text} b"), (f"a {text} b", text)):
+        assert (_uncovered({("key",): Chunk(chunk)}, [Chunk(chosen)]) == {}) is matches
