@@ -13,7 +13,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.trace_records import record_of_trace
+from mlflow_ragmetrics.rows.trace_records import _hits_in, record_of_trace
 
 
 @mlflow.trace(span_type=SpanType.RETRIEVER)
@@ -190,3 +190,8 @@ def test_traces_without_a_retriever_do_not_say_what_was_retrieved(suite: rm.Suit
         rm.Suite(["faithfulness"]).evaluate(found, progress=False)
     (row,) = rm.Suite(["faithfulness", "coherence"]).stream(found)
     assert {key: score.status for key, score in row.scores.items()} == {"faithfulness": "skipped", "coherence": "ok"}
+
+
+def test_only_mappings_with_a_text_are_hits_of_a_vector_store() -> None:
+    assert _hits_in({"matches": [{"score": 0.5}]}) == []
+    assert _hits_in({"matches": [{"score": 0.5, "text": "It is red."}]}) == [{"score": 0.5, "text": "It is red."}]

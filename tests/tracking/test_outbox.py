@@ -129,6 +129,23 @@ def test_a_damaged_file_is_set_aside(content: bytes | None, outbox: Outbox, capl
     assert len(list(path.parent.glob("outbox.db.damaged-*[0-9]"))) == 1
 
 
+def test_readable_answers_of_a_damaged_file_are_copied(
+    outbox: Outbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = outbox.join(HOME, "run", "id of a run")
+    answers = [outbox.append(number, {"answer": f"number {n}"}) for n in range(4)]
+    outbox.note([answers[1]], outcome=0)
+    outbox._db.execute("UPDATE answers SET content = replace(content, 'number 2', 'number 7')")  # against its checksum
+    outbox._db.commit()
+    monkeypatch.setenv("RAGMETRICS_OUTBOX", str(tmp_path / "another"))
+    module._opened.cache_clear()
+    again = open_outbox()
+    assert again.salvage(outbox.path) == 2
+    assert again.run(number, "run_id") == "id of a run"
+    found = [(each.number, each.content) for each in again.answers(number, measured=False)]
+    assert found == [(answers[n], {"answer": f"number {n}"}) for n in (0, 3)]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="rights of POSIX")
 def test_others_cannot_reach_it(outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
     folder = outbox.path.parent

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims
@@ -11,7 +13,7 @@ from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.client import Usage
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions, Prices
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
-from tests.judges.fake_models import dutiful
+from tests.judges.fake_models import dutiful, scripted
 from tests.judges.rows import FULL_SET, ROW
 
 
@@ -28,7 +30,6 @@ def test_a_meter_loses_nothing_between_threads() -> None:
     for thread in threads:
         thread.join()
     assert usage.snapshot()["calls"] == 16_000
-    assert "cost" not in usage.snapshot()
     assert "cost" not in usage.snapshot()
 
 
@@ -87,3 +88,12 @@ def test_a_prompt_that_cost_more_than_estimated_makes_the_next_ones_dearer() -> 
     usage.end_call(usage.begin_call(15, 0))
     with pytest.raises(BudgetExceededError):
         usage.begin_call(16, 0)
+
+
+@pytest.mark.parametrize("reported", [None, (0, 40), (3, 40)])
+def test_counts_that_cannot_be_true_are_estimated(reported: tuple[int, int] | None) -> None:
+    usage: Any = reported and {"input_tokens": reported[0], "output_tokens": reported[1], "total_tokens": sum(reported)}
+    judge = ChatJudge(scripted(AIMessage('{"texts": [{"id": "t1", "claims": ["It is red."]}]}', usage_metadata=usage)))
+    judge.answer([Claims("It is red.")])
+    spent = judge.usage.snapshot()
+    assert (spent["estimated_calls"], spent["prompt_tokens"] > 300) == (1, True)
