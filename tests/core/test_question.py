@@ -16,9 +16,11 @@ from mlflow_ragmetrics.core.question import (
     Grade,
     Nugget,
     Nuggets,
+    PassageGrade,
     Question,
     Rating,
     RelatedChunks,
+    Relevance,
     Sufficiency,
     Verify,
     cache_key,
@@ -126,6 +128,9 @@ def test_a_question_has_the_answer_type_of_its_class_and_accepts_what_fits() -> 
     finding = Finding("SUPPORTED")
     assert Verify(("x", "y"), ()).fits((finding, finding))
     assert not Verify(("x", "y"), ()).fits((finding,))
+    relevance = Relevance("q", ("x", "y"))
+    grades = [tuple(map(PassageGrade, given)) for given in ((0, 3), (-1, 3), (0, 4), (0,))]
+    assert [relevance.fits(given) for given in grades] == [True, False, False, False]
     claims = Claims("x")
     assert claims.fits(("a",))
     assert claims.fits(Extraction(("a",)))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows import read_rows, read_samples
+from mlflow_ragmetrics.rows.files import extension_of
 from mlflow_ragmetrics.rows.json_objects import _only_list
 
 ROWS = [
@@ -170,7 +171,7 @@ ROW = [{"answer": "a"}]
         ({"data": ["x"]}, ["x"]),
         ({"data": ROW, "rows": [{"answer": "b"}]}, ROW),
         ({"rows": ROW, "other": [{"answer": "b"}]}, ROW),
-        ({"data": "x"}, "must be a list of objects"),
+        ({**dict.fromkeys("abcdef"), "data": "x"}, r"must be a list of objects .*\(its keys: `a`, .*, `e`\)"),
         ({"one": ROW, "other": ROW}, "has several lists"),
     ],
 )
@@ -181,3 +182,17 @@ def test_the_list_of_objects_in_an_object_has_the_rows(content: dict[str, Any], 
     else:
         with pytest.raises(InvalidDataError, match=expected):
             _only_list(content, "rows.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "extension"),
+    [
+        ("rows.v2.CSV", ".csv"),
+        ("rows.csv.bak", None),
+        ("rows.json.gz", ".json"),
+        ("rows.parquet.gz", None),
+        ("x", None),
+    ],
+)
+def test_the_last_ending_says_how_a_file_is_read(name: str, extension: str | None) -> None:
+    assert extension_of(name) == extension

@@ -16,6 +16,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.adapters.langchain.seen import (
     _count,
+    _likeness,
     _stands_in,
     _uncovered,
     document_lists,
@@ -211,3 +212,11 @@ def test_a_text_of_twenty_characters_matches_within_another(length: int, matches
     assert _stands_in(text, f"So {text} it is") is matches
     for chunk, chosen in ((text, f"a {text} b"), (f"a {text} b", text)):
         assert (_uncovered({("key",): Chunk(chunk)}, [Chunk(chosen)]) == {}) is matches
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer", "likeness"),
+    [("Red", "red", 4), ("abcd", "abcdefgh", 3), ("abc", "abcdefgh", 0), ("a tower", "wer", 0), ("a tower", "ower", 3)],
+)
+def test_an_answer_is_like_the_reply_it_contains_at_half_its_length(reply: str, answer: str, likeness: int) -> None:
+    assert _likeness(reply, answer) == likeness
