@@ -196,3 +196,9 @@ def test_the_list_of_objects_in_an_object_has_the_rows(content: dict[str, Any], 
 )
 def test_the_last_ending_says_how_a_file_is_read(name: str, extension: str | None) -> None:
     assert extension_of(name) == extension
+
+
+@pytest.mark.parametrize("name", ["a\0.csv", "a" * 5000 + ".csv", "\ud800.csv"], ids=ascii)
+def test_what_can_be_no_name_of_a_file_is_refused(name: str) -> None:
+    with pytest.raises(InvalidDataError):
+        list(read_samples(name))
