@@ -6,7 +6,6 @@ import inspect
 import json
 import threading
 import time
-import warnings
 from collections import Counter
 from typing import Any
 
@@ -417,16 +416,3 @@ def test_a_suite_with_a_composite_is_called_by_it_for_quality_criteria() -> None
             quality_criteria="rag_score >= 0.5",
         )
         assert "rag_score/mean" in result.metrics
-
-
-@pytest.mark.parametrize(("workers", "warns"), [("10", False), ("15", True)])
-def test_more_workers_than_a_database_has_connections_are_warned_of(
-    workers: str, warns: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", workers)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        rm.scorer("coherence")
-        monkeypatch.setenv("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", "100")
-        rm.scorer("coherence")
-    assert len(said) == int(warns)

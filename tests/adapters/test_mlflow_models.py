@@ -104,13 +104,6 @@ def test_nan_and_arrays_beside_the_texts_do_not_make_questions_asked_again(suite
     assert set(judge.asked.values()) == {1}
 
 
-def test_a_single_row_is_asked_once(suite: rm.Suite, judge: WordJudge) -> None:
-    result = evaluate(suite, frame(1))
-    assert set(judge.asked.values()) == {1}
-    assert result.metrics["faithfulness/mean"] == 0.5
-    assert len(table_of(result, "rag_rows.json")["data"]) == 1
-
-
 def test_tables_hold_each_row_once_although_row_0_is_tried(suite: rm.Suite) -> None:
     result = evaluate(suite, frame())
     rows, claims = (table_of(result, name) for name in ("rag_rows.json", "rag_claims.json"))
@@ -164,12 +157,6 @@ def test_none_and_nan_never_reach_mlflow(suite: rm.Suite) -> None:
     assert all(math.isfinite(value) for value in metrics.values())
     assert metrics["rouge1_f1/n_measured"] == 2
     assert result.tables["eval_results_table"]["rouge1_f1/score"].isna().tolist() == [False, True, True, False]
-
-
-def test_without_any_score_there_is_no_mean_but_a_count(suite: rm.Suite) -> None:
-    result = evaluate(suite, frame().assign(answer="FAIL"))
-    assert "faithfulness/mean" not in result.metrics
-    assert result.metrics["faithfulness/n_error"] == 4
 
 
 def test_a_field_that_no_row_has_is_one_clear_error_for_a_named_metric(suite: rm.Suite) -> None:
@@ -322,12 +309,6 @@ def test_a_metric_of_mlflows_own_takes_ours_as_its_input(suite: rm.Suite) -> Non
     own = mlflow.metrics.make_metric(eval_fn=doubled, greater_is_better=True, name="doubled")
     result = evaluate(suite, frame(), extra_metrics=[own, *rm.extra_metrics(suite)])
     assert result.metrics["doubled"] == 1.0
-
-
-def test_the_deprecated_call_works(suite: rm.Suite) -> None:
-    metrics = rm.extra_metrics(suite)
-    result = mlflow.evaluate(data=frame(), predictions="answer", targets="reference", extra_metrics=metrics)
-    assert result.metrics["faithfulness/mean"] == 0.5
 
 
 def test_a_dataset_and_a_model_id(suite: rm.Suite) -> None:

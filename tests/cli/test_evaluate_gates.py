@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import mlflow
 import pytest
 
 from .conftest import Run, Write
@@ -30,19 +28,6 @@ def test_gates_are_written_as_junit(ragmetrics: Run, written: Write, rows: Rows,
         "Gate failed: faithfulness/mean = 0.7500 ",
         "Gate passed: correctness: 2 of 2 rows we",
     ]
-
-
-def test_gates_are_mlflows_quality_criteria(ragmetrics: Run, written: Write, rows: Rows) -> None:
-    limits = ("--fail-under", "faithfulness=0.5,faithfulness/ci_low=0.1,correctness_1to5=2")
-    metrics = ("-m", "faithfulness(threshold=0.9)", "-m", "correctness")
-    assert ragmetrics("evaluate", written(rows), *metrics, *limits).exit_code == 0
-    (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
-    stored = json.loads(run.data.tags["mlflow.genaiEvaluate.qualityCriteria"])
-    assert stored["rules"] == [
-        {"metricKey": "faithfulness/mean", "comparator": "GTE", "threshold": 0.5},
-        {"metricKey": "rag_correctness/mean", "comparator": "GTE", "threshold": 0.25},
-    ]
-    assert {rule["metricKey"] for rule in stored["rules"]} <= run.data.metrics.keys()
 
 
 @pytest.mark.parametrize("option", [("--min-scored", "2"), ("--junit", "no/where.xml")])

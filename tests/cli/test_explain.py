@@ -14,23 +14,6 @@ def test_every_metric_has_a_formula_and_a_way_to_run_it(ragmetrics, name):
     assert "``" not in result.stdout
 
 
-def test_options_are_shown_with_choices_and_defaults(ragmetrics):
-    shown = ragmetrics("explain", "rouge").stdout
-    assert "rouge_type  'rouge1' | 'rouge2' | 'rougeL' | 'rougeLsum'; default 'rouge1'" in shown
-    assert "preset" not in shown
-    assert "aggregate" not in shown
-
-
-def test_thresholds_and_aliases_are_shown_under_an_alias(ragmetrics):
-    shown = ragmetrics("explain", "hallucination_evaluator").stdout
-    assert "conservative 0.85, balanced 0.7, lenient 0.6" in shown
-    assert "Passes at    0.7 or higher" in shown
-
-
-def test_a_key_shows_the_metric_with_its_options(ragmetrics):
-    assert '--metric "ndcg(k=5)"' in ragmetrics("explain", "ndcg_5").stdout
-
-
 def test_a_metric_of_one_s_own_is_explained(ragmetrics, tmp_path):
     source = (
         "import mlflow_ragmetrics as rm\n@rm.metric\ndef shortness(answer: str, *, limit: int = 20) -> float:\n"

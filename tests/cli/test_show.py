@@ -9,7 +9,6 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.results.results import results_of, stored_rows, stored_samples
 
 from .conftest import ROWS, Run
 
@@ -66,18 +65,6 @@ def test_mistakes_are_one_sentence(ragmetrics: Run, run: str) -> None:
         result = ragmetrics("show", *arguments)
         assert result.exit_code == 2
         assert said in result.stderr
-
-
-def test_stored_rows_are_those_of_the_report(run: str) -> None:
-    results = results_of(run)
-    rows = stored_rows(results)
-    tower = next(row for row in rows if row.sample.id == "tower")
-    assert tower.scores["faithfulness"].value == 0.5
-    assert [item.verdict for item in tower.scores["faithfulness"].items] == ["SUPPORTED", "NEUTRAL"]
-    assert tower.scores["faithfulness"].measured
-    (sample,) = [each for each in stored_samples(results) if each.id == "tower"]
-    assert sample.texts == ("The tower is 330 metres high.", "It was built in 1889 by engineers.")
-    assert sample.metadata == {"topic": "x", "faithfulness": 0.25}
 
 
 def test_a_limit_outside_the_range_is_refused_with_the_range(ragmetrics: Run, tmp_path: Path) -> None:

@@ -219,15 +219,6 @@ def test_thresholds_are_said_in_words(page: Open) -> None:
     assert shown.text("#count").startswith("48 of 60 rows")
 
 
-def test_a_composite_comes_first_and_is_bigger(page: Open) -> None:
-    suite = rm.Suite(["rouge", rm.composite("overall", {"rouge1_f1": 1})])
-    shown = page(suite.evaluate([{"answer": "a b", "reference": "a c"}, {"answer": "a", "reference": "a"}]))
-    assert shown.texts(".card .name")[0] == "overall"
-    assert shown.texts("#head th")[2].replace("\n", "") == "overall"
-    size = "return parseFloat(getComputedStyle(document.querySelector(arguments[0])).fontSize)"
-    assert shown.run(size, ".card.first .mean") > 1.5 * shown.run(size, ".card:not(.first) .mean")
-
-
 def test_nothing_measured_and_half_measured_are_said_and_never_good(page: Open) -> None:
     records = [{"id": str(n), "answer": "It is high.", "contexts": ["It is high."] * (n % 2)} for n in range(20)]
     suite = rm.Suite(["faithfulness"], judge="lexical", thresholds={"faithfulness": 0.8})
@@ -464,20 +455,6 @@ def test_rows_whose_texts_are_left_out_are_shown_and_say_so(
     page(plain, "#row=row-59")
     assert "The texts of this row are left out" in shown.settled()
     assert "quality 0.984" in shown.settled()
-
-
-def test_words_of_lexical_metrics_and_rows_without_answer_are_shown(page: Open) -> None:
-    suite = rm.Suite(["rouge", "coherence"])
-    shown = page(
-        suite.evaluate([{"id": "a", "answer": "red apples grow", "reference": "red apples fall"}, {"id": "b"}])
-    )
-    shown.run("for (const each of document.querySelectorAll('#detail details')) each.open = true")
-    text = shown.until("const text = document.getElementById('detail').innerText; return text.includes('a · ') && text")
-    assert "red apples" in text
-    page(rm.Report([Row(Sample("x"), {"quality": Score(error="JudgeError: no reply")})]))
-    assert "There is no answer." in shown.settled()
-    assert "failed" in shown.text("tr.chosen")
-    assert "The retrieved passages are unknown." in shown.settled()
 
 
 def test_in_a_narrow_window_only_the_table_of_a_comparison_scrolls(

@@ -152,11 +152,6 @@ def test_each_metric_that_one_migrates_to_exists() -> None:
         assert metric_of(name.replace("…", "5")).key
 
 
-def test_there_are_few_examples_of_a_page_each() -> None:
-    assert len(SCRIPTS) <= 10
-    assert [name for name in SCRIPTS if len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) > 90] == []
-
-
 def test_the_list_of_examples_is_complete() -> None:
     listed = set(re.findall(r"\]\(([\w.]+)\)", (EXAMPLES / "README.md").read_text(encoding="utf-8")))
     assert {*SCRIPTS, "main_flow.ipynb"} <= listed

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import mlflow
 import pytest
-from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.display.document import to_markdown, to_text
 from mlflow_ragmetrics.display.text import report_blocks
 
@@ -39,14 +35,6 @@ def test_terminal_markdown_page_and_run_say_so_once() -> None:
         assert text.count(SAID) == 1
     run = mlflow.get_run(report.log())
     assert SAID in run.data.tags["mlflow.note.content"]
-
-
-def test_the_command_says_so(tmp_path: Path) -> None:
-    data = tmp_path / "rows.jsonl"
-    data.write_text("\n".join(map(json.dumps, rows())), encoding="utf-8")
-    done = CliRunner().invoke(main, ["evaluate", str(data), "--no-log", *(f"-m{each}" for each in METRICS)])
-    assert done.exit_code == 0, done.output
-    assert " ".join(done.output.split()).count(SAID) == 1
 
 
 @pytest.mark.parametrize("change", ["one row differs", "one row", "nothing measured"])

@@ -18,7 +18,6 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.figures import repeated_questions
-from tests.display.pages import carried
 
 SUITE = rm.Suite(["coherence"])
 
@@ -170,12 +169,6 @@ def test_slices_of_grouped_rows_count_groups() -> None:
     alone = Report(conversations(12)).by("topic")
     assert set(alone["mark"]) == {""}
     assert (found["ci_high"] - found["ci_low"] > alone["ci_high"] - alone["ci_low"]).all()
-
-
-def test_the_page_and_the_notebook_show_groups_and_the_mark() -> None:
-    report = grouped(conversations(6))
-    assert carried(report.to_html())["metrics"]["m/few_groups"] == 1.0
-    assert "few groups" in report._repr_html_()
 
 
 def test_slices_are_in_the_run() -> None:

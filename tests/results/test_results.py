@@ -59,12 +59,6 @@ def test_a_file_gives_back_what_the_report_had(tmp_path: Path, ending: str) -> N
     assert from_file["faithfulness"].unscored_both == 1
 
 
-def test_the_table_that_mlflow_keeps_is_a_file_of_rows_too(tmp_path: Path) -> None:
-    run_id = example().log()
-    path = mlflow.artifacts.download_artifacts(f"runs:/{run_id}/rag_rows.json", dst_path=str(tmp_path))
-    assert results_of(path).keys == ["faithfulness"]
-
-
 def test_a_file_names_its_judge_from_the_columns(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     row = {"id": "1", "faithfulness": 0.5, "faithfulness_status": "ok", "faithfulness_judge": "openai:/gpt"}

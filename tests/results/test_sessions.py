@@ -15,7 +15,6 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.sessions import Session, Turn, in_order, session_figures, session_score
-from tests.display.pages import carried
 
 CLAIMS_NOTHING = Score(1.0, details={"rule": "no_claims", "unmeasured": "no_claims"})
 NO_CONTEXT = Score(1.0, details={"no_context": True, "unmeasured": "no_context"})
@@ -159,9 +158,3 @@ def test_sessions_are_in_the_run_and_in_gates(mlflow_store: str) -> None:
     private = found.log(texts=False, dataset=False)
     artifacts = [each.path for each in mlflow.MlflowClient().list_artifacts(private)]
     assert "rag_sessions.json" not in artifacts  # a session's name may be a person's
-
-
-def test_the_page_says_how_many_sessions_pass() -> None:
-    page = report(a=[Score(1.0), Score(1.0)], b=[Score(1.0), Score(0.0)]).to_html()
-    assert carried(page)["metrics"]["faithfulness/session_pass_rate"] == 0.5
-    assert "sessions without a failing turn" in page

@@ -105,15 +105,3 @@ def test_gates_look_at_it() -> None:
     with pytest.raises(GateError, match="m/true_mean"):
         corrected.check(**{"m/true_mean": 0.68})
     report.check(m=0.68)  # rows that the judge would pass
-
-
-def test_it_is_said_with_the_judges_mean_its_interval_and_its_groups() -> None:
-    report, labels = lenient(80, 20)
-    found = replace(report.true_score("m", labels, groups="chat"), value=0.5, low=0.4, high=0.6, judge=0.7)
-    assert str(found) == (
-        "m: true score 0.500, 95 % interval 0.400 to 0.600, judge's mean 0.700; labels: 20 of 80 rows, groups: 5 "
-        "(few). Method: prediction-powered inference (PPI++)"
-    )
-    assert str(replace(found, low=None, judge=None, groups=None, few_groups=False)) == (
-        "m: true score 0.500, no interval; labels: 20 of 80 rows. Method: prediction-powered inference (PPI++)"
-    )

@@ -69,18 +69,6 @@ def made_run() -> str:
         return str(run.info.run_id)
 
 
-def test_a_run_says_that_it_is_complete(used: Any) -> None:
-    live = used("one")
-    wrote(live, "001", 0.25)
-    (run,) = mlflow.search_runs(output_format="list")
-    assert (run.info.status, run.data.tags["ragmetrics.live"]) == ("RUNNING", "one")
-    left(live)
-    run = mlflow.get_run(run.info.run_id)
-    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
-    assert not [name for name in run.data.metrics if name.startswith("calls/")]
-    assert run.data.metrics["a/mean"] == 0.25
-
-
 @pytest.mark.parametrize(
     ("losses", "status", "says"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import sys
 import threading
 import time
@@ -300,19 +299,6 @@ def test_a_question_may_be_a_list_of_messages() -> None:
     chain = RunnablePassthrough.assign(x=itemgetter("question"), y=itemgetter("chat_history")) | history
     data = [{"question": "How high?", "chat_history": turns[:2]}]
     assert list(evaluated(chain, rm.Suite(["coherence"]), data).table["answer"]) == ["Is there a tower? Yes."]
-
-
-@pytest.mark.parametrize("evaluate", [rm.evaluate_chain, rm.aevaluate_chain])
-def test_the_signature_is_a_real_one(evaluate: Any) -> None:
-    parameters = inspect.signature(evaluate).parameters
-    assert parameters["concurrency"].default == 4
-    assert not any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    with pytest.raises(TypeError, match=r"evaluate_chain\(\) got an unexpected keyword argument 'concurency'"):
-        asyncio.run(awaited_or_not(evaluate(_answer, DATA, "rouge", concurency=2)))
-
-
-async def awaited_or_not(given: Any) -> Any:
-    return await given
 
 
 def test_without_any_retrieval_it_says_what_it_looked_at() -> None:

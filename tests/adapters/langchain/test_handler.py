@@ -54,25 +54,6 @@ def test_each_retriever_keeps_its_ranks(handler: Any, collected: Any, library: A
     assert [chunk.id for chunk in collected.samples[0].contexts] == ["near-1", "near-2", "far-1", "far-2"]
 
 
-def test_only_the_outer_retriever_counts(handler: Any, collected: Any, library: Any) -> None:
-    class Reranked(BaseRetriever):
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            return library().invoke(query, {"callbacks": run_manager.get_child()})[1:2]
-
-    (Reranked() | RunnableLambda(lambda found: found[0].page_content)).invoke("why", {"callbacks": [handler]})
-
-    assert handler.flush(10)
-    assert [chunk.id for chunk in collected.samples[0].contexts] == ["main-2"]
-
-
-def test_reranked_outputs_beat_what_was_retrieved(handler: Any, collected: Any, library: Any) -> None:
-    chain = library() | RunnableLambda(lambda found: {"answer": "it is", "source_documents": found[1:2]})
-    chain.invoke("why", {"callbacks": [handler]})
-
-    assert handler.flush(10)
-    assert [chunk.id for chunk in collected.samples[0].contexts] == ["main-2"]
-
-
 def test_a_retriever_by_itself_is_no_chain(handler: Any, library: Any) -> None:
     library().invoke("why", {"callbacks": [handler]})
     assert handler.counts["seen"] == 0

@@ -61,15 +61,6 @@ def test_rolling_mean_covers_the_last_fifty(suite: rm.Suite, plain: Any) -> None
     assert history(run.info.run_id, "own_number/rolling_mean")[-1] == (59, pytest.approx(0.0355))
 
 
-def test_without_a_run_there_is_a_new_one(suite: rm.Suite, plain: Any) -> None:
-    with rm.RagMetricsCallback(suite) as handler:
-        plain.batch(QUESTIONS[:3], {"callbacks": [handler]})
-
-    (run,) = mlflow.search_runs(output_format="list")
-    assert run.info.status == "FINISHED"
-    assert len(history(run.info.run_id, "answer_length")) == 3
-
-
 def test_a_sink_alone_leaves_mlflow_alone(suite: rm.Suite, plain: Any) -> None:
     with rm.RagMetricsCallback(suite, sink=lambda *_: None) as handler:
         plain.invoke("why", {"callbacks": [handler]})
@@ -260,35 +251,6 @@ def test_a_failure_that_nobody_expects_is_said_and_the_answer_waits(
         assert "a fault of our own; will be retried" in caplog.text
         assert handler.flush(30)
         assert (handler.counts["written"], handler.counts["unwritten"]) == (1, 0)
-
-
-@pytest.mark.slow
-def test_a_run_that_hangs_does_not_hold_up_another(
-    suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with mlflow.start_run() as stuck, mlflow.start_run(nested=True) as healthy:
-        pass
-    goes_on, write = threading.Event(), RunWriter.metrics
-
-    def hanging(self: RunWriter, *given: Any, **named: Any) -> None:
-        if self.run_id == stuck.info.run_id:
-            assert goes_on.wait(60)
-        write(self, *given, **named)
-
-    monkeypatch.setattr(RunWriter, "metrics", hanging)
-    with rm.RagMetricsCallback(suite) as handler:
-        for number in range(4):
-            for run in (stuck, healthy):
-                with mlflow.start_run(run.info.run_id):
-                    plain.invoke(f"question {number}", {"callbacks": [handler]})
-            assert not handler.flush(1.5)
-        assert handler.counts["written"] == 4
-        assert len(history(healthy.info.run_id, "own_number")) == 4
-        goes_on.set()
-        assert handler.flush(30)
-        assert (handler.counts["written"], handler.counts["unwritten"]) == (8, 0)
-    for run in (stuck, healthy):
-        assert questions(run.info.run_id) == [f"question {number}" for number in range(4)]
 
 
 @pytest.mark.slow

@@ -59,15 +59,6 @@ def test_every_mode(autolog: None, ask: Callable[..., None], scoring: Any) -> No
     assert numbers_of_traces() == [(number, number) for number in range(1, 5)]
 
 
-@pytest.mark.parametrize("kind", ["parallel", "agent"], indirect=True)
-@pytest.mark.parametrize("mode", ["batch"], indirect=True)
-def test_other_kinds_in_batches(autolog: None, ask: Callable[..., None], scoring: Any) -> None:
-    ask(QUESTIONS, {"callbacks": [scoring]})
-
-    assert scoring.flush(30)
-    assert numbers_of_traces() == [(number, number) for number in range(1, 5)]
-
-
 @pytest.mark.parametrize("kind", ["plain"], indirect=True)
 @pytest.mark.parametrize("mode", ["invoke", "batch", "astream"], indirect=True)
 def test_without_autologging_there_are_new_traces(ask: Callable[..., None], scoring: Any) -> None:

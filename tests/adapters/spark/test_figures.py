@@ -56,29 +56,6 @@ def test_limits_know_their_side_and_range_as_a_reports_do(frame: Any) -> None:
     summary.check(fail_over={"hallucination_rate": 1}, **few)
 
 
-def test_what_makes_figures_look_better_is_counted_as_in_a_report(spark: Any) -> None:
-    answers = ["", "I don't know.", "Error code: 429 - Rate limit reached", "Tower A is red.", "Tower B is old.", None]
-    rows = [
-        {
-            "id": str(n),
-            "question": "Which?",
-            "answer": answer,
-            "reference": "Tower A is red.",
-            "contexts": ["It is red"],
-        }
-        for n, answer in enumerate(answers)
-    ]
-    schema = "id string, question string, answer string, reference string, contexts array<string>"
-    metrics = ["faithfulness", "fact_recall", "semantic_similarity"]
-    summary = summarize_spark(score_spark(spark.createDataFrame(rows, schema), metrics, name_prefix="v1_"))
-    report = rm.Suite(metrics, name_prefix="v1_").evaluate(rows, progress=False)
-    assert summary.metrics["n_non_answers"] == 3
-    assert run_metrics_of(summary)["n_non_answers"] == 3
-    assert dict(summary.metrics) == pytest.approx(dict(report.metrics), abs=1e-9)
-    assert summary.banner == report.banner
-    assert any("3 of 6 answers are non-answers" in line for line in summary.banner)
-
-
 def test_equal_scores_have_an_interval_from_their_range(spark: Any) -> None:
     rows = [{"id": str(n), "answer": "a b", "reference": "a b"} for n in range(10)]
     scored = score_spark(
