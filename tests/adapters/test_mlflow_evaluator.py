@@ -55,12 +55,6 @@ def test_flat_and_nested_configuration(config: dict[str, Any]) -> None:
     assert about["metrics"] == ["rouge", "lexical_groundedness"]
 
 
-def test_a_list_of_evaluators_takes_the_nested_form() -> None:
-    assert evaluate({"ragmetrics": CONFIG}, evaluators=["ragmetrics"]).metrics["rouge1_f1/mean"] == pytest.approx(
-        11 / 18
-    )
-
-
 def test_tables_are_filled() -> None:
     tables = evaluate().tables
     assert tables["rag_rows"]["answer"].tolist() == ["It is in Paris", "It was built in 1889"]
@@ -82,11 +76,6 @@ def test_a_suite_in_a_yaml_file(tmp_path: Path) -> None:
     (run, _) = mlflow.MlflowClient().search_runs(["0"])
     about = mlflow.artifacts.load_dict(f"runs:/{run.info.run_id}/ragmetrics_suite.json")
     assert about["suite"]["language"] == "ru"
-
-
-def test_traces_are_written_unless_they_are_not_wanted() -> None:
-    assert len(mlflow.search_traces(run_id=evaluate().run_id)) == 2
-    assert len(mlflow.search_traces(run_id=evaluate({**CONFIG, "traces": False}).run_id)) == 0
 
 
 @pytest.mark.parametrize("name", ["columns", "col_mapping"])
@@ -180,24 +169,6 @@ def test_with_a_model_id_each_metric_is_logged_once() -> None:
     logged = [metric for metric in mlflow.get_logged_model(model.model_id).metrics if metric.key == "rouge1_f1/mean"]
     assert len(logged) == 1
     assert logged[0].dataset_digest is not None
-
-
-def test_a_dataset_object() -> None:
-    data = mlflow.data.from_pandas(frame(), predictions="answer", targets="reference")
-    result = evaluate(data=data, predictions=None, targets=None)
-    assert result.metrics["rouge1_f1/mean"] == pytest.approx(11 / 18)
-
-
-def test_the_deprecated_call() -> None:
-    result = mlflow.evaluate(
-        data=frame(),
-        predictions="answer",
-        targets="reference",
-        model_type="rag",
-        evaluators="ragmetrics",
-        evaluator_config=CONFIG,
-    )
-    assert result.metrics["rouge1_f1/mean"] == pytest.approx(11 / 18)
 
 
 def test_a_second_evaluation_in_one_run_replaces_the_tables() -> None:

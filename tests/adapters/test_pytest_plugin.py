@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from importlib.metadata import entry_points
-from pathlib import Path
 from xml.etree import ElementTree
 
 import mlflow
@@ -240,8 +239,3 @@ def test_pytest_starts_without_the_package_heavy_parts() -> None:
     code = f"import sys, {MODULE}; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_the_entry_point_is_declared() -> None:
-    text = (Path(rm.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
-    assert f'[project.entry-points.pytest11]\nragmetrics = "{MODULE}"' in text

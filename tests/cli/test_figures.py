@@ -77,42 +77,9 @@ def test_no_mean_of_a_slice_is_cut_on_narrow_terminals(width: int, monkeypatch: 
 
 
 @pytest.mark.usefixtures("files")
-@pytest.mark.parametrize("width", [40, 50])
-def test_marks_of_slices_are_whole_on_the_narrowest_terminals(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    rows = [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()]
-    rows = [{**row, "topic": "a name of a topic" if n < 29 else "small"} for n, row in enumerate(rows)]
-    Path("few.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    arguments = (
-        "evaluate",
-        "few.jsonl",
-        "-m",
-        "lexical_relevance",
-        "--suite",
-        "by_topic.yaml",
-        "--no-log",
-        "--worst",
-        "0",
-    )
-    lines = CliRunner().invoke(main, list(arguments)).output.splitlines()
-    assert sum("few rows" in line for line in lines) == 1
-    assert all(len(line) <= width for line in lines[3:])
-
-
-@pytest.mark.usefixtures("files")
 def test_mapped_columns_can_be_groups() -> None:
-    arguments = (
-        "evaluate",
-        "a.jsonl",
-        "-m",
-        "coherence",
-        "--no-log",
-        "--columns",
-        "reference=talk",
-        "--groups",
-        "talk",
-    )
-    code, text = run(*arguments)
+    evaluate = ("evaluate", "a.jsonl", "-m", "coherence", "--no-log")
+    code, text = run(*evaluate, "--columns", "reference=talk", "--groups", "talk")
     assert code == 0
     assert "over 8 groups (reference)" in text
 

@@ -13,13 +13,10 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.results.figures import (
     Totals,
-    agreement_lines,
-    panel_figures,
     panel_warnings,
     repeated_questions,
     slices_frame,
 )
-from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.intervals import clusters_of
 from mlflow_ragmetrics.statistics.significance import holm, welch_tests
 
@@ -134,26 +131,6 @@ def test_repeated_questions_that_resemble_each_other_are_a_warning() -> None:
     assert repeated_questions(["p", "q", "r", None, None], ["m", "n"], values) is None
     opposite = np.array([[0.1], [0.9], [0.1], [0.9], [0.5]])
     assert repeated_questions(questions, ["m"], opposite) is None
-
-
-def panel(scores: dict[str, float], asked: int = 2, within: bool = True) -> rm.Score:
-    details = {"judges_asked": asked, "within_tolerance": within}
-    return rm.Score(sum(scores.values()) / len(scores), model_scores=scores, details=details)
-
-
-def test_the_figures_of_several_judges_by_hand() -> None:
-    rows = [{"m": panel({"a": 0.0, "b": 0.5})}, {"m": panel({"a": 1.0, "b": 0.9}, within=False)}]
-    rows += [{"m": panel({"a": 0.5})}, {"m": rm.Score(error="down")}]
-    figures = panel_figures(rows)
-    alpha = krippendorff_alpha(np.array([[0.0, 0.5], [1.0, 0.9]]))
-    assert figures == pytest.approx({
-        "m/judge/a/mean": 0.5, "m/judge/a/n_scored": 3, "m/judge/b/mean": 0.7, "m/judge/b/n_scored": 2,
-        "m/n_fewer_judges": 1, "m/judges_alpha": alpha, "m/judges_within_tolerance": 0.5,
-    })  # fmt: skip
-    (line,) = agreement_lines(["m", "n"], figures)
-    assert line.endswith(f"Krippendorff's alpha {alpha:.2f}, 50% of rows within the tolerance")
-    (line,) = agreement_lines(["m"], panel_figures(rows[2:3]))
-    assert "unknown" in line
 
 
 def test_a_judge_that_failed_where_another_scored_is_named_once() -> None:

@@ -17,7 +17,6 @@ from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.results.figures import repeated_questions
 
 SUITE = rm.Suite(["coherence"])
 
@@ -103,11 +102,6 @@ def test_repeated_questions_only_warn_with_their_design_effect() -> None:
     assert by_question.metrics["coherence/n_groups"] == 20
 
 
-def test_distinct_questions_and_equal_scores_do_not_warn() -> None:
-    assert repeated_questions(["a", "b", None, None], ["m"], np.array([[0.1], [0.2], [0.3], [0.4]])) is None
-    assert repeated_questions(["a", "a", "b"], ["m"], np.ones((3, 1))) is None
-
-
 def test_groups_come_from_the_suite_its_file_or_the_call(tmp_path: Path) -> None:
     data = [{"id": str(n), "answer": "Cats sleep a lot.", "chat": n // 2} for n in range(8)]
     file = tmp_path / "suite.yaml"
@@ -138,29 +132,6 @@ def test_sessions_of_traces_are_used_by_themselves() -> None:
     report = SUITE.evaluate(data, progress=False)
     assert report.description["groups"] == "mlflow.trace.session"
     assert report.metrics["coherence/n_groups"] == 2
-
-
-def test_slices_have_figures_marks_and_adjusted_tests() -> None:
-    rows = [
-        Row(
-            Sample(id=str(n), metadata={"topic": "odd" if n % 2 else "even" if n % 4 else None}),
-            {"m": Score(0.2 + 0.01 * (n % 7) if n % 2 else 0.8 + 0.01 * (n % 5)), "k": Score(0.5)},
-        )
-        for n in range(40)
-    ]
-    found = Report(rows).by("topic").set_index(["slice", "metric"])
-    assert list(found.index.get_level_values("slice").unique()) == ["even", "odd"]
-    odd = found.loc[("odd", "m")]
-    assert odd["rows"] == 20
-    assert odd["ci_low"] < odd["mean"] < odd["ci_high"] < 0.3
-    assert odd["p_holm"] < 0.001
-    assert odd["mark"] == ""
-    assert found.loc[("odd", "k"), "mean"] == 0.5
-    assert str(found.loc[("odd", "k"), "p_holm"]) == "<NA>"
-    few = Report(rows[:8]).by("topic")
-    assert set(few["mark"]) == {"few rows"}
-    with pytest.raises(InvalidOptionError, match="by: no row has 'colour'"):
-        Report(rows).by("colour")
 
 
 def test_slices_of_grouped_rows_count_groups() -> None:

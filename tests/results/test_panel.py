@@ -92,31 +92,6 @@ def test_one_judge_is_no_panel() -> None:
     assert "judge" not in report.items
 
 
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [
-        ([[0.0, 0.0], [1.0, 1.0]], 1.0),
-        ([[0.0, 1.0], [1.0, 0.0]], -0.5),
-        ([[1.0, np.nan], [np.nan, 0.0]], None),
-        ([[1.0, 1.0], [1.0, 1.0]], None),
-    ],
-)
-def test_alpha(scores: list[list[float]], expected: float | None) -> None:
-    assert krippendorff_alpha(np.array(scores)) == (expected if expected is None else pytest.approx(expected))
-
-
-def test_alpha_is_that_of_krippendorffs_example() -> None:
-    """Computing Krippendorff's Alpha-Reliability (2011), section D: four observers, interval data, 0.849."""
-    gap = np.nan
-    observers = [
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, gap, gap, gap],
-        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, gap, 3],
-        [gap, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, gap],
-        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, gap],
-    ]
-    assert krippendorff_alpha(np.array(observers, dtype=float).T) == pytest.approx(0.849, abs=5e-4)
-
-
 def test_the_figures_of_a_panel_leave_out_what_a_rule_scored_and_count_rows_that_all_judges_failed() -> None:
     def score(value: float | None, within: bool | None = None, **judges: float) -> dict[str, Score]:
         details = {"judges_asked": 2} | ({} if within is None else {"within_tolerance": within})

@@ -8,7 +8,10 @@ import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from mlflow_ragmetrics.errors import InvalidDataError
@@ -36,6 +39,15 @@ def zeros(path: Path, before: str, megabytes: int, after: str) -> None:
         file.write(after.encode())
 
 
+def write(path: Path, data: Any, codec: str | None = "zstd", **options: Any) -> None:
+    """A table or a batch as Parquet or as an Arrow file, by the name's ending."""
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(data, path, compression=codec or "none", **options)
+        return
+    with pyarrow.ipc.new_file(str(path), data.schema, options=pyarrow.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write(data, **options)
+
+
 def read_apart(path: Path) -> tuple[str, int]:
     done = subprocess.run([sys.executable, "-c", _READ, str(path)], capture_output=True, text=True, check=True)
     said, grown = done.stdout.strip().rsplit("\n", 1)
@@ -61,12 +73,9 @@ def test_one_long_line(tmp_path: Path, name: str, before: str, after: str, expec
 
 
 def test_a_parquet_file_of_few_bytes_and_many_values(tmp_path: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
     path = tmp_path / "a.parquet"
     values = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 3000, pyarrow.int32()), ["x" * 2**20])
-    pyarrow.parquet.write_table(pyarrow.table({"question": values}), path, compression="zstd")
+    write(path, pyarrow.table({"question": values}))
     assert path.stat().st_size < 20_000
     said, grown = read_apart(path)
     assert said == "1"
@@ -75,13 +84,8 @@ def test_a_parquet_file_of_few_bytes_and_many_values(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_many_wide_columns_of_a_parquet_file(tmp_path: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
     wide = pyarrow.array(["x" * (8 * 2**20)])
-    pyarrow.parquet.write_table(
-        pyarrow.table({f"c{number}": wide for number in range(100)}), tmp_path / "a.parquet", compression="zstd"
-    )
+    write(tmp_path / "a.parquet", pyarrow.table({f"c{number}": wide for number in range(100)}))
     said, grown = read_apart(tmp_path / "a.parquet")
     assert "its row group 1 is longer than 256 MB; set RAGMETRICS_MAX_EXPANDED_MB to raise the limit" in said
     assert grown < 300
@@ -97,8 +101,6 @@ def test_many_wide_columns_of_a_parquet_file(tmp_path: Path) -> None:
     ],
 )
 def test_compressed_columns_of_an_arrow_file(tmp_path: Path, kind: str, codec: str) -> None:
-    import pyarrow
-
     wide = pyarrow.array(["x" * (100 * 2**20)])
     batch = pyarrow.record_batch({f"c{number}": wide for number in range(6)})
     options = pyarrow.ipc.IpcWriteOptions(compression=codec)
@@ -112,14 +114,10 @@ def test_compressed_columns_of_an_arrow_file(tmp_path: Path, kind: str, codec: s
 
 @pytest.mark.parametrize("codec", ["zstd", pytest.param(None, marks=pytest.mark.slow)])
 def test_an_arrow_file_of_few_bytes_and_many_values(tmp_path: Path, codec: str | None) -> None:
-    import pyarrow
-
     indices = pyarrow.array([0] * 1000, pyarrow.int8())
     values = pyarrow.DictionaryArray.from_arrays(indices, ["x" * 2**20])
     batch = pyarrow.record_batch({f"c{number}": values for number in range(6)})
-    options = pyarrow.ipc.IpcWriteOptions(compression=codec)
-    with pyarrow.ipc.new_file(str(tmp_path / "a.arrow"), batch.schema, options=options) as writer:
-        writer.write_batch(batch)
+    write(tmp_path / "a.arrow", batch, codec)
     said, grown = read_apart(tmp_path / "a.arrow")
     assert said == "1"
     assert grown < 300
@@ -140,29 +138,18 @@ def refused(path: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
 def test_rows_that_share_large_texts(tmp_path: Path, name: str) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
     indices = pyarrow.array([0] + [1] * 49, pyarrow.int32())  # the first row is small
     column = pyarrow.DictionaryArray.from_arrays(indices, ["a", "x" * 2**17])
     table = pyarrow.table({f"c{number}": column for number in range(200)})
-    if name == "a.parquet":
-        pyarrow.parquet.write_table(table, tmp_path / name, compression="zstd")
-    else:
-        options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
-        with pyarrow.ipc.new_file(str(tmp_path / name), table.schema, options=options) as writer:
-            writer.write_table(table)
+    write(tmp_path / name, table)
     assert (tmp_path / name).stat().st_size < 200_000
     assert "the text of its first 12 rows" in refused(tmp_path / name)
 
 
 @pytest.mark.slow
 def test_a_list_of_millions_of_texts(tmp_path: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
     rows = [["x"] * 2_000_000] * 2
-    pyarrow.parquet.write_table(pyarrow.table({"contexts": rows}), tmp_path / "a.parquet", compression="zstd")
+    write(tmp_path / "a.parquet", pyarrow.table({"contexts": rows}))
     assert "one of its rows" in refused(tmp_path / "a.parquet")
 
 
@@ -187,25 +174,19 @@ def test_compressed_json_of_millions_of_values(
 
 @pytest.mark.parametrize("kind", ["list_view", "run_end_encoded"])
 def test_values_that_overlap_are_not_read(tmp_path: Path, kind: str) -> None:
-    import pyarrow
-
     column = (
         pyarrow.ListViewArray.from_arrays([0, 0], [1, 2], pyarrow.array(["x", "y"]))
         if kind == "list_view"
         else pyarrow.RunEndEncodedArray.from_arrays([1, 2], ["x", "y"])
     )
     batch = pyarrow.record_batch({"contexts": column})
-    with pyarrow.ipc.new_file(str(tmp_path / "a.arrow"), batch.schema) as writer:
-        writer.write_batch(batch)
+    write(tmp_path / "a.arrow", batch, None)
     with pytest.raises(InvalidDataError, match=f"a.arrow cannot be read as Arrow: values of type {kind}"):
         list(read_file(tmp_path / "a.arrow"))
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
 def test_every_way_to_store_the_same_rows_gives_the_same_rows(tmp_path: Path, name: str) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
     texts = ["a", None, "a long text that is not stored in its view", ""] * 600
     numbers = pyarrow.array([1, None, 3, 4] * 600)
     lists = pyarrow.array([["a", "b"], None, [], ["b"]] * 600)
@@ -221,7 +202,7 @@ def test_every_way_to_store_the_same_rows_gives_the_same_rows(tmp_path: Path, na
         }
     )
     if name == "a.parquet":
-        pyarrow.parquet.write_table(table, tmp_path / name, row_group_size=1000)
+        write(tmp_path / name, table, row_group_size=1000)
     else:
         with pyarrow.ipc.new_file(str(tmp_path / name), table.schema) as writer:
             writer.write_table(table.slice(3), max_chunksize=1500)
@@ -229,11 +210,8 @@ def test_every_way_to_store_the_same_rows_gives_the_same_rows(tmp_path: Path, na
 
 
 def test_rows_that_take_no_bytes_are_refused_where_they_are_too_many(tmp_path: Path) -> None:
-    import pyarrow
-
     batch = pyarrow.record_batch({"question": pyarrow.nulls(2**30)})
-    with pyarrow.ipc.new_file(str(tmp_path / "a.arrow"), batch.schema) as writer:
-        writer.write_batch(batch)
+    write(tmp_path / "a.arrow", batch, None)
     said, grown = read_apart(tmp_path / "a.arrow")
     assert "one of its batches is longer than 256 MB" in said
     assert grown < 300
@@ -262,17 +240,9 @@ print(refused)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
 def test_flipped_bytes_are_an_error_and_do_not_end_the_process(tmp_path: Path, name: str) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
     answers = [f"a{number}" for number in range(20)]
     table = pyarrow.table({"question": ["What?"] * 20, "answer": answers, "contexts": [["x", "y"]] * 20})
-    if name == "a.parquet":
-        pyarrow.parquet.write_table(table, tmp_path / name, row_group_size=7)
-    else:
-        options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
-        with pyarrow.ipc.new_file(str(tmp_path / name), table.schema, options=options) as writer:
-            writer.write_table(table)
+    write(tmp_path / name, table, **({"row_group_size": 7} if name == "a.parquet" else {}))
     done = subprocess.run([sys.executable, "-c", _READ_DAMAGED, str(tmp_path / name)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-500:]
     assert int(done.stdout) > 500

@@ -83,14 +83,9 @@ def test_an_encoding_that_is_not_clear_is_refused(tmp_path: Path) -> None:
 
 
 SHORT = {
-    "cp1252": [
-        "Die Größe steht in Köln.",
-        "El señor tiene ocho años.",
-        "The résumé is naïve.",
-        "41 metres – that’s all.",
-    ],
-    "cp1250": ["Żółw śpi pod łóżkiem.", "Příliš žluťoučký kůň.", "Čovjek će doći kući.", "Az árvíztűrő tükörfúrógép."],
-    "cp1251": ["Мост открыт для пешеходов.", "Міст відкритий для пішоходів.", "Да"],
+    "cp1252": ["41 metres – that’s all."],
+    "cp1250": ["Příliš žluťoučký kůň.", "Čovjek će doći kući.", "Az árvíztűrő tükörfúrógép."],
+    "cp1251": ["Міст відкритий для пішоходів.", "Да"],
 }
 
 

@@ -573,16 +573,3 @@ def drafts_among_the_messages() -> Any:
     draft, better = told_by(Model(reply=lambda _: TEXT_A)), told_by(Model())
     nodes = (("find", lambda state: {"context": [TEXT_A, TEXT_B]}), ("draft", draft), ("better", better))
     return invoked(graph_of(State, *nodes), {"messages": [("user", QUESTION)]})
-
-
-@program(ALL, retrieved="abc", needs="langchain_classic")
-def classic_refine_with_drafts_that_quote() -> Any:
-    from langchain_classic.chains import RetrievalQA
-
-    def told(messages: Sequence[BaseMessage]) -> str:
-        text = " ".join(str(message.content) for message in messages)
-        return table.ANSWER if TEXT_C in text else TEXT_B if "efine" in text else TEXT_A
-
-    return invoked(
-        RetrievalQA.from_chain_type(Model(reply=told), retriever=Shelf(), chain_type="refine"), {"query": QUESTION}
-    )

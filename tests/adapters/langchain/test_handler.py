@@ -12,8 +12,6 @@ import time
 from typing import Any
 
 import pytest
-from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 import mlflow_ragmetrics as rm
@@ -58,19 +56,6 @@ def test_a_retriever_by_itself_is_no_chain(handler: Any, library: Any) -> None:
     library().invoke("why", {"callbacks": [handler]})
     assert handler.counts["seen"] == 0
     assert len(handler.capture) == 0
-
-
-def test_an_earlier_turn_is_not_the_answer(handler: Any, collected: Any) -> None:
-    def silent(state: dict[str, Any]) -> dict[str, Any]:
-        return {"messages": [*state["messages"], {"role": "assistant", "content": ""}]}
-
-    history = [("user", "first"), ("assistant", "old answer"), ("user", "second")]
-    messages = [{"role": role, "content": content} for role, content in history]
-    RunnableLambda(silent).invoke({"messages": messages}, {"callbacks": [handler]})
-
-    assert handler.flush(10)
-    assert not collected
-    assert handler.counts["skipped"] == 1
 
 
 def test_odd_shapes_by_key_and_function(suite: rm.Suite, collected: Any) -> None:
@@ -119,17 +104,6 @@ def test_a_chain_without_retriever_says_so_once(collected: Any, caplog: pytest.L
         assert [score.status for score in scores.values()] == ["skipped", "skipped", "ok"]
         assert "context" in scores["faithfulness"].reason.lower()
     assert sum("faithfulness is skipped" in record.message for record in caplog.records) == 1
-
-
-def test_a_retriever_that_finds_nothing_is_still_a_retriever(handler: Any, collected: Any) -> None:
-    class Empty(BaseRetriever):
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            return []
-
-    (Empty() | RunnableLambda(lambda found: "nothing found")).invoke("why", {"callbacks": [handler]})
-
-    assert handler.flush(10)
-    assert collected.samples[0].contexts == ()
 
 
 def test_failing_chains_are_counted_and_not_scored(handler: Any, collected: Any, library: Any) -> None:
