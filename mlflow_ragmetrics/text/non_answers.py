@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.text.sentences import statements
@@ -246,8 +246,9 @@ def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
 
 
 # A sentence with clear bounds, found without reading the whole text. If it states something, the text does.
+_CLEAR_SENTENCES = 5  # at most
 _CLEAR_SENTENCE = re.compile(
-    r"^(?:\d+[.)] )?[A-Za-z][^\n*_#|`~<>\[\]\x80-\U0010ffff]{20,300}?"
+    r"^(?:\d+[.)] )?[A-Za-z][^\n*_#|`~<>\[\]\x80-\U0010ffff]{20,600}?"
     r"(?:(?<=[a-z]{5})[.!?](?=\s+[A-Z])|[.!?](?=\s*(?:\Z|\n\s*(?:[A-Z\d\n]))))",
     re.MULTILINE,
 )
@@ -255,8 +256,10 @@ _CLEAR_SENTENCE = re.compile(
 
 @lru_cache(maxsize=512)  # several metrics use the same two texts
 def _indistinct_by_rules(text: str, extra: tuple[str, ...]) -> bool:
-    clear = _CLEAR_SENTENCE.search(text)
-    if clear is not None and any(_reading(clause, extra) == "states" for clause in _clauses(clear[0])):
+    clear = (sentence[0] for sentence in islice(_CLEAR_SENTENCE.finditer(text), _CLEAR_SENTENCES))
+    # without a sign, the patterns of refusals, which take long, are not searched
+    signless = (sentence for sentence in clear if _SIGNS.isdisjoint(_LETTERS.findall(sentence.casefold())))
+    if any(_reading(clause, extra) == "states" for sentence in signless for clause in _clauses(sentence)):
         return False
     declined = False
     for clause in _clauses_of(text):
