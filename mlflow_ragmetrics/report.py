@@ -18,6 +18,7 @@ from mlflow_ragmetrics.engine.threads import CancelledEvaluationError
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.figures import Totals, repeated_questions
+from mlflow_ragmetrics.results.tables import MANY_ROWS
 from mlflow_ragmetrics.results.true_score import true_score
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.log import log_report
@@ -59,7 +60,6 @@ class Report(Evaluation):
     log = log_report
 
 
-MANY_ROWS = 20_000
 _ROWS_AT_ONCE = 1000
 Stop = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError, JudgeError]
 """What ends an evaluation early; as an exception, it has the ``report`` of the scored rows."""

@@ -47,7 +47,7 @@ from mlflow_ragmetrics.display.document import clean
 from mlflow_ragmetrics.display.junit import row_cases
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.results.gates import check_figures, check_names, criteria
-from mlflow_ragmetrics.results.tables import has_diagnoses
+from mlflow_ragmetrics.results.tables import MANY_ROWS, has_diagnoses
 from mlflow_ragmetrics.rows.aliases import QUESTION_IDS
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, groups_of, sample_value, slices_of
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.suite import Suite
     from mlflow_ragmetrics.suite_file import RunSettings
 
-MANY_ROWS = 20_000
 """With more rows than this, the file is read again instead of kept in memory."""
 
 

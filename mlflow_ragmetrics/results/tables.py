@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+MANY_ROWS = 20_000
+"""The number of rows up to which all of them are kept in memory and compared with each other."""
 BETTER: Mapping[Better, str] = {False: "lower", None: "neither"}
 """The values of the column ``<key>_better``, for metrics where higher is not better."""
 DIAGNOSIS = ("diagnosis", "diagnosis_reason")

@@ -11,7 +11,7 @@ import re
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -312,29 +312,25 @@ def write_tables(writer: RunWriter, frames: Mapping[str, pd.DataFrame]) -> dict[
 
 
 def _write(frame: pd.DataFrame, parts: dict[str, int], path: Path) -> None:
+    """Write the form of ``table_json``, some rows at a time; if it becomes too large, the first rows and parts."""
     largest = _LARGEST if len(frame) > _HEAD else math.inf
-    if write_table(path, list(frame.columns), map(table_rows, _chunks(frame, _ROWS_PER_CHUNK)), largest):
-        return
+    with path.open("w", encoding="utf-8", newline="\n") as target:
+        target.write('{"columns": ' + as_json(list(frame.columns)) + ', "data": [')
+        between = ""
+        for chunk in _chunks(frame, _ROWS_PER_CHUNK):
+            target.write(between + as_json(table_rows(chunk))[1:-1])
+            between = ",\n"
+            if target.tell() > largest:
+                break
+        else:
+            target.write("]}")
+            return
     path.write_text(table_json(frame.head(_HEAD)), encoding="utf-8", newline="\n")
     folder = path.with_suffix("")
     folder.mkdir()
     for number, part in enumerate(_chunks(frame, _ROWS_PER_PART)):
         storable(part).to_parquet(folder / f"part-{number:05}.parquet", index=False)
         parts[path.name] = number + 1
-
-
-def write_table(path: Path, columns: Sequence[str], chunks: Iterable[Sequence[Any]], largest: float = math.inf) -> bool:
-    """Write rows, some at a time, in the form of ``table_json``; ``False`` if there are more than ``largest`` bytes."""
-    with path.open("w", encoding="utf-8", newline="\n") as target:
-        target.write('{"columns": ' + as_json(columns) + ', "data": [')
-        between = ""
-        for rows in filter(None, chunks):
-            target.write(between + as_json(rows)[1:-1])
-            between = ",\n"
-            if target.tell() > largest:
-                return False
-        target.write("]}")
-    return True
 
 
 def _chunks(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
