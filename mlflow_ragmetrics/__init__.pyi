@@ -816,7 +816,7 @@ class _Rouge(Metric):
         *,
         rouge_type: Literal["rouge1", "rouge2", "rougeL", "rougeLsum"] = ...,
         measure: Literal["precision", "recall", "f1"] = ...,
-        tokenizer: Literal["whitespace", "rouge_score"] | None = ...,
+        tokenizer: Literal["whitespace", "rouge_score", "characters"] | None = ...,
         stemmer: bool = ...,
         threshold: float | None = ...,
         key: str | None = ...,

@@ -128,6 +128,7 @@ DOUBTS = {
     "reply_at_odds": "n_at_odds",
     "contexts_assumed": "n_assumed",
     "language_unknown": "n_language_unknown",
+    "tokenizer_unfit": "n_tokenizer_unfit",
 }
 """Warnings that make a value doubtful, with the names of their row counts."""
 

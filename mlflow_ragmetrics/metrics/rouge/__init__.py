@@ -10,15 +10,16 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.metrics.rouge.overlap import RougeKind, Tokenizer, overlap
+from mlflow_ragmetrics.metrics.rouge.overlap import RougeKind, Tokenizer, is_misread, overlap
 from mlflow_ragmetrics.text.messages import say
 
 _LARGEST_TABLE = 1 << 32  # limit for rougeLsum: characters of the answer × characters of the reference
 
 
 def _whitespace_is_not_stemmed(stemmer: bool, info: ValidationInfo) -> bool:
-    if stemmer and info.data.get("tokenizer") == "whitespace":
-        raise ValueError("whitespace tokens are not stemmed; use tokenizer='rouge_score'")
+    tokenizer = info.data.get("tokenizer")
+    if stemmer and tokenizer in ("whitespace", "characters"):
+        raise ValueError(f"tokens of tokenizer={tokenizer!r} are not stemmed; use tokenizer='rouge_score'")
     return stemmer
 
 
@@ -54,8 +55,10 @@ def rouge(
     if characters of the answer × characters of the reference exceed 4.29 billion, such as 65,536 in each text.
 
     Options: ``rouge_type`` and ``measure``, ignoring case (also ``ROUGE-L``, ``F1SCORE``, ``fmeasure``);
-    ``tokenizer="whitespace"`` (default: NFC, split at Unicode whitespace, case kept) or ``"rouge_score"`` (lower-case
-    a–z and 0–9, as in the ``rouge_score`` package); ``stemmer=True`` (Porter) implies ``"rouge_score"``.
+    ``tokenizer="whitespace"`` (default: NFC, split at Unicode whitespace, case kept), ``"rouge_score"`` (lower-case a–z
+    and 0–9, as in the ``rouge_score`` package) or ``"characters"`` (as whitespace, and each character of a script
+    without spaces, such as Chinese, Japanese or Thai, is a token); ``stemmer=True`` (Porter) implies ``"rouge_score"``.
+    A text that the tokenizer cannot read gives the warning ``tokenizer_unfit``, and reports count such rows.
     Source: C.-Y. Lin, "ROUGE: a package for automatic evaluation of summaries", 2004; the ``rouge_score`` package.
 
     Example:
@@ -81,4 +84,6 @@ def rouge(
     }
     value, named = details[measure], _NAMED[measure]
     reason = say("rouge.counts", type=rouge_type, measure=named, value=value, n=matched, **details)
-    return Score(value=value, reason=reason, details=details)
+    unfit = is_misread(answer, tokenizer) or is_misread(reference, tokenizer)
+    warnings = (("tokenizer_unfit", say("rouge.unfit", tokenizer=tokenizer)),) if unfit else ()
+    return Score(value=value, reason=reason, details=details, warnings=warnings)

@@ -9,6 +9,7 @@ tie, drops the last token of the reference.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -18,14 +19,21 @@ from typing import Literal, NamedTuple
 from rapidfuzz.distance import LCSseq
 
 from mlflow_ragmetrics.metrics.rouge.porter import stem
-from mlflow_ragmetrics.text.words import normalize
+from mlflow_ragmetrics.text.words import MARKS, normalize
 
 RougeKind = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
-Tokenizer = Literal["whitespace", "rouge_score"]
+Tokenizer = Literal["whitespace", "rouge_score", "characters"]
 
 _KEPT = b"0123456789abcdefghijklmnopqrstuvwxyz"
 _TO_TOKENS = bytes(code if code in _KEPT else ord(" ") for code in range(256))
 _SHORTEST_STEMMED = 4
+# Thai, Lao, Tibetan, Burmese, Khmer, Kana and Han, which put no spaces between words
+_UNSPACED = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U000323af"
+)
+_UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
+_CHARACTERS = re.compile(f"[{_UNSPACED}][{MARKS}]*|[^\\s{_UNSPACED}]+")
+_READ = re.compile("[A-Za-z0-9]")
 
 
 class Overlap(NamedTuple):
@@ -58,9 +66,23 @@ def overlap(answer: str, reference: str, kind: RougeKind, tokenizer: Tokenizer, 
     return Overlap(matched, len(tokens), len(others))
 
 
+def is_misread(text: str, tokenizer: Tokenizer) -> bool:
+    """Whether the tokenizer drops most letters and digits of ``text``, or most belong to words that it cannot split.
+
+    >>> [is_misread(text, "whitespace") for text in ("這是一座塔", "यह एक मीनार है")]
+    [True, False]
+    """
+    if text.isascii() or tokenizer == "characters":
+        return False
+    letters = sum(map(str.isalnum, text))
+    unspaced, read = len(_UNSPACED_CHARACTER.findall(text)), len(_READ.findall(text))
+    return 2 * unspaced > letters if tokenizer == "whitespace" else 2 * read < letters
+
+
 def _tokens(text: str, tokenizer: Tokenizer, stemmer: bool) -> list[str]:
-    if tokenizer == "whitespace":
-        return normalize("NFC", text).split()
+    if tokenizer != "rouge_score":
+        text = normalize("NFC", text)
+        return text.split() if text.isascii() or tokenizer == "whitespace" else _CHARACTERS.findall(text)
     tokens = text.lower().encode("utf-8", "surrogatepass").translate(_TO_TOKENS).decode("ascii").split()
     return [stem(token) if len(token) >= _SHORTEST_STEMMED else token for token in tokens] if stemmer else tokens
 

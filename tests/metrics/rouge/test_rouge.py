@@ -116,12 +116,38 @@ def test_spellings_and_keys(options: dict[str, str], key: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("answer", "reference", "tokenizer", "value", "unfit"),
+    [
+        ("埃菲尔铁塔在巴黎市", "埃菲尔铁塔在巴黎", "whitespace", 0.0, True),
+        ("埃菲尔铁塔在巴黎市", "埃菲尔铁塔在巴黎", "characters", 16 / 17, False),
+        ("หอคอยสูงมาก", "หอคอยสูง", "whitespace", 0.0, True),
+        ("東京タワー 333 m", "東京タワー 333 m", "characters", 1.0, False),
+        ("बिजली की मीनार", "बिजली की मीनार", "rouge_score", 0.0, True),
+        ("बिजली की मीनार", "बिजली की मीनार", "whitespace", 1.0, False),
+        ("塔高330米", "他出生于330年", "rouge_score", 1.0, True),
+        ("Le château d'été", "Le château d'été", "rouge_score", 1.0, False),
+        ("the tower", "башня", "rouge_score", 0.0, True),
+        ("the tower in 東京", "the tower in 東京", "whitespace", 1.0, False),
+    ],
+)
+def test_texts_that_a_tokenizer_cannot_read(
+    answer: str, reference: str, tokenizer: str, value: float, unfit: bool
+) -> None:
+    rows = [{"answer": answer, "reference": reference}]
+    report = rm.evaluate(rows, [rouge(tokenizer=tokenizer)], progress=False)
+    assert report.metrics["rouge1_f1/mean"] == pytest.approx(value)
+    assert report.metrics.get("rouge1_f1/n_tokenizer_unfit", 0) == unfit
+    assert any("tokenizer='characters'" in note for note in report.banner) is unfit
+
+
+@pytest.mark.parametrize(
     ("options", "param"),
     [
         ({"rouge_type": "rouge3"}, "rouge_type"),
         ({"measure": "accuracy"}, "measure"),
         ({"tokenizer": "spacy"}, "tokenizer"),
         ({"tokenizer": "whitespace", "stemmer": True}, "stemmer"),
+        ({"tokenizer": "characters", "stemmer": True}, "stemmer"),
         ({"stemmer": "yes"}, "stemmer"),
         ({"n": 2}, "n"),
     ],
