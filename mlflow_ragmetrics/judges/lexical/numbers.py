@@ -26,7 +26,7 @@ _VALUES = {
     for word in words.split()
 }
 
-SCALES = {"hundred": 100}
+SCALES = {"dozen": 12, "дюжина": 12, "дюжины": 12, "hundred": 100}
 for _value, _spelled in (
     (1_000, "thousand thousands k тысяча тысячи тысяч тысячу тыс"),
     (10_000, "万 萬 만"),
@@ -78,6 +78,7 @@ _SPACES_AND_MARKS = re.compile(r"[\s'’]")
 _SIGN = re.compile(r"[<>≤≥-]*")
 PERCENT = frozenset(["%", "percent", "pct", "процент", "процента", "процентов", "проценте", "процентам"])
 HALVES = frozenset(["half", "половина", "половины", "половине", "половину", "половиной"])
+TIMES = {"twice": 2, "thrice": 3, "дважды": 2, "трижды": 3}
 FRACTIONS = {"third": "1/3", "quarter": "1/4", "fifth": "1/5", "tenth": "1/10"}
 FORENOON, AFTERNOON = frozenset(("am", "a.m", "утра")), frozenset(("pm", "p.m", "вечера"))
 VERSIONS = word_set("version versions release v ver версия версии версию релиз")
@@ -153,9 +154,9 @@ def spelled_number(words: Sequence[str]) -> tuple[int, int]:
             if previous and not (previous > unit and previous >= 20):
                 break
             current, previous, taken = current + unit, unit or 1, place + 1
-        elif scale is not None and (taken or scale > 100):
-            if scale == 100:
-                current, previous = max(current, 1) * 100, 100
+        elif scale is not None and (taken or word != "hundred"):
+            if scale <= 100:
+                current, previous = max(current, 1) * scale, 100
             else:
                 total, current, previous = total + max(current, 1) * scale, 0, scale
             taken = place + 1

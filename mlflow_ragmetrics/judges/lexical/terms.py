@@ -21,6 +21,7 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
     ORDINALS,
     PERCENT,
     SPELLED,
+    TIMES,
     UNITS_BEHIND_NUMBERS,
     VERSIONS,
     canonical_number,
@@ -36,9 +37,10 @@ _LONGEST_STEMMED: Final = 40
 # The first two alternatives, plain words and breaks, match most tokens and halve the time. No alternative is tried at a
 # blank.
 _TOKEN = re.compile(
-    rf"(?! )([A-Z]{{2}}[1-9₁-₉](?![\w₀-₉])"
+    rf"(?! )([A-Z](?:[a-z]?[\d²³]?[+⁺](?!\w)| ?& ?[A-Z](?!\w))|(?<![\w.])\.[A-Z]{{2,}}(?!\w)"
+    r"|[A-Za-z]{2}[1-9₁-₉](?![\w₀-₉])"
     rf"|[A-Za-z]{{2,}}(?![^\W\d_]|[{MARKS}{INVISIBLE}'’₀-₉]|-\r?\n)|(?<![\w.])\.\d+(?!\w)|[.!?;:,()\n]"
-    r"|[A-Z][a-z]?[\d₀-₉][A-Za-z\d₀-₉]*|[A-Za-z](?:\+\+|#)(?!\w)|[A-F][+-](?=[\s.,;:)]|\Z)"
+    r"|[A-Za-z][a-z]?[\d₀-₉][A-Za-z\d₀-₉]*|[A-Za-z](?:\+\+|[#♯])(?!\w)|[A-F][+-](?=[\s.,;:)]|\Z)"
     r"|(?<![$€£₽\w.])\d{1,4}[ABDEHNPQRSTUXYZ](?!\w)|\d+(?:\.\d+)?[eE][-+]?\d+(?!\w)|[¼½¾⅓⅔]"
     r"|\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d{1,3}(?:, \d{3})*, 0\d{2}(?!\w)"
     r"|(?:(?:(?<=[\s(぀-ヿ㐀-䶿一-鿿])|^)[-−–](?=[\d.])|[<>≤≥]=?\s?(?=\d))?"
@@ -59,7 +61,7 @@ NEGATORS = word_set(
 CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
 _VERBS = frozenset(("is", "was", "has", "had", "был", "была", "было", "является"))
 _NUMBER = re.compile(r"[<>≤≥=-]*\s?\.?\d")
-_CODE = re.compile(r"[a-z]{1,2}\d[a-z\d]*|\d{1,4}[a-z]|\d+(?:\.\d+)?e[-+]?\d+|[a-f][+-]")
+_CODE = re.compile(r"[a-z]{1,2}\d?\+|[a-f]-|[a-z]{1,2}\d[a-z\d]*|\d{1,4}[a-z]|\d+(?:\.\d+)?e[-+]?\d+")
 _VERSION = re.compile(r"\d{1,2}\.\d{0,2}0")
 _CYRILLIC = re.compile("[а-яё]")
 _OUR = re.compile(r"(?<=[a-z]{3})our")
@@ -71,7 +73,7 @@ _OR = frozenset(("or", "nor", "или", "ни"))
 _MINUS = frozenset(("minus", "минус"))
 _DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
 _ONE = frozenset(("a", "one"))
-_READ_WITH_NEIGHBOURS = HALVES | FRACTIONS.keys() | MONTHS.keys() | SPELLED | _DEGREES | CURRENCY_SIGNS
+_READ_WITH_NEIGHBOURS = HALVES | TIMES.keys() | FRACTIONS.keys() | MONTHS.keys() | SPELLED | _DEGREES | CURRENCY_SIGNS
 _SCALES_OF_DEGREES = dict.fromkeys(("celsius", "c", "цельсия"), "celsius")
 _SCALES_OF_DEGREES |= dict.fromkeys(("fahrenheit", "f", "фаренгейта"), "fahrenheit")
 
@@ -294,9 +296,9 @@ def _fold(token: str) -> str:
     if len(token) > _LONGEST_STEMMED:  # normalizing a long run of combining marks takes quadratic time
         return token.casefold()
     if token in _BREAKS or (token.isascii() and "\n" not in token):
-        word = token.lower()
+        word = token.lower().replace(" & ", "&")
     else:
-        word = normalised(token).casefold().replace("ё", "е")
+        word = normalised(token).casefold().replace("ё", "е").replace("♯", "#")
     stump, apostrophe, ending = word.rpartition("'")
     if apostrophe and ending in ("s", "re", "ve", "ll", "m", "d"):
         return stump
@@ -313,6 +315,8 @@ def _read(words: list[str], gaps: list[str], place: int, is_label: bool) -> tupl
         return _read_digits(words, gaps, place, is_label)
     if word in HALVES:
         return ("#50%",), 1, True
+    if word in TIMES:
+        return (f"#{TIMES[word]}", stem("time")), 1, True
     if word in FRACTIONS:
         share = share_of_hundred(FRACTIONS[word]) if words[place + 1] == "of" and words[place - 1] in _ONE else None
         return (f"#{share}" if share else stem(word),), 1, share is not None
@@ -335,6 +339,8 @@ def _read_digits(words: list[str], gaps: list[str], place: int, is_label: bool) 
     if date is not None:
         day, month, year = date
         return (f"#{day}", f"month:{month}", f"#{year}"), 1, True
+    if gaps[place + 1] in ("-", "–") and _is_score(word, following):
+        return (f"#{word}:{following}",), 2, True
     adjacent = bool(following) and not gaps[place + 1]
     if adjacent and following in ("st", "nd", "rd", "th", "s"):
         near_month = any(near in MONTHS for near in words[max(place - 1, 0) : place + 4])
@@ -356,6 +362,11 @@ def _read_digits(words: list[str], gaps: list[str], place: int, is_label: bool) 
     is_label = is_label or not following or following in _BREAKS  # a version, or a number alone
     is_written = is_label and _VERSION.fullmatch(word) is not None and words[place - 1] not in CURRENCY_SIGNS
     return (f"#{word}" if is_written else f"#{canonical_number(word)}",), 1, True
+
+
+def _is_score(first: str, second: str) -> bool:
+    """Whether two numbers, joined by a dash, are a score: those of a range would rise."""
+    return first.isdecimal() and second.isdecimal() and len(first) <= 2 and int(first) > int(second)
 
 
 def _is_month(words: list[str], place: int) -> bool:

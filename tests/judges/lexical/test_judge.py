@@ -116,6 +116,9 @@ def test_words_in_neighbouring_sentences_support_more_than_words_in_separate_pas
         ("Мост не закрыт на ремонт.", "Мост закрыт на ремонт."),
         ("The walk takes 40 hours.", "The walk takes 40 minutes."),
         ("It weighs 20 pounds.", "It weighs 20 kg."),
+        ("The club has at least 5 members.", "The club has no more than 5 members."),
+        ("More than 40 people came to the fair.", "Fewer than 40 people came to the fair."),
+        ("В клубе не менее 5 человек.", "В клубе не более 5 человек."),
     ],
 )
 def test_a_claim_that_differs_in_one_word_is_not_supported_and_the_reason_names_it(claim, passage):
