@@ -103,6 +103,7 @@ def report_grounding(judge: LexicalJudge, folder: Path, split: str, repeats: int
         print(f"  AUROC of the mean support            {with_interval(auroc(labels, support), groups, repeats)}")
         decided = balanced(labels, ratio, ANSWER_THRESHOLD)
         print(f"  balanced accuracy, ratio >= {ANSWER_THRESHOLD}      {with_interval(decided, groups, repeats)}")
+        report_copying(rows, labels, support, ratio)
         if any("spans" in row for row in rows):
             print(f"  AUROC of single sentences            {sentence_level(rows, claims, supports, repeats)}")
     for name, reached in seen.items():
@@ -111,6 +112,28 @@ def report_grounding(judge: LexicalJudge, folder: Path, split: str, repeats: int
             chosen = int(np.argmax(np.mean(others, axis=0)))
             figures = f"{CLAIM_THRESHOLDS[chosen]:.2f}, balanced accuracy {reached[chosen]:.3f}"
             print(f"{name}: claim threshold that suits the other sets best {figures}")
+
+
+def report_copying(rows: list[Row], labels: NDArray[np.bool_], support: Values, ratio: Values) -> None:
+    """Print figures by the share of word triples that the answer copies from its passages."""
+    copied = np.array([copied_share(row["answer"], row["contexts"]) for row in rows])
+    for low, high in ((0.0, 0.25), (0.25, 0.5), (0.5, 1.01)):
+        drawn = np.flatnonzero((copied >= low) & (copied < high))
+        alarms = np.mean(ratio[drawn[labels[drawn]]] < ANSWER_THRESHOLD) if labels[drawn].any() else np.nan
+        figure = f"AUROC {auroc(labels, support)(drawn):.3f}, false alarms {alarms:.0%} of supported answers"
+        print(f"  copied {low:.0%} to {min(high, 1):.0%}: n={len(drawn)}, {figure}")
+
+
+def copied_share(answer: str, passages: Sequence[str]) -> float:
+    """The share of the answer's word triples that occur in its passages."""
+    own, theirs = triples(answer), set().union(*map(triples, passages))
+    return len(own & theirs) / max(1, len(own))
+
+
+def triples(text: str) -> set[tuple[str, ...]]:
+    """All runs of three words."""
+    words = text.lower().split()
+    return set(zip(words, words[1:], words[2:], strict=False))
 
 
 def sentence_level(rows: list[Row], claims: Sequence[Sequence[str]], supports: Sequence[Values], repeats: int) -> str:

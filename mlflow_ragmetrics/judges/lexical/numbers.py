@@ -37,6 +37,7 @@ for _value, _spelled in (
 ):
     SCALES.update(dict.fromkeys(_spelled.split(), _value))
 
+VAGUE = word_set("several few many some thousands millions billions несколько много")  # "several thousand" is no number
 SPELLED = frozenset(_VALUES) | {word for word in SCALES if len(word) > 3 and word != "hundred"}
 
 ORDINALS = {
@@ -76,7 +77,7 @@ _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _GROUPED_BY_POINTS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?")
 _SPACES_AND_MARKS = re.compile(r"[\s'’]")
 _SIGN = re.compile(r"[<>≤≥-]*")
-PERCENT = frozenset(["%", "percent", "pct", "процент", "процента", "процентов", "проценте", "процентам"])
+PERCENT = frozenset(["%", "percent", "percentage", "pct", "процент", "процента", "процентов", "проценте", "процентам"])
 HALVES = frozenset(["half", "половина", "половины", "половине", "половину", "половиной"])
 TIMES = {"twice": 2, "thrice": 3, "дважды": 2, "трижды": 3}
 FRACTIONS = {"third": "1/3", "quarter": "1/4", "fifth": "1/5", "tenth": "1/10"}

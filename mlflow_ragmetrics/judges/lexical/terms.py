@@ -23,6 +23,7 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
     SPELLED,
     TIMES,
     UNITS_BEHIND_NUMBERS,
+    VAGUE,
     VERSIONS,
     canonical_number,
     hour_of_day,
@@ -328,7 +329,9 @@ def _read(words: list[str], gaps: list[str], place: int, is_label: bool) -> tupl
     if word in MONTHS and _is_month(words, place):
         return (f"month:{MONTHS[word]}",), 1, True
     value, taken = spelled_number(words[place : place + 8]) if word in SPELLED else (0, 0)
-    if taken > 1 or (taken == 1 and word not in STOP_WORDS):
+    if VAGUE.isdisjoint(words[max(place - 1, 0) : place + 1]) and (
+        taken > 1 or (taken == 1 and word not in STOP_WORDS)
+    ):
         return (f"#{value}",), taken, True
     return (stem(word),), 1, False
 
