@@ -103,8 +103,8 @@ class JudgeError(RagMetricsError):
     """A judge or an embedding model did not answer a question.
 
     ``fatal``: it cannot answer other questions either (a refused key, a spent budget), so no more are sent. ``code``:
-    the kind of failure, if there is one: ``"refused"``, ``"cut_short"``, ``"timeout"``, …. ``details``: as
-    ``origin_of`` describes the exception of a client or a judge behind it; empty without one.
+    the kind of failure, if there is one: ``"refused"``, ``"cut_short"``, ``"timeout"``, …. ``details``: the
+    class (``exception``) and the ``place`` of the client's exception behind it; empty without one.
     """
 
     def __init__(
