@@ -95,7 +95,7 @@ BLURBS = [
     [
         ({"generated_answer": "a"}, "generated_answer"),
         ({"note": "a", "Respnse": "b"}, "Respnse"),
-        ({"gt_answer": "a"}, None),
+        ({"gt_text": "a"}, None),
         ({"gold_answer": "a", "note": "b"}, None),
         ({"model_output": 3}, None),
     ],

@@ -83,13 +83,13 @@ def command(
     """Compare RUN_B (and each further run) with RUN_A, row by row. P-values are adjusted over all runs.
 
     A run is an id or a name in MLflow, or a file written by `ragmetrics evaluate --output`. Use
-    `latest two of experiment NAME` for the last two evaluated runs of an experiment, older first.
+    `latest 2 of EXPERIMENT` for the last two evaluated runs of an experiment, older first.
 
     \b
     Examples:
       ragmetrics compare baseline.parquet candidate.parquet
       ragmetrics compare 5f0c…a1 candidate --fail-on regressed --tolerance 0.02
-      ragmetrics compare latest two of experiment support-bot --html page.html
+      ragmetrics compare latest 2 of support-bot --html page.html
       ragmetrics compare main pr --format markdown >> "$GITHUB_STEP_SUMMARY"
       ragmetrics compare main pr --preference openai:/gpt-4o-mini
 
@@ -145,7 +145,7 @@ def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
         open_store(tracking_uri)
     found = latest_results(" ".join(runs)) or [results_of(run) for run in runs]
     if len(found) < 2:
-        message = "compare needs at least two runs or files, or: latest two of experiment NAME"
+        message = "compare needs at least two runs or files, or: latest 2 of EXPERIMENT"
         raise InvalidOptionError(message, param="runs")
     return found
 

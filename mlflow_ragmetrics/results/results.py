@@ -43,7 +43,7 @@ _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.js
 SUITE_METADATA = b"ragmetrics_suite"
 _SOURCE_RUN = "mlflow.assessment.sourceRunId"
 _RUN_ID = re.compile("[0-9a-f]{32}")
-_LATEST = re.compile(r"latest\s+two\s+of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
+_LATEST = re.compile(r"latest\s+(?:two|2)\s+of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from mlflow_ragmetrics.errors import InvalidDataError
 
 RECORD_FIELDS = ("id", *FIELDS)
 """The canonical names, for records and column mappings."""
+PASSAGE_TEXT = "contexts.text"
+"""The entry of a column mapping that names the entry of each passage with its text."""
 
 
 ALIASES: Mapping[str, Sequence[str]] = {
@@ -39,6 +41,7 @@ ALIASES: Mapping[str, Sequence[str]] = {
         "target",
         "targets",
         "answer_ref",
+        "gt_answer",
         "reference_outputs",
         "ideal",
     ],

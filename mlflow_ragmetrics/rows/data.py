@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.safe_text import plain
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
-from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, with_accepted_names
+from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, PASSAGE_TEXT, with_accepted_names
 from mlflow_ragmetrics.rows.exports import records_of_exports
 from mlflow_ragmetrics.rows.files import read_file
 from mlflow_ragmetrics.rows.json_objects import rows_of_columns
@@ -115,7 +115,7 @@ def _mapped(rows: Iterator[Any], columns: Mapping[str, str | None]) -> Iterator[
     names = dict.fromkeys(name for row in first if not isinstance(row, Sample) for name in dict(row))
     if names:
         columns = check_columns(columns, names)
-    absent = {name: None for name in columns.values() if name is not None}
+    absent = {name: None for field, name in columns.items() if name is not None and field != PASSAGE_TEXT}
     for row in chain(first, rows):
         yield to_sample(row) if isinstance(row, Sample) else to_sample({**absent, **row}, columns)
 

@@ -11,7 +11,8 @@ from uuid import UUID
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
-from mlflow_ragmetrics.rows.values import cell, elements_of, is_list, is_missing, text_of
+from mlflow_ragmetrics.rows.aliases import PASSAGE_TEXT
+from mlflow_ragmetrics.rows.values import cell, decoded, elements_of, is_list, is_missing, text_of
 from mlflow_ragmetrics.text.words import words
 
 TEXT_KEYS = ("text", "page_content", "content", "document.content")
@@ -21,6 +22,7 @@ _ID_LISTS = {"ids": "id", "metadatas": "metadata"}
 _HOLDERS = ("node", "document", "payload", "_source", "entity", "properties", "kwargs", "metadata")
 """Entries in which LlamaIndex and the clients of vector stores keep a passage."""
 _ID_KEYS = ("doc_id", "doc_uri", "document.id", "id_", "_id", "source")  # searched after "id"
+_DEEPEST = 4
 _LABEL = re.compile(r"\bchunk[ \t]*\d+[ \t]*:", re.IGNORECASE)
 _LINE_LABEL = re.compile(r"^[ \t>]*chunk[ \t]*\d+[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|www\.)\S+", re.IGNORECASE)
@@ -50,7 +52,7 @@ def _elements(value: Any) -> Sequence[Any] | None:
     value = cell(value, "contexts") if isinstance(value, str) else value
     if isinstance(value, Mapping):
         rows: list[Any] = passages_of_columns(value)
-        return rows or [value]
+        return rows or (text_entry(value)[0] is None and hits_in(value)) or [value]
     if isinstance(value, Chunk) or hasattr(value, "page_content"):
         return [value]
     return elements_of(value, "contexts")
@@ -67,6 +69,23 @@ def passages_of_columns(columns: Mapping[Any, Any]) -> list[dict[Any, Any]]:
     lists = {name: values for name, values in lists.items() if len(values) == len(lists[texts])}
     names = [_TEXT_LISTS.get(name, _ID_LISTS.get(name, name)) for name in lists]
     return [dict(zip(names, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+
+
+def hits_in(outputs: Any, depth: int = 1) -> list[Any]:
+    """The first list of mappings with a text in a vector store's reply; ``[]`` if there is none."""
+    if is_list(outputs) and outputs and all(isinstance(hit, Mapping) for hit in outputs):
+        return list(outputs) if all(text_entry(hit)[0] for hit in outputs) else []
+    inner = outputs.values() if isinstance(outputs, Mapping) else outputs if is_list(outputs) else ()
+    return next((hits for value in inner if depth < _DEEPEST and (hits := hits_in(value, depth + 1))), [])
+
+
+def with_text(value: Any, name: str) -> Any:
+    """``value`` with ``text`` in each mapping inside it that has the entry ``name``."""
+    value = decoded(value)
+    if isinstance(value, Mapping):
+        inner = {key: with_text(each, name) for key, each in value.items()}
+        return {**inner, "text": inner[name]} if name in inner else inner
+    return [with_text(each, name) for each in value] if is_list(value) else value
 
 
 def distinct(chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
@@ -179,10 +198,13 @@ def text_entry(element: Mapping[Any, Any]) -> tuple[str | None, Mapping[Any, Any
 def _chunk_of_mapping(element: Mapping[Any, Any], place: int) -> Chunk | None:
     key, element = text_entry(element)
     if key is None:
-        names = ", ".join(f"`{name}`" for name in list(element)[:5]) or "none"
+        held = next((element[name] for name in _HOLDERS if isinstance(element.get(name), Mapping)), element)
+        names = ", ".join(f"`{name}`" for name in list(held)[:5]) or "none"
+        name = next((name for name, entry in reversed([*held.items()]) if isinstance(entry, str)), "NAME")
+        ways = f"columns={{'{PASSAGE_TEXT}': {name!r}}} or --columns {PASSAGE_TEXT}={name}"
         message = (
             f"passage {place} of `contexts` has no text under `text`, `page_content` or `content` (its keys: {names}); "
-            "rename the one with the text to `text`."
+            f"if it is `{name}`, use {ways}."
         )
         raise InvalidFieldError(message, field="contexts")
     text = text_of(_joined_text(element[key]), "contexts")

@@ -7,10 +7,11 @@ import re
 from contextlib import suppress
 from typing import Any
 
-_START = re.compile(
+PRINTED_START = re.compile(
     r"""\s*(?:[\[{(]\s*['"{\[(]|\[\s*(?:-?\d|\]|nan\b|None\b)|\[?[A-Z]\w*\(\w+=|\[?(?:np\.)?array\(|(?:frozen)?set\("""
     r"""|deque\(|(?:page_)?content=['"\[])"""
 )
+"""How the printed form of an object begins."""
 _CERTAIN = re.compile(
     r"\s*(?:\[?(?:Document|NodeWithScore|\w*Node|\w*Message(?:Chunk)?)\(\w+=|array\(\[|(?:page_)?content='"
     r"|(?:\{'.*\}|\['.*\]|\('.*\))\s*\Z)",
@@ -25,11 +26,6 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _WRAPPERS = frozenset({"array", "set", "frozenset", "deque", "OrderedDict", "defaultdict", "UUID", "Timestamp"})
-
-
-def looks_printed(text: str) -> bool:
-    """Whether ``text`` begins as the printed form of an object does."""
-    return _START.match(text) is not None
 
 
 def is_printed(text: str) -> bool:

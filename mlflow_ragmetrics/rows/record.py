@@ -22,6 +22,7 @@ from mlflow_ragmetrics.rows.aliases import (
     ALIASES_BY_NATURE,
     FIELD_OF,
     MLFLOW_COLUMNS,
+    PASSAGE_TEXT,
     QUESTION_IDS,
     RECORD_FIELDS,
     accepted_name,
@@ -41,7 +42,7 @@ from mlflow_ragmetrics.rows.chat_messages import (
     thoughts_in,
     turns_before,
 )
-from mlflow_ragmetrics.rows.passages import are_texts, chunks_of, document_ids_of
+from mlflow_ragmetrics.rows.passages import are_texts, chunks_of, document_ids_of, with_text
 from mlflow_ragmetrics.rows.printed import is_printed
 from mlflow_ragmetrics.rows.values import (
     cell,
@@ -161,17 +162,17 @@ def entries_by_field(
     taken = set(columns.values())
     rest: dict[Any, Any] = {}
     for name, value in row.items():
-        field = FIELD_OF.get(name)
         if name in taken:
             continue
-        if (
-            field is None
-            or columns.get(field, "") is None
-            or (field == "history" and not is_missing(value) and not fits(field, value))
-        ):
+        field = FIELD_OF.get(name)
+        is_other_history = field == "history" and not is_missing(value) and not fits(field, value)
+        if field is None or is_other_history or columns.get(field, "") is None:
             rest[name] = value
-        elif field not in columns:
-            found.setdefault(field, {})[name] = value
+        elif field in found:
+            if field not in columns:
+                found[field][name] = value
+        else:
+            found[field] = {name: value}
     contexts = found.get("contexts", {})
     if "context" in contexts and not contexts.keys().isdisjoint(("retrieval_context", "retrievalContext")):
         rest["context"] = contexts.pop("context")  # deepeval's is the ideal one
@@ -298,8 +299,8 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
         text, thoughts = shown(record.answer or "")
         kept = {**record.metadata, "thoughts": thoughts.strip()} if thoughts.strip() else record.metadata
         return record if text == (record.answer or "") else replace(record, answer=text, metadata=kept)
-    named = _mapping(record)
-    columns = columns or {}
+    columns = dict(columns or {})
+    named = _mapping(record, columns.pop(PASSAGE_TEXT, None))
     if columns:
         columns = check_columns(columns, named)
     row = with_accepted_names(named, columns.values())
@@ -318,12 +319,10 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
                 rest = {name: value for name, value in rest.items() if name not in aliases or not fits(field, value)}
     if messages_of(rest.get("messages")):
         rest |= _add_conversation(readings, rest.pop("messages"))
-    outputs = [
-        value for value in found.get("answer", {}).values() if not isinstance(value, str) or looks_structured(value)
-    ]
+    outputs = _structures(found.get("answer"))
     if thoughts := _split_thoughts(readings, outputs):
         rest["thoughts"] = thoughts
-    _add_history(readings, () if "history" in columns else found.get("question", {}).values())
+    _add_history(readings, () if "history" in columns else _structures(found.get("question")))
     metadata = {**_metadata(rest), **nested}
     if readings["id"].name in QUESTION_IDS:
         metadata[readings["id"].name] = readings["id"].value
@@ -332,6 +331,11 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
     if citations and "citations" not in metadata:
         metadata["citations"] = citations[-1]
     return _sample(readings if row is named else _with_spelling(readings, named, row), metadata)
+
+
+def _structures(entries: Mapping[str, Any] | None) -> list[Any]:
+    """The values that are not plain texts."""
+    return [each for each in (entries or {}).values() if not isinstance(each, str) or looks_structured(each)]
 
 
 def _with_spelling(
@@ -350,8 +354,10 @@ def check_columns(columns: Mapping[str, str | None], names: Iterable[str]) -> di
     """
     known, spelled = list(names), dict(columns)
     for field, name in columns.items():
+        if field == PASSAGE_TEXT:
+            continue
         if field not in RECORD_FIELDS:
-            accepted = ", ".join(RECORD_FIELDS)
+            accepted = ", ".join((*RECORD_FIELDS, PASSAGE_TEXT))
             raise InvalidOptionError(
                 f"`columns` names the unknown field {field!r}; fields are {accepted}.", param="columns"
             )
@@ -378,12 +384,11 @@ def shown_id(sample: Sample, index: int) -> str:
     return f"row {index + 1}" if sample.id.startswith(content_id(sample.question, sample.references)) else sample.id
 
 
-def _mapping(record: Any) -> Mapping[Any, Any]:
+def _mapping(record: Any, text_name: str | None) -> Mapping[Any, Any]:
+    if not isinstance(record, Mapping) and callable(getattr(record, "to_dict", None)):
+        record = record.to_dict()
     if isinstance(record, Mapping):
-        return record
-    converted = record.to_dict() if callable(getattr(record, "to_dict", None)) else None
-    if isinstance(converted, Mapping):
-        return converted
+        return {name: with_text(each, text_name) for name, each in record.items()} if text_name else record
     raise InvalidDataError(
         f"A record is {kind_of(record)}, but must be a mapping with entries such as `question`, `answer`, `contexts`."
     )

@@ -166,7 +166,7 @@ def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterat
                     )
                 if not repeats:
                     sentence = f"rows {earlier} and {row} and others share a {name!r}"
-                    warnings.warn(f"{sentence}: it is their group, and their ids get a suffix", stacklevel=2)
+                    warnings.warn(f"{sentence}: it is their group, and the ids of repeats get a suffix", stacklevel=2)
                 derived = unique
             while rows.get(unique):
                 repeated = (repeats.get(derived) or 1) + 1

@@ -201,8 +201,9 @@ def _with_quotes(line: str) -> str:
 
 def _cells(reader: Any, file: Path, skipped: int = 0) -> Iterator[list[str]]:
     """The reader's non-blank lines. The ``csv`` module's cell limit is changed only while a line is read."""
+    longest = limit("RAGMETRICS_MAX_CELL_MB")
     while True:
-        usual_limit = csv.field_size_limit(limit("RAGMETRICS_MAX_CELL_MB"))
+        usual_limit = csv.field_size_limit(longest)
         try:
             cells = next(reader, None)
         except csv.Error as error:
@@ -260,18 +261,22 @@ def _check_values(file: Path, text: str) -> None:
         check_expansion(file, "a part of it", VALUE_BYTES * sum(map(text.count, "[{,")))
 
 
-def _parsed(text: str, place: str) -> Any:
-    def once(pairs: list[tuple[str, Any]]) -> Row:
-        entries = dict(pairs)
-        if len(entries) < len(pairs):
-            ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
-            raise InvalidDataError(f"{place}: an object has {repeated!r} twice; keep one of them.")
-        return entries
+def _once(pairs: list[tuple[str, Any]]) -> Row:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise InvalidDataError(f"an object has {repeated!r} twice; keep one of them.")
+    return entries
 
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)
+
+
+def _parsed(text: str, place: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=once)
-    except InvalidDataError:
-        raise
+        return _DECODER.decode(text)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"{place}: {error}") from None
     except json.JSONDecodeError as error:
         where = f" (line {error.lineno}, column {error.colno})" if "\n" in text.strip() else f" (column {error.colno})"
         raise InvalidDataError(f"{place}: invalid JSON{where}: {error.msg}.") from error

@@ -18,7 +18,7 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
 from mlflow_ragmetrics.rows.chat_messages import mapping_of, question_in
-from mlflow_ragmetrics.rows.passages import are_texts, passages_of_columns, text_entry
+from mlflow_ragmetrics.rows.passages import are_texts, hits_in, passages_of_columns
 from mlflow_ragmetrics.rows.row_groups import SESSION
 from mlflow_ragmetrics.rows.values import decoded, is_list, is_missing
 
@@ -36,7 +36,6 @@ TRACE_TIMES = ("request_time", "execution_duration")
 """The metadata of a row from a trace: start time and duration of its call, in milliseconds."""
 
 _FILE_SEARCH = "file_search_call"
-_DEEPEST = 4
 _NUMBERED = re.compile(r"retrieval\.documents\.(?P<number>\d{1,6})\.(?P<name>[\w.]+)")
 
 
@@ -126,18 +125,10 @@ def _documents(outputs: Any) -> list[Any]:
             return passages
         named = [outputs[name] for name in ("contexts", *ALIASES["contexts"]) if name in outputs]
         named += [outputs[name] for name in ALIASES_BY_NATURE["contexts"] if are_texts(outputs.get(name))]
-        outputs = named[0] if named else _hits_in(outputs) or [outputs]
+        outputs = named[0] if named else hits_in(outputs) or [outputs]
     if outputs is None:
         return []
-    return _hits_in(outputs) or list(outputs) if is_list(outputs) else [outputs]
-
-
-def _hits_in(outputs: Any, depth: int = 1) -> list[Any]:
-    """The first list of mappings with a text in a vector store's reply; ``[]`` if there is none."""
-    if is_list(outputs) and outputs and all(isinstance(hit, Mapping) for hit in outputs):
-        return list(outputs) if all(text_entry(hit)[0] for hit in outputs) else []
-    inner = outputs.values() if isinstance(outputs, Mapping) else outputs if is_list(outputs) else ()
-    return next((hits for value in inner if depth < _DEEPEST and (hits := _hits_in(value, depth + 1))), [])
+    return hits_in(outputs) or list(outputs) if is_list(outputs) else [outputs]
 
 
 def _returned_documents(span: Span) -> list[Any] | None:

@@ -13,13 +13,14 @@ from uuid import UUID
 
 from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
-from mlflow_ragmetrics.rows.printed import is_printed, looks_printed, parse_printed
+from mlflow_ragmetrics.rows.printed import PRINTED_START, is_printed, parse_printed
 
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _MISSING_TEXTS = frozenset({"nan", "NaN", "<NA>", "NaT"})
 """Texts that tables use for a missing value."""
 _NOT_AVAILABLE = frozenset({"none", "null", "na", "n/a", "#n/a", "#na", "\\n"})
 _JSON = re.compile(r'\s*["\[{]|null\Z')
+_STRUCTURED = re.compile(f"{_JSON.pattern}|{PRINTED_START.pattern}")
 _CONTAINERS = (bytes, list, tuple, dict)
 _ID_FIELDS = ("id", "retrieved_doc_ids", "gold_doc_ids")
 
@@ -53,7 +54,7 @@ def decoded(value: Any) -> Any:
     if not isinstance(value, str):
         return value.tolist() if callable(getattr(value, "tolist", None)) else value
     is_json = _JSON.match(value) is not None
-    for parse in (json.loads,) * is_json + (parse_printed,) * looks_printed(value):
+    for parse in (json.loads,) * is_json + (parse_printed,) * (PRINTED_START.match(value) is not None):
         try:
             return parse(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
@@ -63,7 +64,7 @@ def decoded(value: Any) -> Any:
 
 def looks_structured(text: str) -> bool:
     """Whether ``text`` begins as JSON or a printed object does."""
-    return _JSON.match(text) is not None or looks_printed(text)
+    return _STRUCTURED.match(text) is not None
 
 
 def cell(value: Any, field: str) -> Any:

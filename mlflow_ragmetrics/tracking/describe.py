@@ -161,7 +161,7 @@ def _evaluation_dataset(rows: Sequence[Row], experiment_id: str, name: str, know
         warnings.warn(f"no evaluation dataset was created: {reason_of(error)}", stacklevel=4)
         return None
     return Dataset(
-        name=str(made.name),
+        name=name,  # of this run's file; the data set has the name of the first run's
         digest=known,  # MLflow's digest changes with each merge
         source_type="mlflow_evaluation_dataset",
         source=as_json({"dataset_id": made.dataset_id}),

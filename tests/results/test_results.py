@@ -75,7 +75,7 @@ def test_the_latest_two_of_an_experiment_are_the_older_and_the_newer() -> None:
         example().log(run_name=name)
     with mlflow.start_run(run_name="something else"):
         mlflow.log_metric("loss", 1.0)
-    for text in ("latest two of experiment support bot", "Latest two of 'support bot'"):
+    for text in ("latest 2 of support bot", "latest two of experiment support bot", "Latest two of 'support bot'"):
         assert [each.name for each in latest_results(text) or []] == ["second", "third"]
     assert latest_results("second") is None
     with pytest.raises(InvalidDataError, match="no experiment 'nowhere'"):

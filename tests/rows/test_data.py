@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -47,3 +48,18 @@ def test_bad_rows_are_numbered() -> None:
         list(read_samples([{"id": "a"}, {"id": "a"}]))
     with pytest.raises(InvalidDataError, match="'a' twice"):
         list(read_rows(pd.DataFrame([[1, 2]], columns=["a", "a"])))
+
+
+@pytest.mark.parametrize(
+    "contexts",
+    [
+        [{"id": 1, "payload": {"heading": "About the tower", "body_md": "It is high."}}],
+        {"hits": {"hits": [{"_id": "1", "_source": {"heading": "About the tower", "body_md": "It is high."}}]}},
+        '[{"id": 1, "heading": "About the tower", "body_md": "It is high."}]',
+    ],
+)
+def test_the_text_of_a_vector_stores_passages_can_be_mapped(contexts: Any) -> None:
+    rows = [{"question": "How high?", "contexts": contexts}]
+    assert "--columns contexts.text=" in next(read_samples(rows)).invalid["contexts"]
+    (sample,) = read_samples(rows, {"contexts.text": "body_md"})
+    assert (sample.texts, sample.retrieved_doc_ids) == (("It is high.",), ("1",))
