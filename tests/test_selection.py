@@ -96,7 +96,7 @@ BLURBS = [
         ({"generated_answer": "a"}, "generated_answer"),
         ({"note": "a", "Respnse": "b"}, "Respnse"),
         ({"gt_text": "a"}, None),
-        ({"gold_answer": "a", "note": "b"}, None),
+        ({"gold_text": "a", "note": "b"}, None),
         ({"model_output": 3}, None),
     ],
 )

@@ -42,6 +42,10 @@ ALIASES: Mapping[str, Sequence[str]] = {
         "targets",
         "answer_ref",
         "gt_answer",
+        "expected_answer",
+        "reference_answer",
+        "ground_truth_answer",
+        "gold_answer",
         "reference_outputs",
         "ideal",
     ],
@@ -64,6 +68,8 @@ ALIASES: Mapping[str, Sequence[str]] = {
 ALIASES_BY_NATURE: Mapping[str, Sequence[str]] = {
     "contexts": [
         "passages",
+        "passage",
+        "document",
         "docs",
         "chunks",
         "sources",

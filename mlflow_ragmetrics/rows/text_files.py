@@ -119,7 +119,7 @@ def read_delimited(file: Path, delimiter: str | None, usual: str) -> Iterator[Ro
                     f"{file}, line {reader.line_num + skipped}: {len(cells)} cells under a header of {len(header)}; "
                     "quote cells that contain the delimiter."
                 )
-            yield {name: cell or None for name, cell in zip(header, cells, strict=False)}
+            yield {name: cell or None for name, cell in zip(header, cells, strict=False) if name}
 
 
 def check_header(names: list[Any], file: str) -> None:
