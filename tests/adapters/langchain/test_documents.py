@@ -16,6 +16,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.adapters.langchain.seen import (
     _count,
+    _is_made_of,
     _likeness,
     _stands_in,
     _uncovered,
@@ -220,3 +221,8 @@ def test_a_text_of_twenty_characters_matches_within_another(length: int, matches
 )
 def test_an_answer_is_like_the_reply_it_contains_at_half_its_length(reply: str, answer: str, likeness: int) -> None:
     assert _likeness(reply, answer) == likeness
+
+
+def test_a_text_is_made_of_replies_that_hold_two_thirds_of_its_words() -> None:
+    made = [_is_made_of(["one two"], text) for text in ("one two three", "one two three four", "a one two b")]
+    assert made == [True, False, False]
