@@ -200,7 +200,7 @@ def _read_sentences(text: str) -> Sequence[Sentence]:
     first_letter = _LETTER.search(masked)
     stops = _STOP if first_letter is None or first_letter[0].islower() else _STOP_AMONG_CAPITALS
     language = "ru" if _CYRILLIC.search(masked) else "en"
-    found: list[Sentence] = []
+    pieces: list[Sentence] = []
     for begin, first, end in _pieces(masked, fences):
         marker = "#" if begin in headers else text[begin:first].strip()
         for start, stop in _cut(masked[first:end], stops, language):
@@ -212,11 +212,13 @@ def _read_sentences(text: str) -> Sequence[Sentence]:
                 cited = _CITED.search(text, start, begins)
                 begins = cited.start() if cited else begins
             if has_content(visible):
-                found.append(Sentence(begins, begins + len(text[begins:stop].rstrip()), marker))
+                pieces.append(Sentence(begins, begins + len(text[begins:stop].rstrip()), marker))
                 marker = ""
             elif cited:  # a citation on a line of its own
-                found[-1:] = [found[-1]._replace(end=cited.end()) if found else Sentence(begins, cited.end(), marker)]
-    return tuple(found)
+                pieces[-1:] = [
+                    pieces[-1]._replace(end=cited.end()) if pieces else Sentence(begins, cited.end(), marker)
+                ]
+    return tuple(pieces)
 
 
 def _blocks(text: str) -> tuple[set[int], set[int]]:

@@ -63,12 +63,21 @@ class Coverage:
     @cached_property
     def windows(self) -> dict[int, int]:
         """For each sentence that shares a term, the terms found in it and in the next two of its passage."""
-        return _windows(self.masks, self.source)
+        windows = {}
+        for place, mask in self.masks.items():
+            passage = self.source.places[place].passage
+            for near in range(place + 1, place + _WIDTH):
+                if near in self.masks and self.source.places[near].passage == passage:
+                    mask |= self.masks[near]
+            windows[place] = mask
+        return windows
 
     @cached_property
     def places(self) -> list[int]:
         """The sentences of the first of the fullest windows that share a term, the fullest first."""
-        return _best_window(self.masks, self.windows)
+        first = max(self.windows, key=lambda place: self.windows[place].bit_count(), default=0)
+        window = [place for place in range(first, first + _WIDTH) if place in self.masks]
+        return sorted(window, key=lambda place: -self.masks[place].bit_count())
 
     @property
     def passage(self) -> int:
@@ -118,23 +127,6 @@ class Coverage:
             if union.bit_count() >= needed:
                 return True
         return False
-
-
-def _windows(masks: dict[int, int], source: Source) -> dict[int, int]:
-    windows = {}
-    for place, mask in masks.items():
-        passage = source.places[place].passage
-        for near in range(place + 1, place + _WIDTH):
-            if near in masks and source.places[near].passage == passage:
-                mask |= masks[near]
-        windows[place] = mask
-    return windows
-
-
-def _best_window(masks: dict[int, int], windows: dict[int, int]) -> list[int]:
-    first = max(windows, key=lambda place: windows[place].bit_count(), default=0)
-    window = [place for place in range(first, first + _WIDTH) if place in masks]
-    return sorted(window, key=lambda place: -masks[place].bit_count())
 
 
 def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
