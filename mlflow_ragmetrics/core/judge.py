@@ -133,6 +133,14 @@ def name_of_model(model: object) -> str:
     return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
 
 
+_DECISIONS = re.compile(r"langchain_(?:core|openai)\.decisions\b")  # modules of decision models and their questions
+
+
+def decision_class_of(model: object) -> type | None:
+    """The class of LangChain that makes ``model`` a decision model, or ``None`` if it is not one."""
+    return next((kind for kind in type(model).__mro__ if _DECISIONS.match(kind.__module__)), None)
+
+
 _KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|TOKEN)\b")
 
 

@@ -19,7 +19,7 @@ from langchain_core.runnables import Runnable
 from pydantic import ValidationError
 from typing_extensions import Unpack
 
-from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
+from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge, decision_class_of
 from mlflow_ragmetrics.core.question import (
     Claims,
     Finding,
@@ -45,7 +45,6 @@ from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.chat.tasks import Part, Room
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
-from mlflow_ragmetrics.judges.resolve import DECISIONS
 from mlflow_ragmetrics.text.messages import said
 
 _NEEDS: Final = "decision models need langchain-core 1.8 or later: pip install -U langchain-core"
@@ -298,7 +297,7 @@ def _claims_judge(given: Any, language: str) -> Judge:
 
 def _forms_of(model: Any) -> ModuleType:
     """The module that defines the kinds of questions for this model."""
-    kind = next((each for each in type(model).__mro__ if DECISIONS.match(each.__module__)), None)
+    kind = decision_class_of(model)
     if kind is not None:
         return import_module(".".join(kind.__module__.split(".")[:2]))
     if find_spec("langchain_core.decisions") is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
-from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
+from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge, decision_class_of
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_count, shown
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(:\S+)?")
-DECISIONS = re.compile(r"langchain_(?:core|openai)\.decisions\b")
-"""The modules of decision models and their kinds of questions."""
 JudgeLike = Union[str, Judge, Any]
 
 
@@ -97,7 +95,7 @@ def is_decision_model(model: Any) -> bool:
     inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
     if inner is not None and type(model).__module__.startswith("langchain_core.runnables"):
         return is_decision_model(inner)
-    return any(DECISIONS.match(kind.__module__) for kind in type(model).__mro__)
+    return decision_class_of(model) is not None
 
 
 def model_judge(model: Any, **options: Any) -> Judge:
