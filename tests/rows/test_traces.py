@@ -12,8 +12,9 @@ from mlflow.entities import SpanType
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.rows.passages import hits_in
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.trace_records import _hits_in, record_of_trace
+from mlflow_ragmetrics.rows.trace_records import record_of_trace
 
 
 @mlflow.trace(span_type=SpanType.RETRIEVER)
@@ -193,5 +194,5 @@ def test_traces_without_a_retriever_do_not_say_what_was_retrieved(suite: rm.Suit
 
 
 def test_only_mappings_with_a_text_are_hits_of_a_vector_store() -> None:
-    assert _hits_in({"matches": [{"score": 0.5}]}) == []
-    assert _hits_in({"matches": [{"score": 0.5, "text": "It is red."}]}) == [{"score": 0.5, "text": "It is red."}]
+    assert hits_in({"matches": [{"score": 0.5}]}) == []
+    assert hits_in({"matches": [{"score": 0.5, "text": "It is red."}]}) == [{"score": 0.5, "text": "It is red."}]

@@ -87,7 +87,7 @@ def test_what_no_row_can_change_ends_a_run_soon(fault: str) -> None:
         error, seconds = ended(ChatJudge("openai:/local", base_url=server.url), 40)
     assert error.fatal
     assert seconds <= 20.0
-    assert len(server.requests) <= 24
+    assert len(server.requests) <= 32  # eight threads try three times, or begin once more before they know
 
 
 @pytest.mark.slow
