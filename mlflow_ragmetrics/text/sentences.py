@@ -35,18 +35,20 @@ _RAISED: Final = (
 )
 _CITATION: Final = (
     rf"\[\^?\d{{1,3}}(?:\s{{0,3}}[,;–-]\s{{0,3}}\^?\d{{1,3}})*\](?:{_LINK})?|【[^【】\n]{{0,100}}】"
+    rf"|\(\[[^\[\]\n]{{1,60}}\]{_LINK}\)"
     rf"|{_BEHIND_WORD}⁽?[⁰¹²³⁴-⁹]{{1,3}}(?:[,˒⁻–][⁰¹²³⁴-⁹]{{1,3}})*⁾?|{_RAISED}"
     "|[\U000f0000-\U000f0fff]"  # what ``metrics/citations.py`` puts in place of a citation
 )
 _AFTER_STOP: Final = "(?:" + "|".join(rf"(?<=[.!?…。]{_CLOSER * count})" for count in range(4)) + ")"
 _BRACKETED: Final = (  # in round brackets: a number behind at most one word, a file or an address
-    r"\((?:[^()\s.!?]{0,20} ?[\[$]?\d{1,4}(?:, ?\d{1,3})*[\]$]?|[^()\n]{1,60}\.[a-z]{2,4}|https?://[^()\s]{1,300})\)"
+    r"\((?:[^()\s.!?]{0,20}[.,]? ?[\[$]?\d{1,4}(?:, ?\d{1,3})*[\]$]?|[^()\n]{1,60}\.[a-z]{2,4}|https?://[^()\s]{1,300})\)"
 )
 _BEHIND_STOP: Final = (
     rf"{_AFTER_STOP}(?:(?:[*_~`]{{1,3}}|[{_EMOJI}]{{1,8}}|\[\[\d{{1,3}}\]\](?:{_LINK})?|\[[^\[\]\n]{{1,60}}\](?:{_LINK})?"
     rf"|{_BRACKETED}|[\\$^{{［〔〖«<\[]{{1,3}}\d{{1,3}}[\\$^}}］〕〗»>\]]{{1,3}}|[①-⑳]{{1,3}}){_CLOSER}{{0,3}})+"
     r"(?=[\s<]|\Z|[^\W\d_a-z])"
-    r"|(?:(?<=[.!?…。] )|(?<=[.!?…。]  ))\(\d{1,3}\)(?=\s|\Z)"
+    r"|(?:(?<=[.!?…。] )|(?<=[.!?…。]  ))(?:\(\d{1,3}\)|\[[^\[\]\n]{0,20}\d{1,3}\]|\([^()\n]{0,30}\bpp?\. ?\d{1,4}\)"
+    r"|\([A-ZÀ-ÞА-Я][\w'’-]{1,20}(?: et al\.)?, (?:19|20)\d\d\))(?=\s|\Z)"
 )
 _FIRST_OF_MARK: Final = rf"&<\[【⁽⁰¹²³⁴-⁹\U000f0000-\U000f0fff{_EMOJI}"
 _FIRST_BEHIND_STOP: Final = r"(*_~`\\$^{［〔〖«①-⑳"
@@ -156,7 +158,8 @@ _NEVER: Final = (
     r"|(?<=\w\w\.)(?=[A-ZА-ЯЁ])(?!(?<=[a-zа-яё]{3}\.)[A-ZА-ЯЁ][a-zа-яё])|(?<=\d\")(?=\s)"
 )
 _ALWAYS: Final = (
-    rf"(?<=\w/\w\.)(?=\s+[A-ZА-ЯЁ])|(?<=…)(?=[”\"»)]*\s+[A-ZА-ЯЁ])"
+    rf"(?:(?<=\w/\w\.)|(?<=\d [mshlgtwмтлч]\.)|(?<=\d[mshlgt]\.)|(?<=\d (?:кг|км|см|мм)\.))(?=\s+[A-ZА-ЯЁ])"
+    rf"|(?<=…)(?=[”\"»)]*\s+[A-ZА-ЯЁ])"
     rf"|{_behind(words_of('closing_abbreviations'))}(?=\s+(?P<next>[A-ZА-ЯЁ]\w*))"
 )
 _STOP: Final = re.compile(rf"[.…\"](?:(?P<never>{_NEVER})|(?P<always>{_ALWAYS}))")

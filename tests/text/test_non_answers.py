@@ -58,6 +58,8 @@ El texto no lo dice.
 Información no disponible.|Non è possibile rispondere.|A resposta não está no contexto.|资料不足，无法作答。
 我找不到答案。
 文脈からは判断できません。|不明。|الإجابة غير موجودة في السياق.|لم أجد الإجابة في المستندات.
+De documenten bevatten hierover geen informatie.|Ik kan deze vraag niet beantwoorden.|Nie wiem.
+Brak informacji w dokumentach.|문서에 관련 정보가 없습니다.|모르겠습니다.|无法根据提供的资料回答该问题。
 My sources contain nothing about this.|This is not something I can answer from the documents.
 """
 ANSWERS = """
@@ -82,7 +84,8 @@ I do not have to learn the names of streets.|We do not know of any case.
 The store does not provide information about prices.|Not all documents are needed.
 The material does not contain lead.|The text field does not contain spaces.|No information is sold to third parties.
 Es gibt keine Parkplätze.|Il n'y a pas de péage.|No hay peaje.|L'autore è sconosciuto.|作者不详，画于1900年。
-駐車場はありません。
+駐車場はありません。|The search found no survivors.|There is no answer key in the book.|De brug is niet hoog.
+Nie można tu parkować.|내일은 문을 열지 않습니다.
 нет|да|Не знаю, возможно Париж|Нет информации, но Париж столица|Не знаю. Париж.|неизвестный солдат|巴黎
 """
 

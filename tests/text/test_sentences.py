@@ -84,6 +84,8 @@ def test_what_does_not(sentence: str) -> None:
         "Он родился в 1920 г. в г. Туле, т. е. на юге.|Он учился в школе им. Пушкина.",
         "Kaiser Wilhelm II. kam am 3. 10. 1990.|Am 3. Okt. ging er.",
         "It uses .NET here.|A Ph.D. in law is rare.",
+        "The mast is 40 m.|It took 5 s.|Caesar starb 44 v. Chr. in Rom.",
+        "Вес 3 кг.|Цвет синий.",
         "(It is old.)|It is blue.",
         "巴黎是首都。|东京也是！|真的？",
         "هل هذا صحيح؟|نعم",
@@ -131,6 +133,10 @@ def test_sentences_stand_in_the_text_in_order(text: str) -> None:
         r"(doc_1)",
         r"(kb.pdf)",
         r"<1>",
+        r" [doc1]",
+        r"(p. 3)",
+        r" (see p. 3)",
+        r" (Smith, 2020)",
     ],
 )
 def test_a_mark_behind_a_stop_belongs_to_the_sentence_before(mark: str) -> None:

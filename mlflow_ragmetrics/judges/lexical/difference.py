@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
-from mlflow_ragmetrics.judges.lexical.numbers import UNITS
+from mlflow_ragmetrics.judges.lexical.numbers import ORDINAL_WORDS, UNITS
 from mlflow_ragmetrics.judges.lexical.source import Place
 from mlflow_ragmetrics.judges.lexical.terms import ABOUT_PASSAGES, CANCELLING, NAME, NEGATED, NUMBER, Terms, stem
 
 _FEWEST_SHARED: Final = 2
 _MOST_OTHERS: Final = 1
 _UNITS: Final = frozenset(stem(unit) for units in UNITS.values() for unit in units.split())
+_ORDINALS: Final = frozenset(map(stem, ORDINAL_WORDS))
+_LONGEST_SYMBOL: Final = 4
 
 
 class Difference(NamedTuple):
@@ -37,9 +39,14 @@ def find_difference(terms: Terms, content: list[int], sentence: Place) -> Differ
         return _negation(terms, content, sentence) or _bound(terms, content, sentence)
     key, kind = terms.keys[missing[0]], terms.kinds[missing[0]]
     for number in others:
-        is_name = kind & NAME and sentence.word(number)[:1].isupper()
-        if is_name or kind & sentence.kinds[number] & NUMBER or (key in _UNITS and sentence.keys[number] in _UNITS):
-            return Difference("word", terms.text_at(missing[0]), sentence.word(number))
+        word, other, key_there = terms.text_at(missing[0]), sentence.word(number), sentence.keys[number]
+        is_name = kind & NAME and other[:1].isupper()
+        are_units = any(key in words and key_there in words for words in (_UNITS, _ORDINALS))
+        if not are_units and max(len(word), len(other)) <= _LONGEST_SYMBOL:  # symbols of units behind one number
+            number_before = terms.keys[missing[0] - 1] if missing[0] and terms.kinds[missing[0] - 1] & NUMBER else None
+            are_units = number_before is not None and number > 0 and sentence.keys[number - 1] == number_before
+        if is_name or are_units or kind & sentence.kinds[number] & NUMBER:
+            return Difference("word", word, other)
     return None
 
 

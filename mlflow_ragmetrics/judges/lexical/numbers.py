@@ -52,6 +52,10 @@ _MONTH_NAMES = """january jan январь января январе янв|febr
     |november nov ноябрь ноября ноябре ноя|december dec декабрь декабря декабре дек"""
 MONTHS = {word: place for place, words in enumerate(_MONTH_NAMES.split("|"), start=1) for word in words.split()}
 
+ORDINAL_WORDS = word_set("первый второй третий четвертый пятый шестой седьмой восьмой девятый десятый").union(
+    ORDINALS.values()
+)
+
 # Units in full, by kind of quantity; other spellings are synonyms.
 UNITS = {
     "share": "percent point процент",
@@ -69,7 +73,7 @@ UNITS = {
 # Abbreviations that are units only after a number.
 UNITS_BEHIND_NUMBERS = {
     "m": "meter", "mi": "mile", "g": "gram", "l": "liter", "h": "hour", "s": "second", "v": "volt", "mv": "millivolt",
-    "kv": "kilovolt", "м": "метр", "г": "год",
+    "kv": "kilovolt", "w": "watt", "t": "ton", "м": "метр", "г": "год",
 }  # fmt: skip
 
 _DATE = re.compile(r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})")

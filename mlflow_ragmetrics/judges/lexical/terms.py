@@ -329,6 +329,10 @@ def _read(words: list[str], gaps: list[str], place: int, is_label: bool) -> tupl
     if word in MONTHS and _is_month(words, place):
         return (f"month:{MONTHS[word]}",), 1, True
     value, taken = spelled_number(words[place : place + 8]) if word in SPELLED else (0, 0)
+    if value > 1 and (part := FRACTIONS.get(words[place + taken].removesuffix("s"))) is not None:  # "three quarters"
+        share = share_of_hundred(f"{value}{part[1:]}")
+        if share is not None:
+            return (f"#{share}",), taken + 1, True
     if VAGUE.isdisjoint(words[max(place - 1, 0) : place + 1]) and (
         taken > 1 or (taken == 1 and word not in STOP_WORDS)
     ):
