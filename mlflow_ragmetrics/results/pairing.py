@@ -81,16 +81,19 @@ class Pairing:
 
 
 def pair(a: Results, b: Results) -> Pairing:
-    """Pair rows by id, or by question and reference if ids are missing, repeated or not shared.
+    """Pair rows by id; if ids are missing, repeated or not shared, by question and reference, else by question alone.
 
     Raises ``InvalidDataError`` if no row has a partner.
     """
     ids_a, ids_b = _ids(a.table), _ids(b.table)
     pairing = _by("id", a, ids_a, b, ids_b)
     if not len(pairing):
-        pairing = _by("content", a, _contents(a.table), b, _contents(b.table))
+        for fields in (("question", "reference"), ("question",)):
+            pairing = _by("content", a, _contents(a.table, fields), b, _contents(b.table, fields))
+            if len(pairing):
+                break
         if ids_a and ids_b:
-            note = f"{a.name} and {b.name} share no id: their rows are paired by question and reference"
+            note = f"{a.name} and {b.name} share no id: their rows are paired by {' and '.join(fields)}"
             pairing = replace(pairing, warnings=(note, *pairing.warnings))
     if not len(pairing):
         message = f"{a.name} and {b.name} have no row in common, by id or by question; compare runs over the same data"
@@ -127,8 +130,8 @@ def _ids(table: pd.DataFrame) -> list[str]:
     return [] if "" in ids or len(set(ids)) < len(ids) else ids
 
 
-def _contents(table: pd.DataFrame) -> list[str]:
-    columns = [table[name].tolist() for name in ("question", "reference") if name in table.columns]
+def _contents(table: pd.DataFrame, fields: Sequence[str]) -> list[str]:
+    columns = [table[name].tolist() for name in fields if name in table.columns]
     seen: Counter[str] = Counter()
     names = []
     for row in zip(*columns, strict=True):

@@ -77,6 +77,11 @@ def test_ids_that_have_nothing_in_common_give_way_to_content() -> None:
     assert "share no id: their rows are paired by question and reference" in found.warnings[0]
 
 
+def test_rows_whose_references_all_differ_are_paired_by_their_questions() -> None:
+    found = pair(results(question=["p", "q"], reference=["r", "s"]), results(question=["q", "p"], reference=[None, ""]))
+    assert (found.by, found.rows_a, found.rows_b) == ("content", (0, 1), (1, 0))
+
+
 def test_repeated_content_is_paired_in_order() -> None:
     found = pair(results(question=["q", "q", "p", "q"]), results(question=["p", "q", "q"]))
     assert (found.rows_a, found.rows_b) == ((0, 1, 2), (1, 2, 0))
