@@ -56,7 +56,8 @@ _HAS_MARK: Final = re.compile(f"[{_FIRST_OF_MARK}]")
 _HAS_MARK_BEHIND: Final = re.compile(rf"[.!?…。]{_CLOSER}{{0,3}} {{0,2}}[{_FIRST_BEHIND_STOP}]")
 _MARK: Final = re.compile(
     rf"(?=[{_FIRST_OF_MARK}{_FIRST_BEHIND_STOP}])(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})"
-    rf"|(?P<line>{_BLOCK_TAG}|{_HIDDEN})|(?P<entity>{_ENTITY})|(?P<within>(?<=\w){_INLINE_TAG}(?=\w))|{_INLINE_TAG})"
+    rf"|(?P<line>{_BLOCK_TAG}|{_HIDDEN})|(?P<entity>{_ENTITY})"
+    rf"|(?<=[\w,;] )(?P<link>\[(?P<label>[^\[\]\n]{{1,200}})\]\(https?://[^()\s]{{1,300}}\))|(?P<within>(?<=\w){_INLINE_TAG}(?=\w))|{_INLINE_TAG})"
 )
 _CITED: Final = re.compile(_CITATION)
 _MARKUP: Final = re.compile(rf"{_RAISED}|{_BLOCK_TAG}|{_INLINE_TAG}")
@@ -85,6 +86,8 @@ def _blank(mark: re.Match[str]) -> str:
         if len(character) > 1:
             return mark[0]
         return character.rjust(len(mark[0]), " " if character in "<>" or character.isspace() else "\u2060")
+    if mark.lastgroup == "link":
+        return f" {mark['label']}".ljust(len(mark[0]))
     return ("\u2060" if mark.lastgroup == "within" else " ") * len(mark[0])
 
 
@@ -97,7 +100,7 @@ def without_marks(text: str) -> str:
     if _HAS_EMPHASIS.search(text):
         text = _EMPHASIS.sub("", text)
     if _has_marks(text):
-        text = _BEFORE_STOP.sub("", _MARK.sub(lambda mark: unescape(mark["entity"] or ""), text))
+        text = _BEFORE_STOP.sub("", _MARK.sub(lambda mark: mark["label"] or unescape(mark["entity"] or ""), text))
     return text.strip()
 
 

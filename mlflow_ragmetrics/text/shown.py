@@ -28,7 +28,11 @@ _CLOSING = {
     "begin": r"<\|end_(?:of_thought|thinking)\|>",
     "channel": r"<\|end\|>",
 }
-_LONE_CLOSING = re.compile(rf"^[ \t]*(?:</{_THOUGHT}\s*>|\[/think\]|◁/think▷)[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_LONE_CLOSING = re.compile(
+    rf"^[ \t]*(?:</{_THOUGHT}\s*>|\[/think\]|◁/think▷)[ \t]*$|(?<=[.!?…])[ \t]*</{_THOUGHT}\s*>(?=\s*\S)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_OPENED = re.compile(f"<{_THOUGHT}", re.IGNORECASE)
 _WRAPPER = re.compile(
     r"\s*(?:<(?P<tag>(?:final_?)?(?:answer|response)|output|final|result|reply|text)>"
     r"(?P<text>(?:(?!</?(?P=tag)>).)*)</(?P=tag)>"
@@ -56,10 +60,10 @@ class Shown(NamedTuple):
 def shown(output: str) -> Shown:
     """Separate a model's output from its thoughts.
 
-    Thoughts are blocks such as ``<think>…</think>`` at the start, everything before a closing tag on a line of its own,
-    and what an agent writes from ``Thought:`` to ``Final Answer:``. An opening tag that is never closed leaves a blank
-    text. A wrapper such as ``<answer>…</answer>`` is removed if it contains the whole text, as are the tokens around a
-    turn of a chat. A text without such tags stays as it is.
+    Thoughts are blocks such as ``<think>…</think>`` at the start, everything before a lone closing tag that stands on a
+    line of its own or behind a sentence, and what an agent writes from ``Thought:`` to ``Final Answer:``. An opening
+    tag that is never closed leaves a blank text. A wrapper such as ``<answer>…</answer>`` is removed if it contains the
+    whole text, as are the tokens around a turn of a chat. A text without such tags stays as it is.
 
     >>> shown("<think>Lyon? No.</think>Paris")
     Shown(text='Paris', thoughts='Lyon? No.')
@@ -78,7 +82,7 @@ def shown(output: str) -> Shown:
             break
         thoughts.append(rest[opening.end() : closing.start() if closing else len(rest)])
         rest = rest[closing.end() :].lstrip() if closing else ""
-    if (lone := _LONE_CLOSING.search(rest)) is not None and not thoughts:
+    if not thoughts and (lone := _LONE_CLOSING.search(rest)) is not None and not _OPENED.search(rest, 0, lone.start()):
         thoughts.append(rest[: lone.start()])
         rest = rest[lone.end() :].lstrip()
     if (wrapper := _WRAPPER.fullmatch(rest)) is not None:

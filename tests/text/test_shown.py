@@ -13,6 +13,8 @@ from mlflow_ragmetrics.text.shown import shown
         ("<think>A </thought> B</think>It is red.", "It is red.", "A </thought> B"),
         ('<think time="3">Hm.</think>It is red.', "It is red.", "Hm."),
         ("The user asks.\n</think>\n\nIt is red.", "It is red.", "The user asks."),
+        ("Maybe blue.</think>It is red.", "It is red.", "Maybe blue."),
+        ("Use <b>. A </think> is a tag.", "Use <b>. A </think> is a tag.", ""),
         ("[THINK]Hm.[/THINK]It is red.", "It is red.", "Hm."),
         ("◁think▷Hm.◁/think▷It is red.", "It is red.", "Hm."),
         ("<|begin_of_thought|>Hm.<|end_of_thought|> It is red.", "It is red.", "Hm."),
