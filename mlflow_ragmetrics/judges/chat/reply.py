@@ -33,7 +33,9 @@ _THOUGHT = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _THINKING = re.compile(rf"<(?:{_THOUGHTS})>|\[think\]|◁think▷|<\|channel\|>", re.IGNORECASE)
-_STOP_TOKENS = re.compile(r"(?:\s{0,9}(?:</s>|<[|｜][\w▁]{1,40}[|｜]>|<(?:end_of_turn|eos)>)){1,9}$", re.IGNORECASE)
+_STOP_TOKENS = re.compile(
+    r"(?:\s{0,9}(?:</s>|<[|｜][\w▁]{1,40}[|｜]>|<(?:end_of_turn|eos)>|\[/INST\])){1,9}$", re.IGNORECASE
+)
 _TAGGED = re.compile(
     r"<(tool_call|function_call|answer|output|response|result|json)>(.*)</\1>", re.DOTALL | re.IGNORECASE
 )
@@ -356,7 +358,7 @@ def number_of(given: object) -> float | None:
         return None
 
 
-_LABEL = re.compile(r"\W*(?:(?:p|passage)\W*)?(\d{1,7})\W*", re.IGNORECASE)
+_LABEL = re.compile(r"\W*(?:(?:p|passage|doc|document|context|source)\W*)?(\d{1,7})\W*", re.IGNORECASE)
 
 
 def number_in(label: object) -> int:

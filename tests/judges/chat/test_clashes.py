@@ -157,7 +157,7 @@ CHANNELS = "<|channel|>analysis<|message|>{} hm<|end|><|start|>assistant<|channe
 READABLE = {
     **{
         f"{token} at the end": OWN + token
-        for token in ("</s>", "<|im_end|>", "<|eot_id|>\n", "<end_of_turn></s>", "<｜end▁of▁sentence｜>")
+        for token in ("</s>", " [/INST]", "<|im_end|>", "<|eot_id|>\n", "<end_of_turn></s>", "<｜end▁of▁sentence｜>")
     },
     **{f"{tag} around thoughts": f"<{tag}>maybe {{}}</{tag}>\n{OWN}" for tag in ("think", "thought", "THINKING")},
     "thoughts in brackets": f'[THINK]maybe {{"texts": []}}[/THINK]{OWN}',
