@@ -268,7 +268,7 @@ def mark_abandoned(experiment_id: str) -> Iterator[Run]:
         with explained(run_id), few_attempts():
             remove_traces(client, experiment_id, run_id)
             client.set_tag(run_id, STATUS_TAG, _REASON)
-            if run.info.status == "RUNNING":
+            if run.info.status != "FAILED":  # MLflow ends an active run as FINISHED when its process ends
                 client.set_terminated(run_id, "FAILED")
         yield run
 
