@@ -18,6 +18,7 @@ _HOMES = {
     "adapters.langsmith": ("langsmith_evaluators",),
     "adapters.mlflow_genai": ("get_scorer", "scorer", "scorers"),
     "adapters.mlflow_models": ("extra_metrics",),
+    "assertion": ("assert_score",),
     "calibration": ("Calibration", "calibrate"),
     "comparison": ("Comparison", "compare"),
     "comparison.power": ("power",),
@@ -51,7 +52,7 @@ _HOMES = {
     "report": ("Report",),
     "results.figures": ("summarize",),
     "stress_suite": ("Stress", "stress"),
-    "short_forms": ("assert_score", "evaluate", "score"),
+    "short_forms": ("evaluate", "score"),
     "suite": ("Suite",),
     "text.non_answers": ("is_indistinct",),
 }

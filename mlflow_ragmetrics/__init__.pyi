@@ -12,6 +12,7 @@ from mlflow_ragmetrics.adapters.mlflow_genai import get_scorer as get_scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
 from mlflow_ragmetrics.adapters.mlflow_models import extra_metrics as extra_metrics
+from mlflow_ragmetrics.assertion import assert_score as assert_score
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate
 from mlflow_ragmetrics.comparison import Comparison as Comparison
@@ -54,7 +55,6 @@ from mlflow_ragmetrics.report import Report as Report
 from mlflow_ragmetrics.results.figures import summarize as summarize
 from mlflow_ragmetrics.rows import join as join
 from mlflow_ragmetrics.rows.chat_messages import sample_from_messages as sample_from_messages
-from mlflow_ragmetrics.short_forms import assert_score as assert_score
 from mlflow_ragmetrics.short_forms import evaluate as evaluate
 from mlflow_ragmetrics.short_forms import score as score
 from mlflow_ragmetrics.stress_suite import Stress as Stress

@@ -1,24 +1,14 @@
-"""``Report``, the rows, items and figures of one evaluation, and the one driver that makes it."""
+"""``Report``: the rows, items and figures of one evaluation, and how to show and log them."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
 
 from mlflow_ragmetrics.display.document import cell
 from mlflow_ragmetrics.display.page import report_page
-from mlflow_ragmetrics.display.progress import progress_of
 from mlflow_ragmetrics.display.text import report_blocks, usage_line
-from mlflow_ragmetrics.engine.memory import reserved_memory
-from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
-from mlflow_ragmetrics.engine.threads import CancelledEvaluationError
-from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.results.evaluation import Evaluation
-from mlflow_ragmetrics.results.figures import Totals, repeated_questions
-from mlflow_ragmetrics.results.tables import MANY_ROWS
 from mlflow_ragmetrics.results.true_score import true_score
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.log import log_report
@@ -58,91 +48,3 @@ class Report(Evaluation):
         return str(path)
 
     log = log_report
-
-
-_ROWS_AT_ONCE = 1000
-Stop = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError, JudgeError]
-"""What ends an evaluation early; as an exception, it has the ``report`` of the scored rows."""
-
-
-class WorstRows:
-    """The rows that a report keeps, all or the ``most`` worst, and the totals of all rows."""
-
-    def __init__(self, most: int | None = None, watch: Callable[[Row], object] | None = None) -> None:
-        self.rows: list[Row] = []
-        self.totals = Totals()
-        self._most = most
-        self._watch = watch
-        self._questions: list[str | None] = []
-
-    def add(self, row: Row) -> None:
-        """Add a row, and pass it to ``watch``."""
-        self.totals.add(row)
-        self.rows.append(row)
-        if self._watch is not None:
-            self._watch(row)
-        if self._most is None:
-            return
-        if len(self._questions) < MANY_ROWS:
-            self._questions.append(row.sample.question)
-        if len(self.rows) > self._most + _ROWS_AT_ONCE:
-            worst = sorted(self.totals.ranking.worst(self.rows, self._most))
-            self.rows = [self.rows[place] for place in worst] or self.rows[:1]
-            self.totals.kept_all = False
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """A warning if the first rows ask the same questions and not all rows are kept."""
-        count = len(self._questions)
-        repeats = repeated_questions(self._questions, self.totals.keys, self.totals.matrix[:count]) if count else None
-        return () if repeats is None else (f"of the first {count} rows: {repeats}",)
-
-
-def drive(
-    start: Callable[[], Iterable[Row]],
-    total: int,
-    make_report: Callable[[WorstRows, float, Expenses], Report],
-    *,
-    kept: WorstRows | None = None,
-    progress: bool | None = False,
-    expenses: Expenses | None = None,
-    ahead: Callable[[], Iterable[Row]] = tuple,
-    stopped: Callable[[], JudgeError | None] = lambda: None,
-) -> tuple[Report, Stop | None]:
-    """Score ``total`` rows with the iterator that ``start`` makes; returns the report, and what ended it early.
-
-    ``make_report`` gets the rows, the seconds that they took, and their expenses. An interruption before the first row
-    is raised. ``kept`` collects the rows. ``progress``: show a bar (``None``: on a
-    terminal). ``expenses``: those of earlier rows. ``ahead``: rows that are scored, but not yet returned, at an
-    interruption. ``stopped``: the error after which no judge was asked, if there is one.
-    """
-    began, kept = time.perf_counter(), kept or WorstRows()
-    stop: Stop | None = None
-    with charged_to(Expenses() if expenses is None else expenses) as charged, progress_of(progress, total) as bar:
-        try:
-            with reserved_memory():
-                for row in start():
-                    kept.add(row)
-                    bar.advance(row)
-        except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:
-            for row in ahead():
-                kept.add(row)
-            if not kept.totals.rows:
-                raise
-            stop = error
-    report = make_report(kept, time.perf_counter() - began, charged)
-    if stop is not None:
-        why = "memory ran out" if isinstance(stop, MemoryError) else "interrupted"
-        report = replace(report, stopped=f"{why} when {len(report)} of {total} rows were scored")
-    elif (stop := stopped()) is not None:
-        report = replace(report, stopped=str(stop))
-    return report, stop
-
-
-def report_or_stop(report: Report, stop: Stop | None) -> Report:
-    """Return the report, or raise ``stop`` with it."""
-    if stop is None:
-        return report
-    stop.report = report  # type: ignore[union-attr]
-    # a traceback through threads and clients is of no use
-    raise stop.with_traceback(None) from None

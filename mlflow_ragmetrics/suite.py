@@ -24,11 +24,12 @@ from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Expenses, Row, ScoringRules, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, check_min_judges, judges_of
 from mlflow_ragmetrics.mlflow_scorers import metric_of_scorer
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.report import Report, WorstRows, drive, report_or_stop
+from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.figures import Totals, grouping_of, panel_warnings
 from mlflow_ragmetrics.results.gates import REPEATED
 from mlflow_ragmetrics.rows import Data, read_samples

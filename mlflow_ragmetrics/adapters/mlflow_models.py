@@ -18,7 +18,8 @@ from mlflow.models import EvaluationMetric
 from mlflow_ragmetrics.core.safe_text import plain_text
 from mlflow_ragmetrics.core.score import Better, Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row
-from mlflow_ragmetrics.report import Report, WorstRows, drive, report_or_stop
+from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
+from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.aliases import RECORD_NAMES
 from mlflow_ragmetrics.rows.record import to_sample

@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.suite import Suite
     from mlflow_ragmetrics.suite_file import RunSettings
 
-"""With more rows than this, the file is read again instead of kept in memory."""
-
 
 _limits_option = partial(click.option, metavar="METRIC=NUMBER,…", multiple=True, callback=numbers)
 

@@ -43,9 +43,9 @@ def _rows() -> list[dict[str, Any]]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams from a few rows on, and writes a few at a time."""
-    for module in ("cli.evaluate", "report", "results.figures", "statistics.intervals"):
+    for module in ("cli.evaluate", "evaluation", "results.figures", "statistics.intervals"):
         monkeypatch.setattr(f"mlflow_ragmetrics.{module}.MANY_ROWS", 60)
-    monkeypatch.setattr("mlflow_ragmetrics.report._ROWS_AT_ONCE", 10)
+    monkeypatch.setattr("mlflow_ragmetrics.evaluation._ROWS_AT_ONCE", 10)
     monkeypatch.setattr(table_file, "_ROWS", 7)
     monkeypatch.setattr(table_file, "_ROW_GROUP", 3000)
 

@@ -26,7 +26,8 @@ from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
-from mlflow_ragmetrics.report import Report, WorstRows, drive, report_or_stop
+from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
+from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
