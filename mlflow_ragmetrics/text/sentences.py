@@ -161,7 +161,7 @@ _NEVER: Final = (
     r"|(?<=\w\w\.)(?=[A-ZА-ЯЁ])(?!(?<=[a-zа-яё]{3}\.)[A-ZА-ЯЁ][a-zа-яё])|(?<=\d\")(?=\s)"
 )
 _ALWAYS: Final = (
-    rf"(?:(?<=\w/\w\.)|(?<=\d [mshlgtwмтлч]\.)|(?<=\d[mshlgt]\.)|(?<=\d (?:кг|км|см|мм)\.))(?=\s+[A-ZА-ЯЁ])"
+    rf"(?:(?<=\w/\w\.)|(?<=\d [mshlgtwмтлч]\.)|(?<=\d[mshlgt]\.)|(?<=\d (?:кг|км|см|мм)\.))(?=\s+[^\W\d_a-zß-öø-ÿа-яё])"
     rf"|(?<=…)(?=[”\"»)]*\s+[A-ZА-ЯЁ])"
     rf"|{_behind(words_of('closing_abbreviations'))}(?=\s+(?P<next>[A-ZА-ЯЁ]\w*))"
 )
@@ -201,7 +201,8 @@ def _read_sentences(text: str) -> Sequence[Sentence]:
     headers, fences = _blocks(lines) if _PARSED.search(lines) else (set(), set())
     masked = blanked(_SOFT_NEWLINE.sub(_softened, lines))
     masked = _OTHER_STOP.sub("。", masked)
-    if masked.isupper() and len(masked.lower()) == len(masked):  # capitals mark no beginnings
+    in_capitals = masked.isupper() and all(map(str.isupper, filter(str.isalpha, masked)))
+    if in_capitals and len(masked.lower()) == len(masked):  # capitals mark no beginnings
         masked = masked.lower()
     first_letter = _LETTER.search(masked)
     stops = _STOP if first_letter is None or first_letter[0].islower() else _STOP_AMONG_CAPITALS

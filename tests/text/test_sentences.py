@@ -26,7 +26,10 @@ def test_statements(text: str, expected: list[str] | None) -> None:
     assert statements(text) == (listed if expected is None else expected)
 
 
-@given(st.text(max_size=300).map(lambda text: text.translate(dict.fromkeys(map(ord, "<&["), " "))))  # no tags or links
+MARKS = dict.fromkeys(map(ord, "<&[【⁽⁰¹²³⁴⁵⁶⁷⁸⁹①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"), " ")  # tags, entities, links, citations
+
+
+@given(st.text(max_size=300).map(lambda text: text.translate(MARKS)))
 def test_each_statement_is_one_line_and_no_letter_is_lost(text: str) -> None:
     found = statements(text)
     assert all(len(each.splitlines()) == 1 for each in found)
