@@ -357,28 +357,50 @@ def new_run(name: str, creation_id: str, *, home: Home | None = None) -> str:
     created = f"tags.`{_CREATION_TAG}` = '{creation_id}'"
     with explained("(new)"):
         experiment = _experiment(client, home)
-        if not client.search_runs([experiment], created):
-            tags = resolve_tags({_CREATION_TAG: creation_id, WRITER_TAG: this_process()})
-            client.create_run(experiment, run_name=unused_name(client, experiment, name), tags=tags)
-        found = [
-            (STATUS_TAG not in run.data.tags, run.info.start_time, run.info.run_id)
-            for run in client.search_runs([experiment], created)
-        ]
-        *_, run_id = min(found)
-        for *_, surplus in found:
-            if surplus != run_id:
-                client.delete_run(surplus)
-        client.update_run(run_id, status="RUNNING", name=_own_name(client, experiment, str(run_id)))
-    return str(run_id)
+        run_id = None
+        while run_id is None:
+            if runs := client.search_runs([experiment], created):
+                run_id = _opened(client, experiment, runs)
+            else:
+                tags = resolve_tags({_CREATION_TAG: creation_id, WRITER_TAG: this_process()})
+                client.create_run(experiment, run_name=unused_name(client, experiment, name), tags=tags)
+    return run_id
 
 
-def _own_name(client: MlflowClient, experiment_id: str, run_id: str) -> str:
-    """The run's name, with a number if a run that was created at the same time has this name too."""
+def _opened(client: MlflowClient, experiment_id: str, runs: Sequence[Run]) -> str | None:
+    """The id of the run that is kept, with a name of its own; ``None`` if another process deletes or renames it now."""
+    from mlflow.exceptions import MlflowException
+
+    kept, *surplus = sorted(
+        runs, key=lambda run: (STATUS_TAG not in run.data.tags, run.info.start_time, run.info.run_id)
+    )
+    for run in surplus:
+        client.delete_run(run.info.run_id)
+    run_id = str(kept.info.run_id)
+    own_name = _own_name(client, experiment_id, run_id)
+    if own_name is None:
+        return None
+    try:
+        client.update_run(run_id, status="RUNNING", name=own_name)
+    except MlflowException:
+        if client.get_run(run_id).info.lifecycle_stage == "active":
+            raise
+        return None
+    return run_id
+
+
+def _own_name(client: MlflowClient, experiment_id: str, run_id: str) -> str | None:
+    """The run's name, with a number if a run that was created at the same time has this name too.
+
+    ``None`` if another process has just renamed the run, or deleted it.
+    """
     name = str(client.get_run(run_id).info.run_name)
     quoted = name.replace("'", "''")
     twins = client.search_runs([experiment_id], f"attributes.run_name = '{quoted}'", order_by=["start_time"])
-    place = [run.info.run_id for run in twins].index(run_id)
-    return next(islice(_free_names(client, experiment_id, name), place, None)) if len(twins) > 1 else name
+    places = {run.info.run_id: place for place, run in enumerate(twins)}
+    if run_id not in places:
+        return None
+    return next(islice(_free_names(client, experiment_id, name), places[run_id], None)) if len(twins) > 1 else name
 
 
 def _experiment(client: MlflowClient, home: Home | None) -> str:
