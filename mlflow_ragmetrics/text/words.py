@@ -127,7 +127,8 @@ def words(text: str) -> list[str]:
     >>> words("東京 Tower。")
     ['東', '京', 'Tower。']
     """
-    return [word for token in text.split() for word in _words_of(token)]
+    tokens = text.split()
+    return tokens if text.isascii() else [word for token in tokens for word in _words_of(token)]
 
 
 def has_words(text: str, least: int) -> bool:
@@ -233,7 +234,7 @@ def _is_mark(character: str) -> bool:
 
 
 def _words_of(token: str) -> list[str]:
-    if token.isascii() or not _CJK_CHARACTER.search(token):
+    if not _CJK_CHARACTER.search(token):
         return [token]
     found: list[str] = []
     for place, part in enumerate(_CJK_RUN.split(token)):
