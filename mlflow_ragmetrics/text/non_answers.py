@@ -144,8 +144,10 @@ _ASIDE = pattern_of(
     source=_SOURCE,
 )
 _CONTRAST = re.compile(
-    r"(?:[,;:.–—-] ?| )\b(?:however|but|nevertheless|nonetheless|although|though|that said|still|yet|maybe|perhaps|"
-    r"probably|possibly|i (?:think|guess|believe)|однако|но|тем не менее|зато|хотя|возможно|наверное|может быть)\b,? ?|"
+    r"[,;:.–—-] ?\b(?:still|yet)\b,? ?|"
+    r"(?:[,;:.–—-] ?| )\b(?:however|but(?! (?:not|(?:they|it) (?:do|does|did)(?: not|n't))\b)|"
+    r"nevertheless|nonetheless|although|though|that said|maybe|perhaps|probably|possibly|i (?:think|guess|believe)|"
+    r"однако|но|тем не менее|зато|хотя|возможно|наверное|может быть)\b,? ?|"
     r"; |, and (?=(?:it|he|she|they|we|there|the \w+ (?:is|was|are|were|has|have)) )",
     re.IGNORECASE,
 )
@@ -153,7 +155,8 @@ _QUOTED = re.compile('“[^”]{0,400}”|«[^»]{0,400}»|"[^"]{0,400}"')
 _APOSTROPHE = re.compile("[’‘ʼ`´]")
 _MARKUP = re.compile(r"\*+|_{2,}|\[[^\]\s]{1,12}\]|【[^】]{0,40}】")
 _LABEL = re.compile(
-    r"^\W*(?:(?:the )?(?:final |short |correct )?(?:answer|response)|(?:итоговый )?ответ)\s*:\s*", re.IGNORECASE
+    r"^(?:\d{1,2}[.)] )?(?:\W*(?:(?:the )?(?:final |short |correct )?(?:answer|response)|(?:итоговый )?ответ)\s*:\s*)?",
+    re.IGNORECASE,
 )
 
 

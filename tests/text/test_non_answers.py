@@ -47,7 +47,17 @@ No se menciona en el texto.|根据提供的文档，无法回答该问题。|こ
 لا يمكنني الإجابة على هذا السؤال.
 It's not stated in the context who the keeper is.|The keeper's name isn't given in the passages.
 I do not have access to real-time data.|Sorry but I do not have the name of authors for the book.
-I do not have real-time availability of camping sites.|I could not find any relevant information in the knowledge base.
+I do not have real-time availability of camping sites.
+I could not find any relevant information in the knowledge base.
+The documents make no mention of a toll.|I wasn't able to find it.|No results found for your query.
+1. Not mentioned in the context.
+The provided excerpts do not seem to mention the fee.
+The passages discuss the bridge, but they do not say when it was built.
+I looked through the documents but did not find an answer.|You haven't provided any documents.
+I still don't know who wrote it.
+Контекст не предоставляет информации о дате.|Точная дата не указана.|No se puede determinar a partir del contexto.
+Il testo non dice chi è l'autore.|Le texte ne dit pas qui est le gardien.|抱歉，我无法在文档中找到答案。
+죄송합니다. 문서에서 답을 찾을 수 없습니다.
 Unanswerable.|My search returned no results.|No relevant passages.|I need more context to answer this question.
 I won't answer that.|I'd rather not say.|The retrieved documents are not relevant to the question.
 It isn't mentioned anywhere.
@@ -63,6 +73,8 @@ Brak informacji w dokumentach.|문서에 관련 정보가 없습니다.|모르�
 My sources contain nothing about this.|This is not something I can answer from the documents.
 """
 ANSWERS = """
+It is red, but not blue.|The castle is not open, but it does not cost anything to walk in the park.
+Номер рейса не указан в билете.
 no|No.|Yes|yes|0|42|Paris|nothing|Nobody|No one|nobody knows|None of them|None of the above|Unknown Pleasures
 The unknown soldier|The author is unknown.|I'm not sure. Paris is the capital of France.|Information|sorry
 I'm not sure, but I think Paris.|I don't know, maybe Paris|I don't know. Paris.|I'm not sure it is a good idea
