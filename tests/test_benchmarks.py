@@ -33,36 +33,13 @@ def test_every_module_that_is_to_be_mutated_is_there() -> None:
     assert [module for module in modules if not (FOLDER.parents[1] / module).exists()] == []
 
 
-@pytest.fixture(scope="module")
-def path_counts() -> str:
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / "path_counts.py")], capture_output=True, text=True, timeout=280, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.mark.slow
-def test_the_package_has_no_circles(path_counts: str) -> None:
-    assert "\n0 circles of imports at run time" in path_counts
-    assert "\n0 circles of imports with types" in path_counts
-
-
-_NOT_YET = pytest.mark.xfail(reason="the limit on files is not reached yet", strict=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=_NOT_YET)
-        for path in ("one row on the main job", "one judged question", "one warm score", "one chain run")
-    ],
-)
-def test_little_of_the_package_must_be_read_to_follow_one_piece_of_work(path: str, path_counts: str) -> None:
-    found = re.search(rf"^{path} +(\d+) +(\d+) +\d+$", path_counts, re.MULTILINE)
-    assert found is not None
-    assert int(found[1]) <= int(found[2])
+@pytest.mark.xfail(reason="the limit on files is not reached yet", raises=AssertionError, strict=True)
+def test_little_of_the_package_must_be_read_to_follow_one_piece_of_work() -> None:
+    command = [sys.executable, str(FOLDER / "path_counts.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=True)
+    paths = re.findall(r"^one .+? +(\d+) +(\d+) +\d+$", done.stdout, re.MULTILINE)
+    assert [int(files) <= int(most) for files, most in paths] == 4 * [True]
 
 
 def test_programs_take_turns_and_those_that_fail_are_rows_without_figures(

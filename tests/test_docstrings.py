@@ -114,5 +114,4 @@ def test_each_command_teaches_by_example() -> None:
 
 def test_the_picture_of_the_package_shows_its_rooms() -> None:
     shown = PICTURE.search(CONTRIBUTING.read_text(encoding="utf-8"))
-    assert shown is not None
     assert shown[0] == picture(), "run: python tests/house.py"

@@ -147,7 +147,6 @@ def evaluated(preset: str, rows: Rows, reply: Reply = truthful) -> rm.Report | N
 @cache
 def before(preset: str) -> rm.Report:
     report = evaluated(preset, ROWS)
-    assert report is not None
     assert report.incomplete is None
     assert all(score.measured for row in report.rows for score in row.scores.values())
     return report

@@ -53,7 +53,6 @@ def compete(title: str, module: str, programs: Sequence[Program], size: int, rou
     replies: list[list[dict[str, Any]]] = [[] for _ in programs]
     for place, process in list(enumerate(processes)) * rounds:
         assert process.stdin is not None
-        assert process.stdout is not None
         with contextlib.suppress(BrokenPipeError, json.JSONDecodeError):  # it failed, and printed its error
             print("go", file=process.stdin, flush=True)
             replies[place].append(json.loads(process.stdout.readline()))

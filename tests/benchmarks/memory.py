@@ -1,33 +1,27 @@
-"""Memory of ``ragmetrics evaluate`` from Parquet to Parquet as the rows grow, and of the items of one row.
+"""Memory of ``ragmetrics evaluate`` from Parquet to Parquet as the rows grow.
 
     python tests/benchmarks/memory.py [--rows 100000 1000000] [--publish] [evaluate's options]
-    python tests/benchmarks/memory.py --items
 
 Rows are written into a file of one row group, as pandas does, which is the worst case for a reader. The resident memory
 of the command is read four times per second: the maximum in each twentieth of the run shows whether it is flat. Unknown
-options are passed to the command, instead of ``--suite lexical``. ``--publish`` writes docs/data/benchmarks.json and
-docs/benchmarks/memory.svg. ``--items``: KB per row that a report of white_paper with the offline judge holds, and the
-part of the items, by ``tracemalloc``. Needs ``/proc``.
+options are passed to the command, instead of ``--suite lexical``. ``--publish`` writes docs/data/benchmarks.json.
+Needs ``/proc``.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-import tracemalloc
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from harness import EXAMPLE, cpu_seconds, publish
+from harness import cpu_seconds, publish
 
-_PICTURE = Path(__file__).parents[2] / "docs" / "benchmarks" / "memory.svg"
 _COMMAND = "from mlflow_ragmetrics.cli import main; main()"
 _PARTS = 20
 _PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -83,55 +77,11 @@ def resident(process: int) -> float:
         return 0.0
 
 
-def draw(rows: Sequence[dict[str, str]]) -> None:
-    """Draw the memory of each run from start to end as a curve."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context({"svg.hashsalt": "memory", "svg.fonttype": "none", "font.family": "sans-serif"}):
-        figure = Figure(figsize=(7, 3.2), layout="constrained")
-        axes = figure.add_subplot(xlabel="% of the run", ylabel="resident memory, MB")
-        for row in rows:
-            memory = [float(part) for part in row["memory, MB"].split()]
-            share = [100 * (number + 1) / len(memory) for number in range(len(memory))]
-            axes.plot(share, memory, label=f"{row['rows']} rows", linewidth=1.5)
-        axes.set_ylim(0)
-        axes.legend()
-        axes.grid(alpha=0.3)
-        figure.savefig(_PICTURE, format="svg", metadata={"Date": None})
-
-
-def print_items() -> None:
-    """Print the memory that a report holds, and the part of its items, before they are read."""
-    import mlflow_ragmetrics as rm
-
-    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
-    rows = [{**json.loads(line), "id": str(number)} for number, line in enumerate(lines * 10)]
-    print(f"{'':14}{'rows':>8}{'KB a row':>12}{'of them items':>16}")
-    for preset in ("lexical", "white_paper"):
-        suite = rm.Suite.preset(preset)
-        suite.evaluate(rows[:60], progress=False)  # what is remembered for later reports does not count
-        tracemalloc.start()
-        report = suite.evaluate(rows, progress=False)
-        held = []
-        for _ in range(2):
-            gc.collect()
-            held.append(tracemalloc.get_traced_memory()[0] / 1024 / len(rows))
-            for score in (score for row in report.rows for score in row.scores.values()):
-                object.__setattr__(score, "items", ())
-        tracemalloc.stop()
-        print(f"{preset:14}{len(rows):>8,}{held[0]:>12.1f}{held[0] - held[1]:>16.1f}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", type=int, default=[100_000, 1_000_000])
     parser.add_argument("--publish", action="store_true", help="put the figures into the docs")
-    parser.add_argument("--items", action="store_true", help="measure the items of one row")
     arguments, options = parser.parse_known_args()
-    if arguments.items:
-        print_items()
-        return
     options = options or ["--suite", "lexical"]
     rows = []
     for count in arguments.rows:
@@ -142,7 +92,6 @@ def main() -> None:
         suite, numbers = " ".join(options), " ".join(map(str, arguments.rows))
         command = f"python tests/benchmarks/memory.py --rows {numbers} --publish {suite}"
         publish("memory", _ABOUT.format(options=suite), command, list(rows[0]), rows)
-        draw(rows)
 
 
 if __name__ == "__main__":

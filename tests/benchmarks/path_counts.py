@@ -1,4 +1,4 @@
-"""The code to read to follow one piece of work: the files and functions on its path, and the package's size.
+"""The code to read to follow one piece of work: the files and functions on its path.
 
 Run: ``python tests/benchmarks/path_counts.py [--list]``. Each path is followed in a new process, through all threads.
 Called functions count (including decorators at import), functions that are only imported do not. ``--list`` names the
@@ -7,17 +7,15 @@ files.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import inspect
 import io
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -133,22 +131,6 @@ PATHS = {
 """The most files that may be on each path, and the function that follows it."""
 
 
-def modules() -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path, ast.parse(path.read_text(encoding="utf-8"))
-
-
-def circles(*, type_checking: bool) -> list[list[str]]:
-    """Groups of modules that import each other, directly or indirectly (including packages' ``__init__``)."""
-    import grimp
-
-    graph = grimp.build_graph("mlflow_ragmetrics", exclude_type_checking_imports=not type_checking, cache_dir=None)
-    names = {name for name in graph.modules if name != "mlflow_ragmetrics"}  # it resolves names lazily
-    below = {name: {name, *graph.find_downstream_modules(name)} & names for name in names}
-    groups = {frozenset(other for other in below[name] if name in below[other]) for name in names}
-    return sorted(sorted(group) for group in groups if len(group) > 1)
-
-
 def show_paths(listed: bool) -> None:
     print(f"{'path':28}{'files':>7}{'bar':>6}{'functions':>11}")
     for name, (bar, _) in PATHS.items():
@@ -166,18 +148,9 @@ def show_paths(listed: bool) -> None:
             print(*(f"    {file}" for file in files), sep="\n")
 
 
-def show_size(listed: bool) -> None:
-    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path, _ in modules()]
-    print(f"\n{len(lengths)} files, {sum(lengths)} lines, median {statistics.median(lengths):.0f}, most {max(lengths)}")
-    for name, with_types in (("at run time", False), ("with types", True)):
-        groups = circles(type_checking=with_types)
-        print(f"{len(groups)} circles of imports {name}", *groups * listed, sep="\n")
-
-
 if __name__ == "__main__":
     if "--follow" in sys.argv:
         for code in PATHS[sys.argv[-1]][1]():
             print(f"PASSED {Path(code.co_filename).relative_to(PACKAGE).as_posix()} {code.co_name}")
     else:
         show_paths("--list" in sys.argv)
-        show_size("--list" in sys.argv)

@@ -7,20 +7,17 @@
 Programs take turns, each in its own process. The first column is the time relative to the first program of the part,
 which is ours. ``--against`` runs each of our programs with this package and with the one in TREE: 2.00 means that TREE
 takes twice as long. ``--short`` does little work. ``--peers`` names an interpreter whose environment has rouge-score,
-rouge-score-rs, pytrec-eval-terrier and ir-measures (default: this one). ``--publish`` writes docs/data/benchmarks.json,
-``--profile WORK`` prints where the time of one program goes.
+rouge-score-rs, pytrec-eval-terrier and ir-measures (default: this one). ``--publish`` writes docs/data/benchmarks.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import atexit
-import cProfile
 import json
 import logging
 import os
 import platform
-import pstats
 import random
 import shutil
 import subprocess
@@ -337,16 +334,10 @@ def main() -> None:
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--against", metavar="TREE")
     parser.add_argument("--peers", default=sys.executable, metavar="PYTHON")
-    parser.add_argument("--profile", choices=WORKS, metavar="WORK")
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
     if options.publish and (options.parts or options.short or options.against):
         parser.error("--publish writes the figures of all parts: give no part, and neither --short nor --against")
-    if options.profile:
-        profiler = cProfile.Profile()
-        profiler.runcall(WORKS[options.profile](1000))
-        pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
-        return
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
     print(machine, flush=True)
     rows = [row for part in options.parts or PARTS for row in measure(part, options)]

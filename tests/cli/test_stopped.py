@@ -219,8 +219,6 @@ def test_a_reader_that_leaves_does_not_change_the_exit_code(tmp_path: Path, limi
     command = [sys.executable, "-c", "from mlflow_ragmetrics.cli import main; main()", "evaluate", str(data)]
     command += ["-m", "rouge", "--fail-under", f"rouge1_f1={limit}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.close()
         said = process.stderr.read().decode()
     assert process.returncode == code, said

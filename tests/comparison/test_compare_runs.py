@@ -21,8 +21,6 @@ def test_a_better_version_improved() -> None:
     assert found.verdict == {"faithfulness": "improved"}
     assert difference.difference == pytest.approx(np.mean(after) - np.mean(before))
     assert (difference.paired_mean_a, difference.paired_mean_b) == pytest.approx((np.mean(before), np.mean(after)))
-    assert difference.low is not None
-    assert difference.high is not None
     assert 0 < difference.low < 0.1 < difference.high + 0.02
     assert difference.wins + difference.ties + difference.losses == difference.rows == 120
 
@@ -47,7 +45,6 @@ def test_thresholds_have_mcnemars_test() -> None:
     before = report_of([0.4] * 9 + [0.8] * 31, threshold=0.6)
     after = report_of([0.7] * 8 + [0.4] * 2 + [0.8] * 30, threshold=0.6)
     passes = rm.compare(before, after)["faithfulness"].passes
-    assert passes is not None
     assert (passes.newly_passed, passes.newly_failed) == (8, 1)
     assert (passes.passed_a, passes.passed_b, passes.rows) == (31, 38, 40)
     assert passes.p_value == pytest.approx(2 * (1 + 9) / 2**9)
@@ -74,8 +71,6 @@ def test_p_values_are_adjusted_for_the_number_of_candidates() -> None:
 def test_more_candidates_need_more_rows() -> None:
     base, near = report_of(noisy(20)), report_of(noisy(20, 0.03, 0.5, seed=1))
     alone, several = rm.compare(base, near)["faithfulness"], rm.compare(base, [near] * 5)[0]["faithfulness"]
-    assert alone.needed is not None
-    assert several.needed is not None
     assert several.needed > 1.2 * alone.needed
 
 

@@ -94,7 +94,6 @@ def test_slices_are_adjusted_together_and_small_ones_marked() -> None:
 def test_plain_words_say_how_many_rows_would_tell() -> None:
     found = rm.compare(report_of(noisy(30, noise=0.3)), report_of(noisy(30, noise=0.3, seed=1)))
     needed = found["faithfulness"].needed
-    assert needed is not None
     assert found.plain.startswith("no verdict on faithfulness with 30 rows (about ")
     assert needed <= int(found.plain.removesuffix(" needed).").rsplit(" ", 1)[1]) <= 1.1 * needed + 1
     assert found.plain in found.to_text()

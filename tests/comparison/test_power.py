@@ -20,7 +20,6 @@ def test_of_a_comparison_the_differences_are_what_varies() -> None:
     deviation = float(np.std(np.array(b) - np.array(a), ddof=1))
     assert found.deviation == pytest.approx(deviation)
     assert found.smallest == pytest.approx(smallest_difference(deviation, 60))
-    assert found.rows_needed is not None
     assert found.rows_needed > 60
     assert found.rows_needed == pytest.approx(60 * ((found.smallest or 0) / 0.03) ** 2, rel=0.05)
 
@@ -45,7 +44,6 @@ def test_groups_count_for_fewer_rows() -> None:
     assert (alone.groups, alone.groups_needed, grouped.groups) == (None, None, 20)
     assert grouped.design_effect > 4
     assert (grouped.smallest or 0) > 1.8 * (alone.smallest or 0)
-    assert grouped.groups_needed is not None
     assert grouped.rows_needed == pytest.approx(5 * grouped.groups_needed)
 
 

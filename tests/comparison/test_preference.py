@@ -68,7 +68,6 @@ def test_what_holds_in_both_orders_counts() -> None:
     judge = Chooses(right)
     found = rm.compare(a, b, preference=judge, rows=3)
     preference = found.preference
-    assert preference is not None
     assert [preference[name] for name in ("wins", "losses", "ties", "n_error")] == [12, 4, 2, 2]
     assert preference["win_rate"] == pytest.approx(13 / 18)
     assert preference["ci_low"] < 13 / 18 < preference["ci_high"]
@@ -95,7 +94,6 @@ def test_a_comparison_without_a_judge_has_no_preference() -> None:
 
 def test_a_judge_that_always_takes_the_first_has_only_ties() -> None:
     found = rm.compare(side(["a"] * 30, "A"), side(["b"] * 30, "B"), preference=Chooses(first)).preference
-    assert found is not None
     assert (found["win_rate"], found["ties"], found["flip_rate"]) == (0.5, 30, 1.0)
     assert found["ci_low"] < 0.5 < found["ci_high"]
     assert found["rows"] == []
@@ -118,7 +116,6 @@ def test_rules_that_take_no_call(a: str | None, b: str | None, outcome: str) -> 
     judge = Chooses(first)
     rows = ["one"], ["two"]
     found = rm.compare(side([a, *rows[0]], "A"), side([b, *rows[1]], "B"), preference=judge)
-    assert found.preference is not None
     counts = {name: found.preference[name] - (name == "ties") for name in ("wins", "losses", "ties")}
     assert counts == {"wins": 0, "losses": 0, "ties": 0, outcome: 1}
     assert {each.question for each in judge.asked} == {"question 1"}
@@ -133,7 +130,6 @@ def test_a_refusal_is_judged_where_the_reference_refuses_too() -> None:
     b = side(["I don't know.", "Error code: 500"], "B", reference=references)
     judge = Chooses(lambda one, two: "first" if one == "I don't know." else "second")
     found = rm.compare(a, b, preference=judge).preference
-    assert found is not None
     assert (found["wins"], found["losses"]) == (1, 1)
     assert {each.question for each in judge.asked} == {"question 0"}
 
@@ -143,7 +139,6 @@ def test_all_rows_are_accounted_for() -> None:
     b = side(["x", "", "y", "same"], "B")
     found = rm.compare(a, b, preference=Chooses(right))
     preference = found.preference
-    assert preference is not None
     judged = preference["wins"] + preference["losses"] + preference["ties"]
     assert judged + preference["n_error"] == len(found.pairing) == 4
     assert "Rows: 3 paired, 1 unscored in both, 1 in A's run only" in found.to_text(400)
@@ -152,7 +147,6 @@ def test_all_rows_are_accounted_for() -> None:
 def test_rows_with_different_questions_are_not_judged() -> None:
     a, b = side(["a", "b"], "A"), side(["c", "d"], "B", question=["question 0", "something else"])
     found = rm.compare(a, b, preference=Chooses(first))
-    assert found.preference is not None
     assert found.preference["n_error"] == 1
     assert "the runs ask different questions in this row" in found.to_text(400)
 
@@ -182,7 +176,6 @@ def lengths(whole: int, similar: int, *, shift: int = 0) -> tuple[Results, Resul
 
 def test_a_judge_that_prefers_the_longer_is_shown_by_the_length_line() -> None:
     found = rm.compare(*lengths(60, 40), preference=Chooses(longer))
-    assert found.preference is not None
     assert (found.preference["win_rate"], found.preference["n_similar_length"]) == (0.8, 40)
     assert found.preference["win_rate_similar_length"] == 0.5
     warned = "the judge may prefer by length: the win rate is 0.80, and 0.50 among answers of similar length"
@@ -192,7 +185,6 @@ def test_a_judge_that_prefers_the_longer_is_shown_by_the_length_line() -> None:
 
 def test_a_judge_that_does_not_read_lengths_is_not_accused() -> None:
     found = rm.compare(*lengths(60, 40), preference=Chooses(lambda one, two: "first" if one[0] in "xy" else "second"))
-    assert found.preference is not None
     assert found.preference["win_rate"] == 1.0
     assert not any("length" in each for each in found.warnings)
 
@@ -210,19 +202,16 @@ def test_of_several_judges_the_majority_decides() -> None:
     judges = [Chooses(right, "one"), Chooses(right, "two"), Chooses(first, "three")]
     a, b = side(["right", "wrong", "wrong"], "A"), side(["wrong", "right", "false"], "B")
     found = rm.compare(a, b, preference=judges)
-    assert found.preference is not None
     assert [found.preference[name] for name in ("wins", "losses", "ties")] == [1, 1, 1]
     assert found.preference["flip_rate"] == pytest.approx(1 / 3)
     assert "Agreement of the judges on preferred" in found.to_text(400)
     two = rm.compare(a, b, preference=judges[1:]).preference
-    assert two is not None
     assert two["ties"] == 3  # one of two is not a majority
 
 
 def test_the_most_decisive_rows_come_first() -> None:
     judge = Chooses(right, readers=lambda question: {"0": 0.6, "1": 0.9}.get(question[-1], 0.7))
     found = rm.compare(side(["right"] * 3, "A"), side(["no"] * 3, "B"), preference=judge, rows=2)
-    assert found.preference is not None
     assert [(row["id"], row["preferred"]) for row in found.preference["rows"]] == [("1", "A"), ("2", "A")]
     assert found.preference["rows"][0]["reason"] == "because of question 1"
     assert "1 A preferred  question 1" in found.to_text(400)
@@ -234,8 +223,6 @@ def test_groups_are_those_of_the_comparison() -> None:
     a, b = side(["neither"] * 60, "A", topic=names), side(answers, "B", topic=names)
     found = rm.compare(a, b, groups="topic", preference=Chooses(right)).preference
     alone = rm.compare(a, b, preference=Chooses(right)).preference
-    assert found is not None
-    assert alone is not None
     assert found["win_rate"] == alone["win_rate"]
     assert found["ci_high"] - found["ci_low"] > 1.5 * (alone["ci_high"] - alone["ci_low"])
 
@@ -243,7 +230,6 @@ def test_groups_are_those_of_the_comparison() -> None:
 def test_a_gate_takes_the_preference() -> None:
     a, b = side(["right"] * 30, "A"), side(["wrong"] * 30, "B")
     found = rm.compare(a, b, preference=Chooses(right))
-    assert found.preference is not None
     assert found.preference["verdict"] == "regressed"
     with pytest.raises(GateError, match="preference: B's answer is preferred in 0 of 30 rows"):
         found.check()
@@ -267,7 +253,6 @@ def test_a_chat_model_is_asked_twice_a_row_and_found_again_in_the_cache(tmp_path
     suite = rm.Suite(["rouge"], judge=rm.ChatJudge(model), cache=tmp_path / "cache.db", concurrency=1)
     a, b = side(["long ago"] * 3, "A"), side(["in 1789"] * 3, "B", history=[[{"role": "user", "content": "Hi"}]] * 3)
     found = rm.compare(a, b, preference=suite).preference
-    assert found is not None
     assert (found["wins"], found["flip_rate"], len(model.sent)) == (3, 0.0, 6)
     system, human = (message.content for message in model.sent[0])
     assert "rubric: a better answer is correct" in system
@@ -292,7 +277,6 @@ def test_replies_that_are_understood(better: Any, readers: Any, wins: int) -> No
         reply=lambda messages: reply(better if "A]\nnew" in messages[1].content else swap.get(better, better), readers)
     )
     found = rm.compare(side(["old"], "A"), side(["new"], "B"), preference=model).preference
-    assert found is not None
     assert (found["wins"], found["n_error"], len(model.sent)) == (wins, 0, 2)
 
 
@@ -310,14 +294,12 @@ def test_a_refusal_to_choose_is_an_error_of_the_row(answered: Any, said: str) ->
     model = FakeChatModel(reply=lambda messages: answered if "old 1" in messages[1].content else reply("tie"))
     a, b = side(["old 0", "old 1"], "A"), side(["new 0", "new 1"], "B")
     found = rm.compare(a, b, preference=rm.ChatJudge(model, attempts=1))
-    assert found.preference is not None
     assert [found.preference[name] for name in ("wins", "losses", "ties", "n_error")] == [0, 0, 1, 1]
     assert said in " ".join(found.warnings)
 
 
 def test_a_judge_that_chooses_something_else_is_an_error_of_the_row() -> None:
     found = rm.compare(side(["x"], "A"), side(["y"], "B"), preference=rm.ScriptedJudge(preference="both"))
-    assert found.preference is not None
     assert found.preference["n_error"] == 1
     assert "the judge chose 'both', not first, second or tie" in " ".join(found.warnings)
 
@@ -325,10 +307,8 @@ def test_a_judge_that_chooses_something_else_is_an_error_of_the_row() -> None:
 def test_the_scripted_judge_answers() -> None:
     a, b = side(["x", "yy"], "A"), side(["zz", "w"], "B")
     found = rm.compare(a, b, preference=rm.ScriptedJudge(preference=longer)).preference
-    assert found is not None
     assert (found["wins"], found["losses"], found["n_error"]) == (1, 1, 0)
     silent = rm.compare(a, b, preference=rm.ScriptedJudge()).preference
-    assert silent is not None
     assert (silent["n_error"], silent["win_rate"], silent["ci_low"], silent["flip_rate"]) == (2, None, None, None)
 
 
@@ -338,7 +318,6 @@ def test_the_lexical_judge_compares_correctness_and_support_and_says_how_weak_it
         a = side(["Bananas are grown in Ecuador."], "A", **columns)
         b = side(["The tower opened in 1889."], "B", **columns)
         found = rm.compare(a, b, preference="lexical").preference
-        assert found is not None
         assert (found["wins"], found["flip_rate"]) == (1, 0.0)
         assert "That is a weak hint" in found["rows"][0]["reason"]
     bare = [side([text], text, reference=[None]) for text in ("one", "two")]
@@ -376,7 +355,6 @@ def test_the_reason_is_that_of_the_order_with_a_first() -> None:
             return Finding(self.choice(question.first, question.second), f"because of {question.first}", 0.9)
 
     found = rm.compare(side(["right", "x"], "A"), side(["y", "z"], "B"), preference=Counts(right)).preference
-    assert found is not None
     assert [row["reason"] for row in found["rows"]] == ["because of right"]
 
 
@@ -384,7 +362,6 @@ def test_the_reason_is_that_of_the_order_with_a_first() -> None:
 def test_a_bias_for_length_is_told_if_it_goes_beyond_the_interval(similar: int, warns: bool) -> None:
     """Of 100 rows, only the longer answer of B is preferred: the win rate moves away from one half with their share."""
     found = rm.compare(*lengths(100 - similar, similar), preference=Chooses(longer))
-    assert found.preference is not None
     distance = found.preference["win_rate"] - found.preference["win_rate_similar_length"]
     half = (found.preference["ci_high"] - found.preference["ci_low"]) / 2
     assert (distance > half) is warns

@@ -185,7 +185,6 @@ def test_what_was_given_up_keeps_its_slot_until_it_ends() -> None:
 def test_a_worker_waits_for_a_slot_that_others_hold_unless_its_job_is_idle() -> None:
     slots = Slots(1)
     held = slots.take()
-    assert held is not None
     workers: Workers[str] = Workers(slots)
     workers.submit(lambda: "needs none", idle=lambda: True)
     assert workers.finished() == ["needs none"]

@@ -31,7 +31,6 @@ def test_threads_that_use_one_suite_each_see_their_own_calls() -> None:
         thread.join()
     assert {rows: report.usage["calls"] for rows, report in reports.items()} == {2: 2, 5: 5, 9: 9}
     (judge,) = suite.judges
-    assert judge.usage is not None
     spent = judge.usage.snapshot()
     assert spent["calls"] == 16
     assert sum(report.usage["cost"] for report in reports.values()) == pytest.approx(spent["cost"])

@@ -22,8 +22,6 @@ def records(path: Path) -> list[dict[str, object]]:
 @pytest.fixture
 def make_data() -> ModuleType:
     spec = importlib.util.spec_from_file_location("make_data", EXAMPLES / "data" / "make_data.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -139,7 +139,6 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
     """Another process locks the file."""
     command = [sys.executable, "-c", _HOLD, str(path), str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         try:
             yield

@@ -26,7 +26,6 @@ def found(facts: Any, claims: Any, **more: Score) -> tuple[str, str]:
         "noise_sensitivity_relevant": Score(value=0.5, items=tuple(claims), details={"rule": "judged"}),
     }
     diagnosis = diagnose({**scores, **more})
-    assert diagnosis is not None
     return diagnosis.cause, diagnosis.reason
 
 

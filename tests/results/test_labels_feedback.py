@@ -45,7 +45,6 @@ def test_peoples_feedback_on_traces_are_labels(kind: str) -> None:
     assert has_feedback(traces)
     found = rm.calibrate(report(ids), traces)
     assert (found.rows, found.unlabelled) == (3, 1)
-    assert found.at_default is not None
     assert (found.at_default.found, found.at_default.cleared) == (2, 1)
 
 

@@ -19,7 +19,6 @@ from mlflow_ragmetrics.statistics.sample_size import (
 @given(st.floats(0.05, 2), st.integers(7, 5000))
 def test_the_smallest_difference_needs_as_many_rows_as_there_are(deviation: float, rows: int) -> None:
     smallest = smallest_difference(deviation, rows)
-    assert smallest is not None
     assert rows_needed(deviation, smallest * (1 + 1e-9)) == rows
 
 
@@ -38,8 +37,6 @@ def test_of_rows_of_their_own() -> None:
     differences = np.random.default_rng(1).normal(0.05, 0.3, (80, 2))
     differences[:30, 1] = np.nan
     first, second = power_of(differences)
-    assert first is not None
-    assert second is not None
     deviation = differences[:, 0].std(ddof=1)
     assert (first.rows, first.groups, first.design_effect) == (80, 80, pytest.approx(1))
     assert first.deviation == pytest.approx(deviation)
@@ -52,8 +49,6 @@ def test_copied_rows_need_as_many_groups_as_rows_alone() -> None:
     differences = np.random.default_rng(2).normal(0.05, 0.3, (60, 1))
     alone = power_of(differences)[0]
     copied = power_of(np.repeat(differences, 4, axis=0), groups=np.repeat(np.arange(60), 4), power=0.8)[0]
-    assert alone is not None
-    assert copied is not None
     assert copied.smallest == pytest.approx(alone.smallest)
     assert copied.groups_needed(0.04) == alone.groups_needed(0.04)
     assert copied.rows_needed(0.04) == 4 * alone.rows_needed(0.04)
@@ -63,10 +58,8 @@ def test_too_few_say_nothing_and_equal_differences_all() -> None:
     assert power_of(np.array([[0.1], [np.nan]])) == [None]
     assert power_of(np.array([[0.1], [0.2]]), groups=[1, 1]) == [None]
     few = power_of(np.array([[0.1], [0.2], [0.3]]))[0]
-    assert few is not None
     assert few.smallest is None
     equal = power_of(np.full((9, 1), 0.1))[0]
-    assert equal is not None
     assert (equal.deviation, equal.design_effect, equal.rows_needed(0.1)) == (0, 1, 36)
     assert equal.smallest == pytest.approx(1 - 0.025 ** (1 / 9))
 
@@ -145,8 +138,6 @@ def test_the_smallest_difference_is_guenthers_or_what_rows_can_miss(rows: int, s
 
 def test_several_tests_share_the_level() -> None:
     (alone,), (shared,) = power_of(np.eye(20)[:, :1]), power_of(np.eye(20)[:, :1], tests=5, spans=[2.0])
-    assert alone is not None
-    assert shared is not None
     assert (alone.alpha, alone.span, shared.alpha, shared.span) == (0.05, 1.0, 0.01, 2.0)
     assert shared.smallest == smallest_difference(shared.deviation, 20, alpha=0.01, span=2.0)
 

@@ -37,7 +37,6 @@ def test_no_other_threshold_is_better(rows: list[tuple[float, bool]]) -> None:
 
 def test_a_clearly_better_threshold_beats_the_default() -> None:
     gain = threshold_gain(*scored(300, 0.3), default=0.2)
-    assert gain is not None
     assert gain.beats_default
     assert 0.5 < gain.chosen < 0.7
     assert gain.held_out > gain.default + 0.2
@@ -46,7 +45,6 @@ def test_a_clearly_better_threshold_beats_the_default() -> None:
 def test_a_default_that_is_as_good_is_kept() -> None:
     values, bad = scored(300, 0.3)
     gain = threshold_gain(values, bad, default=0.6)
-    assert gain is not None
     assert not gain.beats_default
 
 
@@ -58,7 +56,6 @@ def test_a_gain_whose_interval_holds_zero_does_not_beat_the_default() -> None:
 def test_a_row_whose_score_is_the_threshold_itself_is_not_flagged() -> None:
     values, bad = np.array([0.2, 0.5] * 15), np.array([True, False] * 15)
     gain = threshold_gain(values, bad, default=0.5)
-    assert gain is not None
     assert gain.default == 1.0
 
 
@@ -67,7 +64,6 @@ def test_scores_that_know_nothing_hardly_ever_beat_a_default() -> None:
     for seed in range(40):
         values, bad = scored(120, 0.0, seed)
         gain = threshold_gain(values, bad, default=0.75, seed=seed)
-        assert gain is not None
         beaten += gain.beats_default
     assert beaten <= 4
 
@@ -81,8 +77,6 @@ def test_groups_stay_together_and_count_as_one() -> None:
     many = threshold_gain(values, bad, 0.2)
     groups = [f"g{row % 60}" for row in range(240)]
     copied = threshold_gain(np.tile(values, 4), np.tile(bad, 4), 0.2, groups=groups)
-    assert many is not None
-    assert copied is not None
     assert copied.high - copied.low == pytest.approx(many.high - many.low, rel=0.25)
 
 
@@ -111,7 +105,6 @@ def test_classes_apart_are_told_apart_in_every_fold() -> None:
     """Ten rows of each class, the least that is taken: all are right in the folds, and five with the default."""
     values, bad = np.array([0.1] * 10 + [0.7] * 5 + [0.9] * 5), np.arange(20) < 10
     gain = threshold_gain(values, bad, default=0.8)
-    assert gain is not None
     assert (gain.held_out, gain.default, gain.gain) == pytest.approx((1.0, 0.75, 0.25))
     assert gain.chosen == 0.4
     expected = paired_intervals(np.array([0.0] * 10 + [1.0] * 5 + [0.0] * 5)[:, None])[0]
@@ -123,7 +116,6 @@ def test_classes_apart_are_told_apart_in_every_fold() -> None:
 def test_the_figures_of_a_gain_are_shares_of_rows(shift: float) -> None:
     values, bad = scored(300, shift)
     gain = threshold_gain(values, bad, default=0.5)
-    assert gain is not None
     assert gain.default == pytest.approx(balanced(values, bad, 0.5))
     assert gain.gain == pytest.approx(gain.held_out - gain.default)
     best = balanced(values, bad, gain.chosen)

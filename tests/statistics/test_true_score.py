@@ -205,6 +205,4 @@ def test_a_share_beyond_the_scale_has_the_interval_of_its_end(turned: bool) -> N
     assert (found.value < 0) if turned else (found.value > 1)
     known = 19 / 20
     rows = known * (1 - known) / found.error**2
-    assert found.low is not None
-    assert found.high is not None
     assert (found.low, found.high) == pytest.approx(wilson_limits(end, rows, 2.1009220), abs=1e-6)

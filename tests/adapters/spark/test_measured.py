@@ -63,7 +63,6 @@ def test_a_judge_that_never_answered_is_said_in_the_run(spark: Any) -> None:
     options |= {"attempts": 1, "timeout": 5.0}
     scored = score_spark(frame, ["answer_relevance"], workers=1, **options).cache()
     summary = summarize_spark(scored)
-    assert summary.incomplete is not None
     assert summary.incomplete.startswith("no judge answered; ")
     assert summary.banner[0].startswith("Not complete: no judge answered")
     assert summary.metrics["answer_relevance/n_error"] == 6

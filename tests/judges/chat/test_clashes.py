@@ -199,7 +199,6 @@ def test_a_readable_reply_is_read_the_first_time(case: str) -> None:
 def test_tool_calls_are_read_whole() -> None:
     calls = [{"name": "reply", "args": {"texts": json.dumps(BARE)}, "id": "1"}]
     data = read_reply(AIMessage("", tool_calls=calls), {"texts"}).data
-    assert data is not None
     assert [each["id"] for each in data["texts"]] == ["t1"]
     broken = {"name": "reply", "args": repr(json.loads(OWN)), "id": "1", "error": None, "type": "invalid_tool_call"}
     assert read_reply(AIMessage("", invalid_tool_calls=[broken]), {"texts"}).data == json.loads(OWN)
