@@ -1,10 +1,8 @@
-"""A Model Context Protocol server with one search tool, on a loopback port or on stdio."""
-
-import sys
+"""A Model Context Protocol server with one search tool."""
 
 from mcp.server.fastmcp import FastMCP
 
-server = FastMCP("library", port=int(sys.argv[1]) if sys.argv[1:] else 0, log_level="WARNING")
+server = FastMCP("library", log_level="WARNING")
 
 
 @server.tool()
@@ -17,4 +15,4 @@ def look_up(query: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    server.run("streamable-http" if sys.argv[1:] else "stdio")
+    server.run("stdio")

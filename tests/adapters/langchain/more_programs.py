@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 from xml.sax.saxutils import escape
 
@@ -12,14 +10,13 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import RunnableLambda, RunnablePassthrough, chain
+from langchain_core.runnables import RunnablePassthrough
 from langchain_core.tools import InjectedToolCallId, tool
 from pydantic import BaseModel, Field
 
 from tests.adapters.langchain import programs as table
 from tests.adapters.langchain.programs import (
     ALL,
-    LOOK,
     PROMPT,
     QUESTION,
     A,
@@ -38,7 +35,6 @@ from tests.adapters.langchain.programs import (
     tool_giving,
 )
 
-REFUND = "Refunds are issued within 14 days of purchase."
 QUOTED = Document('The keeper said "mind the step" & left; it was <1869>.', id="q")
 TEXT_A, TEXT_B, TEXT_C = (each.page_content for each in ALL)
 
@@ -72,22 +68,6 @@ def text_among_the_inputs() -> Any:
     return invoked(PROMPT | Model() | StrOutputParser(), {"context": TEXT_A, "question": QUESTION})
 
 
-@program([A, B], shape="A list of texts among the inputs, refined with a draft")
-def refined_from_texts() -> Any:
-    refine = ChatPromptTemplate.from_template("Draft: {draft}\nMore: {more}\nQuestion: {question}")
-    chain = (
-        RunnablePassthrough.assign(draft=PROMPT | Model(reply=lambda _: TEXT_A) | StrOutputParser())
-        | RunnablePassthrough.assign(more=lambda state: state["passages"][1])
-        | refine
-        | Model()
-        | StrOutputParser()
-    )
-    return invoked(
-        RunnablePassthrough.assign(context=lambda state: state["passages"][0]) | chain,
-        {"passages": [TEXT_A, TEXT_B], "question": QUESTION},
-    )
-
-
 class Texts(TypedDict, total=False):
     question: str
     context: list[str]
@@ -112,13 +92,6 @@ def from_draft(state: Any) -> Any:
 def texts_in_the_state() -> Any:
     nodes = (("find", texts_found), ("draft", drafted), ("better", from_draft))
     return invoked(graph_of(Texts, *nodes), {"question": QUESTION})
-
-
-@program([A, B])
-def texts_paired_with_scores() -> Any:
-    search = RunnableLambda(lambda _: [(TEXT_A, 0.9), (TEXT_B, 0.4)])
-    context = search | (lambda found: "\n".join(text for text, _ in found))
-    return answered_from(context)
 
 
 @program([A])
@@ -159,19 +132,6 @@ def one_text_under_two_ids() -> Any:
     return answered_from(context)
 
 
-@program([A, A, B])
-def one_text_shown_twice() -> Any:
-    return answered_from(shelf_of(A, Document(TEXT_A, id="a2"), B) | joined)
-
-
-@program(ALL, retrieved="abc")
-def numbered_sources() -> Any:
-    def listed(found: list[Document]) -> str:
-        return "\n".join(f"[{n}] (source: {each.id})\n> {each.page_content}" for n, each in enumerate(found, 1))
-
-    return answered_from(Shelf() | listed)
-
-
 @program([A, B], retrieved="ab", shape="Passages in content blocks of the prompt")
 def content_blocks_in_the_prompt() -> Any:
     def blocks(found: list[Document]) -> list[BaseMessage]:
@@ -181,40 +141,7 @@ def content_blocks_in_the_prompt() -> Any:
     return shelf_of(A, B) | blocks | Model() | StrOutputParser()
 
 
-@program([A, B], retrieved="ab")
-def put_in_another_order() -> Any:
-    return answered_from(shelf_of(A, B) | (lambda documents: joined(documents[::-1])))
-
-
 # ---------------------------------------------------------------- chains of several calls
-
-
-@program(
-    [A, C],
-    retrieved="ac",
-    in_any_order=True,
-    shape="A question that a model splits, each part with its own search",
-)
-def broken_down() -> Any:
-    parts = RunnableLambda(
-        lambda question: Model(reply=lambda _: "When built?\nWhen do ferries leave?").invoke(question)
-    )
-    shelves = {"When built?": [A], "When do ferries leave?": [C]}
-    search = RunnableLambda(lambda part: Shelf(documents=shelves[part]).invoke(part))
-    told = {"When built?": "It was finished in 1869 already.", "When do ferries leave?": TEXT_C}
-
-    @chain
-    def part_answer(part: str) -> str:
-        return str(Model(reply=lambda _: told[part]).invoke(f"{joined(search.invoke(part))}\n{part}").content)
-
-    return (
-        parts
-        | (lambda message: message.content.splitlines())
-        | part_answer.map()
-        | (lambda told: "\n".join([*told, QUESTION]))
-        | Model()
-        | StrOutputParser()
-    )
 
 
 @program([A, B], retrieved="ab", answer="Der Leuchtturm wurde 1869 gebaut.")
@@ -222,30 +149,6 @@ def translated_afterwards() -> Any:
     told = answered_from(shelf_of(A, B) | joined)
     german = ChatPromptTemplate.from_template("Into German: {text}")
     return {"text": told} | german | Model(reply=lambda _: "Der Leuchtturm wurde 1869 gebaut.") | StrOutputParser()
-
-
-@program([B], retrieved="b", shape="A router that chooses one of two retrievers")
-def routed_to_a_retriever() -> Any:
-    shelves = {"tower": shelf_of(A), "harbour": shelf_of(B)}
-
-    @chain
-    def search(question: str) -> Any:
-        return shelves[str(Model(reply=lambda _: "harbour").invoke(f"Tower or harbour? {question}").content)]
-
-    return answered_from(search | joined)
-
-
-@program([A], retrieved="a", question="When was it built?", shape="History as pairs of texts")
-def history_of_pairs() -> Any:
-    def told(state: Any) -> str:
-        turns = "\n".join(f"User: {first}\nAssistant: {second}" for first, second in state["chat_history"])
-        return f"{turns}\n{joined(state['found'])}\n{state['question']}"
-
-    found = (lambda state: state["question"]) | shelf_of(A)
-    return invoked(
-        RunnablePassthrough.assign(found=found) | told | Model() | StrOutputParser(),
-        {"question": "When was it built?", "chat_history": [("Is there a lighthouse on it?", "Yes, on the cape.")]},
-    )
 
 
 # ---------------------------------------------------------------- graphs
@@ -259,73 +162,15 @@ class Asked(BaseModel):
     answer: str = ""
 
 
-@dataclass
-class AskedToo:
-    question: str
-    documents: list[Any] = field(default_factory=list)
-    answer: str = ""
-
-
-def graph_over(kind: Any) -> Any:
+@program([A, B], retrieved="ab", needs="langgraph", shape="A pydantic object as state and input")
+def pydantic_state() -> Any:
     def find(state: Any) -> Any:
         return {"documents": shelf_of(A, B).invoke(state.question)}
 
     def tell(state: Any) -> Any:
         return {"answer": Model().invoke(f"{joined(state.documents)}\n{state.question}").content}
 
-    return invoked(graph_of(kind, ("find", find), ("tell", tell)), kind(question=QUESTION))
-
-
-@program([A, B], retrieved="ab", needs="langgraph", shape="A pydantic object as state and input")
-def pydantic_state() -> Any:
-    return graph_over(Asked)
-
-
-@program([A, B], retrieved="ab", needs="langgraph")
-def dataclass_state() -> Any:
-    return graph_over(AskedToo)
-
-
-@program([A, B], retrieved="ab", needs="langgraph", shape="A graph that rewrites the question to keywords")
-def rewritten_to_keywords() -> Any:
-    def rewrite(state: Any) -> Any:
-        return {"question": Model(reply=lambda _: "lighthouse built").invoke(f"Keywords: {state['question']}").content}
-
-    nodes = (("rewrite", rewrite), ("find", table.retrieving(A, B)), ("tell", table.generate("answer")))
-    return invoked(graph_of(table.State, *nodes), {"question": QUESTION})
-
-
-@program([A, B], retrieved="ab", needs="langgraph", shape="Agentic RAG: a rewritten question among the messages")
-def rewritten_among_the_messages() -> Any:
-    from langgraph.graph import MessagesState
-
-    class State(MessagesState):
-        documents: list[Any]
-
-    def rewrite(state: Any) -> Any:
-        return {"messages": [HumanMessage(str(scripted("lighthouse built").invoke(state["messages"]).content))]}
-
-    def find(state: Any) -> Any:
-        return {"documents": shelf_of(A, B).invoke(state["messages"][-1].content)}
-
-    def tell(state: Any) -> Any:
-        asked = [SystemMessage(joined(state["documents"])), *state["messages"]]
-        return {"messages": [Model().invoke(asked)]}
-
-    nodes = (("rewrite", rewrite), ("find", find), ("tell", tell))
-    return invoked(graph_of(State, *nodes), {"messages": [("user", QUESTION)]})
-
-
-@program([A, B], retrieved="ab", needs="langgraph", shape="A graph with async nodes only")
-def async_nodes_only() -> Any:
-    async def find(state: Any) -> Any:
-        return {"documents": await shelf_of(A, B).ainvoke(state["question"])}
-
-    async def tell(state: Any) -> Any:
-        return {"answer": (await Model().ainvoke(f"{joined(state['documents'])}\n{state['question']}")).content}
-
-    graph = graph_of(table.State, ("find", find), ("tell", tell))
-    return lambda config: asyncio.run(graph.ainvoke({"question": QUESTION}, config))
+    return invoked(graph_of(Asked, ("find", find), ("tell", tell)), Asked(question=QUESTION))
 
 
 def harbour_first(second: str, tell: Callable[[Any], Any], found: Callable[[str], list[Document]]) -> Any:
@@ -408,12 +253,6 @@ def tool_with_search_results() -> Any:
     return agent_asked(Model(reply=answered), tool_giving(results))
 
 
-@program([A, B], needs="langchain")
-def tool_with_content_blocks() -> Any:
-    blocks = [{"type": "text", "text": TEXT_A}, {"type": "text", "text": TEXT_B}]
-    return agent_asked(Model(reply=answered), tool_giving(blocks))
-
-
 @program([A, B], retrieved="ab", needs="langchain")
 def tool_with_a_command() -> Any:
     from langgraph.types import Command
@@ -426,30 +265,6 @@ def tool_with_a_command() -> Any:
         return Command(update={"messages": [message]})
 
     return agent_asked(scripted(calling("look_up"), table.ANSWER), look_up)
-
-
-@program(
-    [A, B], retrieved="ab", needs="langchain", shape="RAG as a middleware: the prompt is made of the documents found"
-)
-def prompt_made_by_a_middleware() -> Any:
-    from langchain.agents.middleware import dynamic_prompt
-
-    @dynamic_prompt
-    def with_context(request: Any) -> str:
-        found = shelf_of(A, B).invoke(str(request.messages[-1].content))
-        return f"Answer from:\n{joined(found)}"
-
-    return agent_asked(Model(), middleware=[with_context])
-
-
-@program(ALL, retrieved="abc", needs="langchain_classic", shape="`AgentExecutor`")
-def classic_agent_executor() -> Any:
-    from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
-
-    prompt = ChatPromptTemplate.from_messages([("human", "{input}"), ("placeholder", "{agent_scratchpad}")])
-    tools = [table.look_up_all()]
-    agent = create_tool_calling_agent(Model(says=LOOK), tools, prompt)
-    return invoked(AgentExecutor(agent=agent, tools=tools), {"input": QUESTION})
 
 
 # ---------------------------------------------------------------- agents over several turns
@@ -509,16 +324,6 @@ def a_third_turn_with_its_own_search() -> Any:
     return thread_of(QUESTION, lambda: "", earlier=("Do ferries leave on Sundays?", "Who walks down each morning?"))
 
 
-@program([], answer="Happy to help! Would you like to know more of the ferries?", question="Thanks!", needs="langchain")
-def small_talk_that_asks_back() -> Any:
-    return thread_of("Thanks!", lambda: "Happy to help! Would you like to know more of the ferries?")
-
-
-@program([C], answer="On Sundays they do not.", question="And on Sundays?", needs="langchain")
-def an_earlier_result_told_in_short() -> Any:
-    return thread_of("And on Sundays?", lambda: "On Sundays they do not.")
-
-
 @program([A], question="Once more?", needs="langchain")
 def a_conversation_given_whole() -> Any:
 
@@ -528,16 +333,6 @@ def a_conversation_given_whole() -> Any:
 
 
 # ---------------------------------------------------------------- several results, several calls
-
-
-@program(["42"], answer="It is 42.", needs="langchain")
-def tool_that_gives_a_number() -> Any:
-    return agent_asked(scripted(calling("look_up"), "It is 42."), tool_giving(42))
-
-
-@program(['{"temperature": 21, "unit": "C"}'], answer="It is 21 C.", needs="langchain")
-def tool_that_gives_a_record() -> Any:
-    return agent_asked(scripted(calling("look_up"), "It is 21 C."), tool_giving({"temperature": 21, "unit": "C"}))
 
 
 @program([A, B], needs="langchain")
@@ -556,20 +351,3 @@ def one_result_within_another() -> Any:
     calls = calling("look_up"), calling("look_up", "It is 21 degrees.", query="north")
     results = tool_giving("21 degrees", "It is 21 degrees and sunny in the north.")
     return agent_asked(scripted(*calls, table.ANSWER), results)
-
-
-@program([A, B], needs="langgraph", shape="A graph of messages: texts in the state, a draft among the messages")
-def drafts_among_the_messages() -> Any:
-    from langgraph.graph import MessagesState
-
-    class State(MessagesState):
-        context: list[str]
-
-    def told_by(model: Model) -> Any:
-        return lambda state: {
-            "messages": [model.invoke([SystemMessage("\n".join(state["context"])), *state["messages"]])]
-        }
-
-    draft, better = told_by(Model(reply=lambda _: TEXT_A)), told_by(Model())
-    nodes = (("find", lambda state: {"context": [TEXT_A, TEXT_B]}), ("draft", draft), ("better", better))
-    return invoked(graph_of(State, *nodes), {"messages": [("user", QUESTION)]})

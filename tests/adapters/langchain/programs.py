@@ -10,10 +10,7 @@ import importlib.util
 import json
 import operator
 import re
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,12 +22,12 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel, FakeListLLM
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableBranch, RunnableLambda, RunnableParallel, RunnablePassthrough
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool, tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import BaseModel, Field
@@ -167,8 +164,8 @@ def invoked(chain: Any, inputs: Any = QUESTION) -> Callable[[Any], Any]:
 @dataclass(frozen=True)
 class Program:
     """``run`` calls the program with a config. ``seen``: the contexts (``None``: reported as unknown). ``answer``:
-    ``None`` if there is none to score. ``retrieved``: ids, ``in_any_order`` if searches run in parallel. ``shape``: its
-    line in the documentation.
+    ``None`` if there is none to score. ``retrieved``: ids. ``shape``: its line in the
+    documentation.
     """
 
     build: Callable[[], Callable[[Any], Any]]
@@ -180,7 +177,6 @@ class Program:
     options: dict[str, Any] = field(default_factory=dict)
     needs: str = "langchain_core"
     shape: str = ""
-    in_any_order: bool = False
 
     @property
     def runs_here(self) -> bool:
@@ -243,15 +239,7 @@ def failing_first(question: str, attempts: list[str]) -> str:
     return text
 
 
-def search_again(question: str) -> list[Document]:
-    documents = Shelf(documents=[]).invoke(question)
-    rewritten = Model(reply=lambda _: "lighthouse year of building").invoke(f"Rewrite: {question}").content
-    return documents or shelf_of(A).invoke(str(rewritten))
-
-
 SUMMARIZE = ChatPromptTemplate.from_template("Summarize: {text}")
-INVENT = ChatPromptTemplate.from_template("Write a passage that would answer: {question}")
-INVENTED = Model(reply=lambda _: "Some old tower may have been raised in the nineteenth century.")
 BY_QUERY = {f"{QUESTION} 1": [A, B], f"{QUESTION} 2": [B, C]}
 IN_JSON = Model(reply=lambda _: json.dumps({"answer": ANSWER, "sure": 0.9}))
 GATHERED = {"context": Shelf() | joined, "question": RunnablePassthrough()}
@@ -311,18 +299,6 @@ FROM_A_CONTEXT: dict[str, tuple[Any, Built, dict[str, str]]] = {
         lambda: Shelf() | (lambda documents: [{"text": documents[0].page_content}])
         | (SUMMARIZE | Model() | StrOutputParser()).map() | "\n".join,
         {"retrieved": "abc", "shape": "Documents summarized by a model, one by one (map and reduce)"},
-    ),
-    "searched_again": (
-        [A], lambda: RunnableLambda(search_again) | joined,
-        {
-            "retrieved": "a",
-            "shape": "A query rewritten by a model for a second search, because the first found too little",
-        },
-    ),
-    "hypothetical_passage": (
-        ALL,
-        lambda: {"question": RunnablePassthrough()} | INVENT | INVENTED | StrOutputParser() | Shelf() | joined,
-        {"retrieved": "abc", "shape": "HyDE: the query is a passage that a model invents"},
     ),
 }  # fmt: skip
 for name, (seen, context, options) in FROM_A_CONTEXT.items():
@@ -402,49 +378,12 @@ def citations_added() -> Any:
     return answered_from(Shelf() | joined) | (lambda answer: f"{answer} [1]")
 
 
-@program([A], retrieved="abc", shape="A branch chosen by a model (`RunnableBranch`)")
-def routed() -> Any:
-    chooses = PROMPT.partial(context="Is it about a building, yes or no? 1869") | Model() | StrOutputParser()
-    answered = RunnablePassthrough.assign(context=lambda state: joined(state["found"][:1])) | PROMPT | Model()
-    branch = RunnableBranch((lambda state: state["kind"] == "yes", answered), lambda state: "I only know buildings.")
-    kind = {"question": RunnablePassthrough()} | chooses
-    return RunnableParallel(found=Shelf(), question=RunnablePassthrough(), kind=kind) | branch | StrOutputParser()
-
-
-@program(ALL, retrieved="abc", shape="Two drafts from different documents, merged by a model")
-def drafts_merged_by_a_model() -> Any:
-    near = answered_from(shelf_of(A, B) | joined, Model(reply=lambda _: "The first draft names a granite tower."))
-    far = answered_from(shelf_of(C) | joined, Model(reply=lambda _: "The second draft names the ferries only."))
-    drafts = (
-        RunnableParallel(question=RunnablePassthrough())
-        | RunnablePassthrough.assign(near=(lambda _: QUESTION) | near)
-        | RunnablePassthrough.assign(far=(lambda _: QUESTION) | far)
-    )
-    merge = ChatPromptTemplate.from_template("Make one answer of:\n{near}\n{far}")
-    return drafts | merge | Model() | StrOutputParser()
-
-
 # ---------------------------------------------------------------- follow-ups
 
-REWRITE = ChatPromptTemplate.from_messages(
-    [MessagesPlaceholder("history"), ("human", "Standalone question of: {question}")]
-)
 HISTORY = [HumanMessage("Is there a lighthouse on the cape?"), AIMessage("Yes, on the northern cape.")]
 WITH_HISTORY = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{context}\n{question}")])
 SEARCHED = RunnablePassthrough.assign(context=(lambda state: state["question"]) | Shelf() | joined)
 LATER = "When was it built?"
-
-
-@program(
-    ALL,
-    retrieved="abc",
-    question=LATER,
-    shape="A follow-up that the chain's model condenses: the question is the user's",
-)
-def follow_up_written_anew() -> Any:
-    context = REWRITE | Model() | StrOutputParser() | Shelf() | joined
-    chain = RunnablePassthrough.assign(context=context) | PROMPT | Model() | StrOutputParser()
-    return invoked(chain, {"question": LATER, "history": HISTORY})
 
 
 @program([A, C, B], retrieved="acb", question=LATER, shape="A follow-up with its history")
@@ -617,12 +556,6 @@ def halted_before_a_step() -> Any:
     return lambda config: graph.invoke({"question": QUESTION}, {**config, **THREAD})
 
 
-@program(None, answer=None, needs="langgraph.callbacks")
-def halted_after_a_step() -> Any:
-    graph = halting_graph()
-    return lambda config: graph.invoke({"question": QUESTION}, {**config, **THREAD}, interrupt_after=["draft"])
-
-
 @program(ALL, retrieved="abc", needs="langgraph", shape="The same graph, resumed")
 def resumed_after_a_halt() -> Any:
     graph = halting_graph(interrupt_before=["send"])
@@ -678,37 +611,6 @@ def sent_to_branches() -> Any:
 def subgraph() -> Any:
     finder = graph_of(State, ("retrieve", retrieve), ("rerank", rerank))
     return invoked(graph_of(State, ("find", finder), ("generate", generate())), {"question": QUESTION})
-
-
-@program(
-    [A],
-    needs="langgraph",
-    retrieved="bca",
-    shape="Self-RAG: a poor draft is rewritten from other documents",
-)
-def drafted_twice() -> Any:
-    from langgraph.graph import END, START, StateGraph
-
-    def search(state: Any) -> Any:
-        return retrieving(*([A] if "draft" in state else [B, C]))(state)
-
-    def write(state: Any) -> Any:
-        told = ANSWER if "draft" in state else "Its keeper walks to the harbour before the ferries leave."
-        model = Model(reply=lambda _: told)
-        said = model.invoke(f"{joined(state['documents'])}\n{state['question']}").content
-        return {"answer": said, "draft": said}
-
-    builder = StateGraph(Drafted)
-    builder.add_node("search", search)
-    builder.add_node("write", write)
-    builder.add_edge(START, "search")
-    builder.add_edge("search", "write")
-    builder.add_conditional_edges("write", lambda state: END if "1869" in state["answer"] else "search")
-    return invoked(builder.compile(), {"question": QUESTION})
-
-
-class Drafted(State, total=False):
-    draft: str
 
 
 # ---------------------------------------------------------------- agents
@@ -789,24 +691,6 @@ def agent_with_chosen_tools() -> Any:
     return agent_of(tool_giving(A.page_content), log, model=then_calling("log", after="look_up"))
 
 
-@program(
-    [A],
-    needs="langchain",
-    question="And who asked, thanks?",
-    shape="A follow-up to an agent that sees its tools' earlier results",
-)
-def agent_that_remembers() -> Any:
-    messages = [
-        HumanMessage(QUESTION),
-        AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}]),
-        ToolMessage(A.page_content, tool_call_id="1", name="look_up"),
-        AIMessage(ANSWER),
-        HumanMessage("And who asked, thanks?"),
-    ]
-
-    return agent_of(tool_giving(A.page_content), model=Model(), messages=messages)
-
-
 @program(None, answer=None, needs="langchain", shape="A message that only makes a tool call: no answer")
 def agent_stopped_before_its_tool() -> Any:
     from langchain.agents import create_agent
@@ -816,109 +700,21 @@ def agent_stopped_before_its_tool() -> Any:
     return lambda config: agent.invoke(asked, {**config, **THREAD})
 
 
-@program(
-    ALL,
-    retrieved="abc",
-    needs="langchain",
-    shape="A supervisor that hands the question to an agent (`Command(goto=…)`)",
-)
-def handed_to_another_agent() -> Any:
-    from langchain.agents import create_agent
-    from langgraph.graph import END, START, MessagesState, StateGraph
-    from langgraph.types import Command
-
-    librarian = create_agent(Model(says=LOOK), [look_up_all()], name="librarian")
-    router = Model(reply=lambda _: "librarian")
-
-    def supervise(state: Any) -> Any:
-        return Command(goto=str(router.invoke([*state["messages"], HumanMessage("Who is to answer?")]).content))
-
-    builder = StateGraph(MessagesState)
-    builder.add_node("supervisor", supervise, destinations=("librarian",))
-    builder.add_node("librarian", librarian)
-    builder.add_edge(START, "supervisor")
-    builder.add_edge("librarian", END)
-    return invoked(builder.compile(), {"messages": [HumanMessage(QUESTION)]})
-
-
-MCP_SERVER = [sys.executable, str(Path(__file__).with_name("mcp_server.py"))]
-
-
-async def _asked_with_mcp(connection: dict[str, Any], config: Any) -> Any:
+@program([A, B], needs="langchain_mcp_adapters", shape="An agent with the tools of an MCP server")
+def agent_with_mcp_tools() -> Any:
     from langchain.agents import create_agent
     from langchain_mcp_adapters.client import MultiServerMCPClient
 
-    tools = await MultiServerMCPClient({"library": connection}).get_tools()  # type: ignore[dict-item]
-    return await create_agent(Model(says=LOOK), tools).ainvoke({"messages": [HumanMessage(QUESTION)]}, config)
+    server = {"transport": "stdio", "command": sys.executable, "args": [str(Path(__file__).with_name("mcp_server.py"))]}
 
+    async def asked(config: Any) -> Any:
+        tools = await MultiServerMCPClient({"library": server}).get_tools()  # type: ignore[dict-item]
+        return await create_agent(Model(says=LOOK), tools).ainvoke({"messages": [HumanMessage(QUESTION)]}, config)
 
-@program([A, B], needs="langchain_mcp_adapters", shape="An agent with the tools of an MCP server (stdio)")
-def agent_with_mcp_tools() -> Any:
-    connection = {"transport": "stdio", "command": MCP_SERVER[0], "args": MCP_SERVER[1:]}
-    return lambda config: asyncio.run(_asked_with_mcp(connection, config))
-
-
-@program([A, B], needs="langchain_mcp_adapters", shape="The same over HTTP (streamable HTTP on loopback)")
-def agent_with_mcp_tools_over_http() -> Any:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-
-    def run(config: Any) -> Any:
-        server = subprocess.Popen([*MCP_SERVER, str(port)], stderr=subprocess.DEVNULL)
-        try:
-            _wait_for(port)
-            connection = {"transport": "streamable_http", "url": f"http://127.0.0.1:{port}/mcp"}
-            return asyncio.run(_asked_with_mcp(connection, config))
-        finally:
-            server.kill()
-            server.wait()
-
-    return run
-
-
-def _wait_for(port: int) -> None:
-    until = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            assert time.monotonic() < until, "the server does not start"
-            time.sleep(0.05)
+    return lambda config: asyncio.run(asked(config))
 
 
 # ---------------------------------------------------------------- classic chains
-
-
-@program(ALL, retrieved="abc", needs="langchain_classic", shape="`create_retrieval_chain`")
-def classic_retrieval_chain() -> Any:
-    from langchain_classic.chains import create_retrieval_chain
-    from langchain_classic.chains.combine_documents import create_stuff_documents_chain
-
-    prompt = ChatPromptTemplate.from_template("{context}\n{input}")
-    chain = create_retrieval_chain(Shelf(), create_stuff_documents_chain(Model(), prompt))
-    return invoked(chain, {"input": QUESTION})
-
-
-@program(ALL, retrieved="abc", needs="langchain_classic", shape="`RetrievalQA` (stuff)")
-def classic_retrieval_qa() -> Any:
-    from langchain_classic.chains import RetrievalQA
-
-    return invoked(RetrievalQA.from_chain_type(Model(), retriever=Shelf()), {"query": QUESTION})
-
-
-@program(ALL, retrieved="abc", needs="langchain_classic", shape="`RetrievalQA` (refine, map_reduce)")
-def classic_refine() -> Any:
-    from langchain_classic.chains import RetrievalQA
-
-    def told(messages: Sequence[BaseMessage]) -> str:
-        text = " ".join(str(message.content) for message in messages)
-        steps = ("A first draft names the granite tower.", "A second draft names the keeper as well.", ANSWER)
-        return next(step for step, each in zip(steps, ALL, strict=True) if each.page_content in text)
-
-    chain = RetrievalQA.from_chain_type(Model(reply=told), retriever=Shelf(), chain_type="refine")
-    return invoked(chain, {"query": QUESTION})
 
 
 @program(
@@ -946,27 +742,6 @@ def classic_compression() -> Any:
             return best(documents)
 
     finder = ContextualCompressionRetriever(base_compressor=Reranker(), base_retriever=Shelf())
-    return answered_from(finder | joined)
-
-
-@program(
-    [joined([A, B])],
-    retrieved="p",
-    needs="langchain_classic",
-    shape="`ParentDocumentRetriever`: the parent was retrieved",
-)
-def classic_parent_document() -> Any:
-    from langchain_classic.retrievers import ParentDocumentRetriever
-    from langchain_classic.storage import InMemoryStore
-    from langchain_core.embeddings import DeterministicFakeEmbedding
-    from langchain_text_splitters import RecursiveCharacterTextSplitter
-
-    finder = ParentDocumentRetriever(
-        vectorstore=InMemoryVectorStore(DeterministicFakeEmbedding(size=8)),
-        docstore=InMemoryStore(),
-        child_splitter=RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0),
-    )
-    finder.add_documents([Document(joined([A, B]), id="p")], ids=["p"])
     return answered_from(finder | joined)
 
 

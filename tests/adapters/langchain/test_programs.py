@@ -62,12 +62,8 @@ def test_program(
     assert len(collected) == handler.counts["scored"] == program.calls
     for sample, scores in collected:
         assert (sample.question, sample.answer) == (program.question, program.answer.replace(ANSWER, said))
-        seen, retrieved = sample.texts, sample.retrieved_doc_ids
-        if program.in_any_order:
-            seen = tuple(sorted(seen, key=program.seen.index))
-            retrieved = tuple(sorted(retrieved, key=program.retrieved.index))
-        assert seen == program.seen
-        assert program.retrieved is None or retrieved == tuple(program.retrieved)
+        assert sample.texts == program.seen
+        assert program.retrieved is None or sample.retrieved_doc_ids == tuple(program.retrieved)
         if program.seen is None:
             assert "name them with contexts=" in scores["context_share"].reason
     traces = {sample.metadata["trace_id"] for sample, _ in collected}
