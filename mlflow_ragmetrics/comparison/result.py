@@ -70,6 +70,7 @@ _STYLES: dict[Verdict, Style] = {
 }
 _LONGEST = 300
 _MOST_ITEMS, _FEW_ITEMS = 8, 3
+_CHANGE = "Beside an id stands the row’s mean change over all metrics (above 0: better)."
 _LEGEND = "A → B; “not in B” is a claim that only A makes. The page and Markdown also show answers and passages."
 _METHOD = (
     "B minus A over the rows that both sides measured (paired). Intervals: 95 %, BCa bootstrap with {resamples:,} "
@@ -381,7 +382,7 @@ class Comparison:
     def _changed_blocks(self, *, answers: bool = True) -> list[Block]:
         """The most changed rows: their score changes, both answers, and the items whose verdicts changed."""
         title = f"The {len(self.rows)} rows that changed most" if self.rows[1:] else "The row that changed most"
-        legend = [] if answers else [Line(_LEGEND, "faint")]
+        legend = [Line(text, "faint") for text in ((_CHANGE,) if answers else (_CHANGE, _LEGEND))]
         return [Heading(title), *legend, *(self._changed_row(row, answers) for row in self.rows)] if self.rows else []
 
     def _changed_row(self, row: ChangedRow, answers: bool) -> Folded:

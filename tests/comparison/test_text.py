@@ -55,6 +55,7 @@ def changed(items: int, **fields: Any) -> rm.Comparison:
 
 CHANGED = """\
 The row that changed most
+Beside an id stands the row’s mean change over all metrics (above 0: better).
 A → B; “not in B” is a claim that only A makes. The page and Markdown also show answers and passages.
 
 0 -0.500  question 0

@@ -37,7 +37,6 @@ from mlflow_ragmetrics.text.messages import render
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
