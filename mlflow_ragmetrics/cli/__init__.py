@@ -40,6 +40,8 @@ _COMMANDS = {
 }
 
 _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+RECEIVED: list[int] = []
+"""The signals that asked this command to stop; a library may lose the exception of the first one."""
 _AT_ONCE = b"Ended at once: files being written are incomplete.\n"
 
 
@@ -162,8 +164,10 @@ def _stoppable() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         for each in ours:
             signal.signal(each, end_at_once)
+        RECEIVED.append(number)
         raise Stopped(number)
 
+    RECEIVED.clear()
     for number in ours:
         signal.signal(number, stop)
     try:

@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from types import FrameType
 from typing import Any
 
 import click
 
-from mlflow_ragmetrics.cli import end_at_once
+from mlflow_ragmetrics.cli import RECEIVED, end_at_once
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.cli.shared_options import (
     default_option,
@@ -26,7 +26,7 @@ from mlflow_ragmetrics.cli.shared_options import (
     tracking_uri_option,
 )
 from mlflow_ragmetrics.display.document import clean
-from mlflow_ragmetrics.engine.threads import ENDED, start_thread
+from mlflow_ragmetrics.engine.threads import ENDED, CancelledEvaluationError, start_thread
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 
 _SLICE = 0.25
@@ -83,24 +83,24 @@ def command(
     pause = milliseconds(every, "every") / 1000
     watch = Watch(suite_of(default="rag", **options), experiment, filter_string, sample, moment(since, "since"), limit)
     open_store(tracking_uri)
-    with _noted_signals() as signals:
-        code = _pass(watch, signals) if once else _repeat(watch, pause, signals)
-        context.exit(128 + signals[0] if signals else code)
+    with _noted_signals():
+        code = 0
+        with suppress(CancelledEvaluationError):
+            code = _pass(watch) if once else _repeat(watch, pause)
+        context.exit(128 + RECEIVED[0] if RECEIVED else code)
 
 
 @contextmanager
-def _noted_signals() -> Iterator[list[int]]:
-    """A list that receives the signals that ask to stop.
+def _noted_signals() -> Iterator[None]:
+    """Only note the signals that ask to stop: an exception inside a library could be lost there, or leave a lock.
 
-    The handler raises nothing, because an exception inside a library could be lost there, or leave a lock. A second
-    signal ends the process at once.
+    A second signal ends the process at once.
     """
-    received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
         for each in before:
             signal.signal(each, end_at_once)
-        received.append(number)
+        RECEIVED.append(number)
 
     is_main = threading.current_thread() is threading.main_thread()
     numbers = [each for each in (signal.SIGINT, signal.SIGTERM) if is_main and signal.getsignal(each) != signal.SIG_IGN]
@@ -108,27 +108,27 @@ def _noted_signals() -> Iterator[list[int]]:
     try:
         for number in before:
             signal.signal(number, note)
-        yield received
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _repeat(watch: Any, pause: float, signals: list[int]) -> int:
-    while not signals:
+def _repeat(watch: Any, pause: float) -> int:
+    while not RECEIVED:
         began = time.monotonic()
         try:
-            _pass(watch, signals)
-        except (InvalidOptionError, InvalidDataError):
+            _pass(watch)
+        except (InvalidOptionError, InvalidDataError, CancelledEvaluationError):
             raise
         except RagMetricsError as error:
             click.echo(f"{_now()} {clean(str(error))}", err=True)
-        while not signals and (left := pause - (time.monotonic() - began)) > 0:
+        while not RECEIVED and (left := pause - (time.monotonic() - began)) > 0:
             time.sleep(min(left, _SLICE))
     return 0
 
 
-def _result(watch: Any, signals: list[int]) -> Any:
+def _result(watch: Any) -> Any:
     """The outcome of a pass on a thread. After a signal it stops between two rows; if it hangs, the process ends."""
     outcome, is_stopped = Future[Any](), threading.Event()
 
@@ -141,17 +141,17 @@ def _result(watch: Any, signals: list[int]) -> Any:
 
     start_thread(work, name="ragmetrics-watch", context=copy_context())
     while not wait([outcome], timeout=_SLICE).done:
-        if signals and not is_stopped.is_set():
+        if RECEIVED and not is_stopped.is_set():
             is_stopped.set()
             until = time.monotonic() + _LONGEST_STOP
         if is_stopped.is_set() and time.monotonic() > until:
-            end_at_once(signals[0], None)
+            end_at_once(RECEIVED[0], None)
     return outcome.result()
 
 
-def _pass(watch: Any, signals: list[int]) -> int:
+def _pass(watch: Any) -> int:
     """Do one pass, print its outcome, and return the exit code."""
-    done = _result(watch, signals)
+    done = _result(watch)
     waiting = f", {done.waiting} left for the next pass" if done.waiting else ""
     scored = f"traces scored: {done.scored}{waiting}" if done.scored or waiting else "No new traces"
     click.echo(f"{_now()} {scored} (run {done.run_id})")

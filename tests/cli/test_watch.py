@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import suppress
 from typing import Any
 
 import mlflow
@@ -38,6 +40,25 @@ def test_a_pass_prints_what_it_did_and_the_figures(ragmetrics: Any) -> None:
         source = feedback.metadata["mlflow.assessment.sourceRunId"]
         assert (feedback.name, feedback.value, source) == ("coherence", 1.0, run.info.run_id)
     assert "context_relevance: " in ragmetrics("watch", "live", "--once").output
+
+
+@pytest.mark.parametrize("way", [("--once",), ("--every", "1h")])
+@pytest.mark.usefixtures("traces")
+def test_a_signal_whose_exception_a_library_loses_ends_it(
+    way: tuple[str, ...], ragmetrics: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def losing(_: object) -> None:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("mlflow_ragmetrics.cli.watch.open_store", losing)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        result = ragmetrics("watch", "live", *way, "-m", "coherence")
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert (result.exit_code, "Error" in result.output) == (143, False)
 
 
 @pytest.mark.slow
