@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
@@ -328,13 +328,16 @@ def pool_shortage(uri: str) -> str | None:
 
 def unused_name(client: MlflowClient, experiment_id: str, name: str) -> str:
     """``name``, with a number if another run of the experiment has this name."""
-    return next(_free_names(client, experiment_id, name))
+    return next(_free_names(name, _runs_like(client, experiment_id, name)))
 
 
-def _free_names(client: MlflowClient, experiment_id: str, name: str) -> Iterator[str]:
+def _runs_like(client: MlflowClient, experiment_id: str, name: str) -> Sequence[Run]:
     quoted = name.replace("'", "''")
-    alike = client.search_runs([experiment_id], f"attributes.run_name LIKE '{quoted}%'", max_results=1000)
-    taken = {run.info.run_name for run in alike}
+    return client.search_runs([experiment_id], f"attributes.run_name LIKE '{quoted}%'", max_results=1000)
+
+
+def _free_names(name: str, runs: Sequence[Run]) -> Iterator[str]:
+    taken = {run.info.run_name for run in runs}
     return (free for free in _numbered(name) if free not in taken)
 
 
@@ -368,20 +371,24 @@ def new_run(name: str, creation_id: str, *, home: Home | None = None) -> str:
 
 
 def _opened(client: MlflowClient, experiment_id: str, runs: Sequence[Run]) -> str | None:
-    """The id of the run that is kept, with a name of its own; ``None`` if another process deletes or renames it now."""
+    """The id of the run that is kept; ``None`` if another process deletes it now.
+
+    Runs that were created at the same time with the same name get numbers. Each process names all that it sees, because
+    the others may have looked too early.
+    """
     from mlflow.exceptions import MlflowException
 
-    kept, *surplus = sorted(
-        runs, key=lambda run: (STATUS_TAG not in run.data.tags, run.info.start_time, run.info.run_id)
-    )
+    kept, *surplus = sorted(runs, key=lambda run: (STATUS_TAG not in run.data.tags, *_begun(run)))
     for run in surplus:
         client.delete_run(run.info.run_id)
-    run_id = str(kept.info.run_id)
-    own_name = _own_name(client, experiment_id, run_id)
-    if own_name is None:
-        return None
+    run_id, name = str(kept.info.run_id), str(kept.info.run_name)
+    alike = _runs_like(client, experiment_id, name)
+    twins = sorted((run for run in alike if run.info.run_name == name and _CREATION_TAG in run.data.tags), key=_begun)
+    for twin, free in zip(twins[1:], _free_names(name, alike), strict=False):
+        with suppress(MlflowException):  # deleted meanwhile
+            client.update_run(twin.info.run_id, name=free)
     try:
-        client.update_run(run_id, status="RUNNING", name=own_name)
+        client.update_run(run_id, status="RUNNING")
     except MlflowException:
         if client.get_run(run_id).info.lifecycle_stage == "active":
             raise
@@ -389,18 +396,8 @@ def _opened(client: MlflowClient, experiment_id: str, runs: Sequence[Run]) -> st
     return run_id
 
 
-def _own_name(client: MlflowClient, experiment_id: str, run_id: str) -> str | None:
-    """The run's name, with a number if a run that was created at the same time has this name too.
-
-    ``None`` if another process has just renamed the run, or deleted it.
-    """
-    name = str(client.get_run(run_id).info.run_name)
-    quoted = name.replace("'", "''")
-    twins = client.search_runs([experiment_id], f"attributes.run_name = '{quoted}'", order_by=["start_time"])
-    places = {run.info.run_id: place for place, run in enumerate(twins)}
-    if run_id not in places:
-        return None
-    return next(islice(_free_names(client, experiment_id, name), places[run_id], None)) if len(twins) > 1 else name
+def _begun(run: Run) -> tuple[int, str]:
+    return run.info.start_time, run.info.run_id
 
 
 def _experiment(client: MlflowClient, home: Home | None) -> str:
