@@ -10,7 +10,7 @@ from typing import Any
 from mlflow_ragmetrics.core.score import Chunk, Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, with_accepted_names
-from mlflow_ragmetrics.rows.passages import chunks_of, distinct, document_ids_of
+from mlflow_ragmetrics.rows.passages import TEXT_KEYS, chunks_of, distinct, document_ids_of
 from mlflow_ragmetrics.rows.values import decoded, elements_of, is_list, is_missing
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy
 from mlflow_ragmetrics.text.sentences import sentences
@@ -377,31 +377,36 @@ def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chun
     name, status, artifact = (attribute_of(result, each) for each in ("name", "status", "artifact"))
     if role not in _TOOL_ROLES or status == "error" or (directs_agents(name) if tools is None else name not in tools):
         return ()
-    if is_list(artifact) and all(hasattr(each, "page_content") for each in artifact):
-        return chunks_of(artifact) or _passages(content)
+    for found in artifact.values() if isinstance(artifact, Mapping) else [artifact]:
+        if is_list(found) and found and all(hasattr(each, "page_content") for each in found):
+            return chunks_of(found) or _passages(content)
     return _passages(content)
 
 
 def _passages(value: Any) -> tuple[Chunk, ...]:
     """The passages in a tool's result: each element of a list of texts or dicts with text, else the whole result."""
-    if isinstance(value, str):
-        parsed = decoded(value)
-        found = _passages(parsed) if isinstance(parsed, (list, dict)) else ()
-        return found or ((Chunk(value),) if value.strip() else ())
+    parsed = decoded(value)
+    if found := _elements_in(parsed):
+        return found
+    is_escaped = isinstance(value, str) and "\\u" in value and parsed is not value
+    if is_escaped or (isinstance(value, (Mapping, list, tuple)) and value):
+        return (Chunk(json.dumps(parsed, ensure_ascii=False, default=str)),)
+    is_text = isinstance(value, (str, int, float)) and not isinstance(value, bool) and str(value).strip()
+    return (Chunk(str(value)),) if is_text else ()
+
+
+def _elements_in(value: Any) -> tuple[Chunk, ...]:
     if isinstance(value, Mapping):
-        lists = [each for each in value.values() if is_list(each) and each and isinstance(each[0], Mapping)]
-        within = next((found for each in lists if (found := _passages(each))), ())
-        if within or not value:
+        lists = [each for each in value.values() if is_list(each) and each and not isinstance(each[0], str)]
+        if within := next((found for each in lists if (found := _elements_in(each))), ()):
             return within
-        if any(isinstance(value.get(key), str) for key in ("text", "page_content", "content")):
-            return _chunks_or_none([value])
-        return (Chunk(json.dumps(value, ensure_ascii=False, default=str)),)
-    if is_list(value) and value:
-        parts = [joined_parts(_part_text(part)) if _is_text_part(part) else part for part in value]
-        if all(isinstance(part, str) for part in parts):
-            return tuple(chunk for part in parts for chunk in _passages(part))
-        return _chunks_or_none(parts) or (Chunk(json.dumps(value, ensure_ascii=False, default=str)),)
-    return (Chunk(str(value)),) if isinstance(value, (int, float)) and not isinstance(value, bool) else ()
+        return _chunks_or_none([value]) if any(isinstance(value.get(key), str) for key in TEXT_KEYS) else ()
+    if not is_list(value) or not value:
+        return ()
+    parts = [joined_parts(_part_text(part)) if _is_text_part(part) else part for part in value]
+    if all(isinstance(part, str) for part in parts):
+        return tuple(chunk for part in parts for chunk in _passages(part))
+    return _chunks_or_none(parts) or tuple(chunk for part in parts if is_list(part) for chunk in _elements_in(part))
 
 
 def _chunks_or_none(value: Sequence[Any]) -> tuple[Chunk, ...]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 PRINTED_START = re.compile(
-    r"""\s*(?:[\[{(]\s*['"{\[(]|\[\s*(?:-?\d|\]|nan\b|None\b)|\[?[A-Z]\w*\(\w+=|\[?(?:np\.)?array\(|(?:frozen)?set\("""
+    r"""\s*(?:[\[{(]\s*['"{\[(]|\[\s*(?:-?\d|\]|nan\b|None\b)|[\[(]?[A-Z]\w*\(\w+=|\[?(?:np\.)?array\(|(?:frozen)?set\("""
     r"""|deque\(|(?:page_)?content=['"\[])"""
 )
 """How the printed form of an object begins."""

@@ -11,13 +11,14 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from mlflow_ragmetrics.adapters.langchain.handler import untraced_suite
+from mlflow_ragmetrics.adapters.langchain.sample import read_text
 from mlflow_ragmetrics.core.options import check_count
 from mlflow_ragmetrics.core.safe_text import as_json, for_log, redact
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.threads import run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
-from mlflow_ragmetrics.rows.chat_messages import fields_of, has_open_calls, sample_from_messages
+from mlflow_ragmetrics.rows.chat_messages import fields_of, has_open_calls, sample_from_messages, tool_chunks
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import render, say
 
@@ -121,16 +122,14 @@ class RagMetricsMiddleware(AgentMiddleware):
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call ``handler(request)``; if the tool ends the turn, score its result, and replace it if it fails."""
         result = handler(request)
-        text = _direct_answer(request, result)
-        return result if text is None else self._checked_result(result, self._scores(_messages_in(request), text))
+        messages, text = _direct_answer(request, result)
+        return self._checked_result(result, self._scores(messages, text))
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """Await ``handler(request)`` and continue as ``wrap_tool_call``."""
         result = await handler(request)
-        text = _direct_answer(request, result)
-        if text is None:
-            return result
-        return self._checked_result(result, await run_beside(partial(self._scores, _messages_in(request), text)))
+        messages, text = _direct_answer(request, result)
+        return self._checked_result(result, await run_beside(partial(self._scores, messages, text)))
 
     def _scores(self, messages: Sequence[Any], answer: str | None) -> Mapping[str, Score]:
         if answer is None or not answer.strip():
@@ -138,7 +137,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         (row,) = self._suite.score_samples([sample_from_messages([*messages, AIMessage(answer)])])
         return row.scores
 
-    def _checked(self, response: Any, fields: Sequence[str], scores: Mapping[str, Score], tried: int) -> Any:
+    def _checked(self, response: Any, fields: Mapping[str, str], scores: Mapping[str, Score], tried: int) -> Any:
         message = _message_of(response)
         if message is None or not (scores or tried):
             return response
@@ -152,10 +151,10 @@ class RagMetricsMiddleware(AgentMiddleware):
         response.result[place] = message.model_copy(update=changed)
         return response
 
-    def _stop_structured(self, response: Any, message: Any, fields: Sequence[str]) -> dict[str, Any]:
+    def _stop_structured(self, response: Any, message: Any, fields: Mapping[str, str]) -> dict[str, Any]:
         """Replace the answer in the structured response and in tool messages; return the changes to ``message``."""
-        structured = response.structured_response
-        replaced = {_field_in(structured, fields): self._instead}
+        structured, (name, alias) = response.structured_response, _field_in(response, fields)
+        replaced = {name: self._instead}
         if isinstance(structured, Mapping):
             response.structured_response = {**structured, **replaced}
         else:
@@ -165,7 +164,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         response.result = [
             each.model_copy(update={"content": text}) if each.type == "tool" else each for each in response.result
         ]
-        calls = [{**call, "args": {**call["args"], **replaced}} for call in message.tool_calls]
+        calls = [{**call, "args": {**call["args"], alias: self._instead}} for call in message.tool_calls]
         extras = {name: value for name, value in message.additional_kwargs.items() if name not in _RAW_ANSWERS}
         return {"content": "" if calls else text, "tool_calls": calls, "additional_kwargs": extras}
 
@@ -201,42 +200,48 @@ def _described(scores: Mapping[str, Score]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _answer_fields(response_format: Any, name: str | None) -> list[str]:
-    """The field with the answer in each schema of an agent's structured output; empty without one.
+def _answer_fields(response_format: Any, name: str | None) -> dict[str, str]:
+    """The field with the answer by schema of an agent's structured output; empty without one.
 
     Raises:
         InvalidOptionError: if it is unknown.
     """
     if response_format is None:
-        return []
+        return {}
     if not hasattr(response_format, "schema_specs") and not hasattr(response_format, "schema_spec"):
         response_format = ToolStrategy(getattr(response_format, "schema", response_format))
     specs = getattr(response_format, "schema_specs", None) or [response_format.schema_spec]
-    fields = []
+    fields = {}
     for spec in specs:
         properties = spec.json_schema.get("properties", {})
         texts = [each for each, schema in properties.items() if _is_text(schema)]
         known = [name] if name is not None else [each for each in _ANSWER_FIELDS if each in texts] or texts
         if not known or known[0] not in texts or (len(known) > 1 and known[0] not in _ANSWER_FIELDS):
-            message = f"the answer's field in {spec.name} is unknown; name one of its text fields with answer=: {texts}"
-            raise InvalidOptionError(message, param="answer")
-        fields.append(known[0])
+            way_out = f"name one of its text fields with answer=: {texts}" if texts else "it has no text field"
+            raise InvalidOptionError(f"the answer's field in {spec.name} is unknown; {way_out}", param="answer")
+        fields[spec.name] = known[0]
     return fields
 
 
 def _is_text(schema: Mapping[str, Any]) -> bool:
     kinds = [schema, *schema.get("anyOf", ())]
-    return any(kind.get("type") == "string" and not {"enum", "const", "format"} & kind.keys() for kind in kinds)
+    return any("string" in str(kind.get("type")) and not {"enum", "const", "format"} & kind.keys() for kind in kinds)
 
 
-def _field_in(structured: Any, fields: Sequence[str]) -> str:
-    return next(field for field in fields if field in fields_of(structured))
+def _field_in(response: Any, fields: Mapping[str, str]) -> tuple[str, str]:
+    """The name of the answer's field in a structured response and in its schema, which has the aliases."""
+    structured, calls = response.structured_response, _message_of(response).tool_calls
+    alias = next((fields[call["name"]] for call in calls if call["name"] in fields), next(iter(fields.values())))
+    names = list(fields_of(structured))
+    is_model = hasattr(type(structured), "model_json_schema")
+    aliases = type(structured).model_json_schema()["properties"] if is_model else names
+    return dict(zip(aliases, names, strict=False)).get(alias, alias), alias
 
 
-def _answer_in(response: Any, fields: Sequence[str]) -> str | None:
+def _answer_in(response: Any, fields: Mapping[str, str]) -> str | None:
     """The answer in a model's response; ``None`` if it calls tools."""
     if response.structured_response is not None:
-        value = fields_of(response.structured_response).get(_field_in(response.structured_response, fields))
+        value = fields_of(response.structured_response).get(_field_in(response, fields)[0])
         return None if value is None else str(value)
     message = _message_of(response)
     if message is None or has_open_calls(message):
@@ -244,19 +249,19 @@ def _answer_in(response: Any, fields: Sequence[str]) -> str | None:
     return str(message.text)
 
 
-def _direct_answer(request: Any, result: Any) -> str | None:
-    """The text of a tool that ends the turn; ``None`` for other tools and failed calls."""
+def _direct_answer(request: Any, result: Any) -> tuple[Sequence[Any], str | None]:
+    """The messages before the answer of a tool that ends the turn, and the answer; none for others and failed calls.
+
+    The documents in its artifact are passages.
+    """
     if not getattr(request.tool, "return_direct", False) or getattr(result, "status", None) == "error":
-        return None
+        return (), None
     if not isinstance(result, ToolMessage):
         message = f"the tool {request.tool.name} ends the turn without a message, so its answer cannot be judged"
         raise InvalidOptionError(message, param="suite")
-    return str(result.text)
-
-
-def _messages_in(request: Any) -> Sequence[Any]:
-    messages: Sequence[Any] = request.state["messages"] if isinstance(request.state, Mapping) else request.state
-    return messages
+    messages = request.state["messages"] if isinstance(request.state, Mapping) else request.state
+    found = result.model_copy(update={"content": ""})
+    return [*messages, *([found] if tool_chunks(found) else [])], read_text(str(result.text))
 
 
 def _check_suite(suite: Suite, option: str) -> None:

@@ -139,8 +139,8 @@ def _answer_in(outputs: Any) -> str | None:
     if messages and not any(isinstance(outputs, Mapping) and outputs.get(name) for name in _OUTRIGHT):
         last = messages[-1]
         is_of_tool = role_and_content(last)[0] == "tool" and attribute_of(last, "status") != "error"
-        return _read_text(answer_in(last) if is_of_tool else closing_answer(messages))
-    return _read_text(answer_in(outputs))
+        return read_text(answer_in(last) if is_of_tool else closing_answer(messages))
+    return read_text(answer_in(outputs))
 
 
 def _condensed_question(exchange: Exchange) -> str | None:
@@ -156,7 +156,7 @@ def _resumed_question(exchange: Exchange) -> str | None:
     return next(filter(None, (_text(question_in(state)) for state in states if isinstance(state, Mapping))), None)
 
 
-def _read_text(value: Any) -> str | None:
+def read_text(value: Any) -> str | None:
     """Return a text, or the text in a mapping, also if it is written as JSON."""
     text = _text(value)
     inside = mapping_of(fields_of(value))

@@ -20,6 +20,7 @@ from mlflow_ragmetrics.rows.chat_messages import (
     is_turn,
     joined_parts,
     rested_on,
+    role_and_content,
     tool_chunks,
     tool_chunks_by_turn,
 )
@@ -56,9 +57,11 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
     """
     lists, given = _documents(exchange, tools)
     models = [step for step in _lasting(exchange) if step.kind == "model"]
-    calls = leading_calls(models, answer)
+    closing = _closing_result(exchange.outputs, answer)
+    calls = leading_calls(models, answer, least=1 if closing is None else 3)
     of_tools, in_steps, known = _texts(exchange, tools)
     if calls is None:
+        of_tools = tuple(chunk for chunk in of_tools if chunk.text not in (closing, closing and answer))
         retrieved = _handed_on(lists, ()) if any(lists) else None
         retrieved = retrieved or of_tools or distinct(_texts_in(exchange.outputs)) or (() if lists else None)
         assumed = "no_call_matches" if models else "no_model_call"
@@ -113,14 +116,21 @@ def document_lists(value: Any, name: object = None, depth: int = 0) -> Iterator[
         yield from document_lists(value.update, None, depth)
 
 
-def leading_calls(calls: Sequence[Step], answer: str | None) -> Sequence[Step] | None:
+def _closing_result(outputs: Any, answer: str | None) -> str | None:
+    """Return the text of the tool that gave the answer (``return_direct``), which is no passage for it."""
+    messages = outputs.get("messages") if isinstance(outputs, Mapping) else outputs
+    role, content = role_and_content(messages[-1]) if isinstance(messages, (list, tuple)) and messages else (None, None)
+    return content if role == "tool" and isinstance(content, str) and (answer or "") in content else None
+
+
+def leading_calls(calls: Sequence[Step], answer: str | None, least: int = 1) -> Sequence[Step] | None:
     """Return the model calls that led to ``answer``, in order: the one that gave it, and those whose replies are in the
-    prompts of other leading calls. ``None`` if no call gave it.
+    prompts of other leading calls. ``None`` if no reply is at least this (``least``) like it.
     """
     done = [call for call in calls if call.reply is not None]
     given = [_written_in(call.reply) for call in done]
     ranks = [max((_likeness(text, answer or "") for text in texts), default=0) for texts in given]
-    if not any(ranks):
+    if max(ranks, default=0) < least:
         return None
     last = max(range(len(done)), key=lambda place: (ranks[place], place))
     leading = [done[last]]

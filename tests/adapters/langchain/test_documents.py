@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 
 import mlflow_ragmetrics as rm
@@ -82,6 +82,17 @@ def test_document_lists(value: Any, expected: list[list[Document]]) -> None:
 )
 def test_without_a_model_all_that_was_handed_on_counts(call: Exchange, expected: list[str | None] | None) -> None:
     chunks = found_in(call, "x").contexts
+    assert (None if chunks is None else [chunk.id for chunk in chunks]) == expected
+
+
+@pytest.mark.parametrize(("artifact", "expected"), [([ONE], ["1"]), (None, None)])
+def test_the_result_of_a_tool_that_gives_the_answer_is_no_passage_for_it(artifact: Any, expected: Any) -> None:
+    """Nor did the model that chose the tool's arguments give the answer."""
+    answer = "The lighthouse was built in 1869."
+    closing = ToolMessage(answer, tool_call_id="1", artifact=artifact)
+    call = exchange({"messages": [HumanMessage("why"), closing]})
+    call.steps += [step("model", ["why"], 1, "When was the lighthouse built?"), step("tool", closing, 2)]
+    chunks = found_in(call, answer).contexts
     assert (None if chunks is None else [chunk.id for chunk in chunks]) == expected
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.tools import tool
-from pydantic import BaseModel
+from langchain_core.tools import BaseTool, tool
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 import mlflow_ragmetrics as rm
@@ -173,6 +174,17 @@ class Said:
     text: str
 
 
+class Grade(BaseModel):
+    grade: float
+
+
+class Camel(BaseModel):
+    the_text: str = Field(alias="theText")
+
+
+SCHEMA = {"title": "Page", "type": "object", "properties": {"text": {"type": ["string", "null"]}}}
+
+
 class Structured(Model):
     """Looks something up, then gives a structured answer, or calls the tool ``name``, whichever it can."""
 
@@ -196,6 +208,12 @@ def final_answer(text: str) -> str:
     return text
 
 
+@tool(return_direct=True, response_format="content_and_artifact")
+def documented(text: str) -> tuple[Any, Any]:
+    """Give the final answer with its documents."""
+    return {"answer": text}, {"documents": [Document(RIGHT)]}
+
+
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize(
     ("form", "fields", "options"),
@@ -204,19 +222,24 @@ def final_answer(text: str) -> str:
         (ProviderStrategy(Reply), lambda text: {"answer": text}, {}),
         (ToolStrategy(Said), lambda text: {"text": text}, {}),
         (ToolStrategy(Page), lambda text: {"title": "The lighthouse", "body": text}, {"answer": "body"}),
-        (None, lambda text: {"text": text}, {}),
+        (ToolStrategy(Camel), lambda text: {"theText": text}, {}),
+        (ToolStrategy(SCHEMA), lambda text: {"text": text}, {}),
+        (final_answer, lambda text: {"text": text}, {}),
+        (documented, lambda text: {"text": text}, {}),
     ],
-    ids=["tool", "provider", "dataclass", "named", "return_direct"],
+    ids=["tool", "provider", "dataclass", "named", "alias", "schema", "return_direct", "with_documents"],
 )
 def test_a_structured_answer_and_that_of_a_closing_tool_are_judged(
     form: Any, fields: Any, options: dict[str, Any], awaited: bool
 ) -> None:
-    name = "final_answer" if form is None else form.schema.__name__
+    is_tool = isinstance(form, BaseTool)
+    name = form.name if is_tool else "Page" if form.schema is SCHEMA else form.schema.__name__
+    tools, response_format = ([look_up, form], None) if is_tool else ([look_up], form)
 
     def state_of(text: str, on_failure: Any) -> str:
         model = Structured(name=name, fields=lambda _: fields(text), as_json=isinstance(form, ProviderStrategy))
         guard = rm.RagMetricsMiddleware(FAITHFUL, on_failure=on_failure, instead="I do not know.", **options)
-        agent = create_agent(model, [look_up, final_answer], middleware=[guard], response_format=form)
+        agent = create_agent(model, tools, middleware=[guard], response_format=response_format)
         inputs: Any = {"messages": [HumanMessage(QUESTION)]}
         state = asyncio.run(agent.ainvoke(inputs)) if awaited else agent.invoke(inputs)
         scores = [
@@ -231,7 +254,7 @@ def test_a_structured_answer_and_that_of_a_closing_tool_are_judged(
     assert RIGHT in state_of(RIGHT, "stop")
     stopped = state_of(WRONG, "stop")
     assert "I do not know." in stopped
-    assert form is None or WRONG not in stopped
+    assert is_tool or WRONG not in stopped
 
 
 def test_a_structured_answer_is_asked_for_again() -> None:
@@ -246,11 +269,20 @@ def test_a_structured_answer_is_asked_for_again() -> None:
     assert state["structured_response"].answer == RIGHT
 
 
-@pytest.mark.parametrize("options", [{}, {"answer": "author"}])
-def test_an_answer_whose_field_is_unknown_is_refused_before_the_model_is_asked(options: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("schema", "options", "way_out"),
+    [
+        (Page, {}, "name one .*answer=: .'title', 'body'"),
+        (Page, {"answer": "author"}, "name one .*answer=: .'title', 'body'"),
+        (Grade, {}, "it has no text field"),
+    ],
+)
+def test_an_answer_whose_field_is_unknown_is_refused_before_the_model_is_asked(
+    schema: Any, options: dict[str, str], way_out: str
+) -> None:
     guard = rm.RagMetricsMiddleware(FAITHFUL, **options)
     agent = create_agent(
-        Model(reply=lambda _: 1 / 0), [look_up], middleware=[guard], response_format=ToolStrategy(Page)
+        Model(reply=lambda _: 1 / 0), [look_up], middleware=[guard], response_format=ToolStrategy(schema)
     )
-    with pytest.raises(InvalidOptionError, match=r"the answer's field in Page is unknown.*answer=: .'title', 'body'"):
+    with pytest.raises(InvalidOptionError, match=rf"the answer's field in \w+ is unknown; {way_out}"):
         agent.invoke({"messages": [HumanMessage(QUESTION)]})  # type: ignore[arg-type]
