@@ -186,13 +186,15 @@ def text_entry(element: Mapping[Any, Any]) -> tuple[str | None, Mapping[Any, Any
     that is prose, else ``None``.
     """
     known = next((key for key in (*TEXT_KEYS, *_OTHER_TEXT_NAMES) if not is_missing(element.get(key))), None)
+    if known is not None:
+        return known, element
     holder = next((name for name in _HOLDERS if isinstance(element.get(name), Mapping)), None)
-    if known is None and holder is not None:
+    if holder is not None:
         key, inner = text_entry(element[holder])
         if key is not None:
             return key, {**inner, **{name: value for name, value in element.items() if name != holder}}
     prose = [key for key, value in element.items() if isinstance(value, str) and are_texts(value)]
-    return known or (prose[0] if len(prose) == 1 else next((key for key in TEXT_KEYS if key in element), None)), element
+    return prose[0] if len(prose) == 1 else next((key for key in TEXT_KEYS if key in element), None), element
 
 
 def _chunk_of_mapping(element: Mapping[Any, Any], place: int) -> Chunk | None:
