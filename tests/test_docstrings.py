@@ -9,26 +9,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_origin
 
-import click
-import pytest
-
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.core.metric import Metric
-from mlflow_ragmetrics.registry import all_metrics
 from mlflow_ragmetrics.spark import score_spark, summarize_spark
-
-from .house import CONTRIBUTING, PICTURE, picture
 
 PUBLIC = {name: getattr(rm, name) for name in rm.__all__ if name != "__version__"}
 FUNCTIONS = {name: each for name, each in PUBLIC.items() if inspect.isfunction(each)}
 CLASSES = {name: each for name, each in PUBLIC.items() if inspect.isclass(each) and get_origin(each) is None}
-METRICS = {
-    name: each
-    for name, each in all_metrics().items()
-    if isinstance(each, Metric) and each.definition.function.__module__.startswith("mlflow_ragmetrics.")
-}
-COMMANDS = {name: main.get_command(click.Context(main), name) for name in main.list_commands(click.Context(main))}
 EXPLAINED_ONCE = (rm.Claims, rm.Suite, rm.Suite.evaluate, rm.Report.log, summarize_spark, score_spark)
 
 
@@ -87,31 +73,3 @@ def test_each_argument_and_field_of_a_class_is_explained() -> None:
         return _unsaid([each for each in {*fields, *constructor} if not each.startswith("_")], said)
 
     assert _faults(unsaid, [name for name, each in CLASSES.items() if not issubclass(each, Exception)]) == {}
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_each_metric_says_what_a_reader_needs(name: str) -> None:
-    definition = METRICS[name].definition
-    text = inspect.getdoc(definition.function) or ""
-    assert len(definition.summary) > 20
-    assert [word for word in ("Formula:", "Source:", "Unscored:", "Example:", ">>> ") if word not in text] == []
-    assert [option for option in definition.options.model_fields if f"``{option}" not in text] == []
-    words = {"retrieved_doc_ids": "retrieved", "gold_doc_ids": "gold|relevant"}
-    needed = [words.get(field, field) for field in definition.required]
-    assert [each for each in needed if not re.search(rf"\b({each})", text)] == []
-    assert [line for line in text.partition("\nExample")[2].splitlines() if len(line) > 80] == []
-    low, high = definition.range
-    assert re.search(rf"{low:g}(\.0)? (to|or) {high:g}", text.replace("−", "-")), f"{low:g} to {high:g} is not said"
-
-
-def test_each_command_teaches_by_example() -> None:
-    assert [
-        name for name, each in COMMANDS.items() if each is None or f"ragmetrics {name}" not in (each.help or "")
-    ] == []
-    options = {(name, each.name): each for name, command in COMMANDS.items() if command for each in command.params}
-    assert [name for name, each in options.items() if isinstance(each, click.Option) and not each.help] == []
-
-
-def test_the_picture_of_the_package_shows_its_rooms() -> None:
-    shown = PICTURE.search(CONTRIBUTING.read_text(encoding="utf-8"))
-    assert shown[0] == picture(), "run: python tests/house.py"

@@ -446,16 +446,3 @@ def test_one_scorer_passes_without_log_only_where_mlflow_takes_no_expectation_fo
     assert not mlflow.genai.evaluate(data=empty, scorers=[made]).passed
     unknown = [{**row, "inputs": {"question": row["inputs"]["question"]}} for row in without]
     assert not mlflow.genai.evaluate(data=unknown, scorers=[made]).passed
-
-
-@pytest.mark.slow
-def test_plain_mlflow_takes_an_expectation_for_a_criterion_that_failed() -> None:
-    """If this fails, MLflow has mended it: ``RagScorer.log`` and the page on MLflow need no criterion for it."""
-
-    @mlflow.genai.scorer
-    def fine(outputs: Any) -> bool:
-        return True
-
-    result = mlflow.genai.evaluate(data=doors.genai_rows(ROWS), scorers=[fine])
-    assert not result.passed
-    assert "expected_response" in result.reason

@@ -30,31 +30,6 @@ def test_words_that_mean_several_metrics_are_refused_with_the_candidates(name: s
         assert metric_of(candidate).key == candidate
 
 
-@pytest.mark.parametrize(
-    ("name", "spelling"),
-    [
-        ("LLMContextRecall", "fact_recall(target='reference')"),
-        ("contextual_recall", "fact_recall(target='reference')"),
-        ("ContextualRecallMetric", "fact_recall(target='reference')"),
-        ("ContextualPrecisionMetric", "chunk_precision"),
-        ("LLMContextPrecisionWithoutReference", "chunk_precision"),
-        ("AnswerRelevancyMetric", "answer_relevance"),
-        ("answer_relevancy", "answer_relevance"),
-        ("ResponseRelevancy", "answer_relevance"),
-        ("FaithfulnessMetric", "faithfulness"),
-        ("FactualCorrectness", "factual_correctness"),
-        ("IDBasedContextRecall", "context_recall"),
-        ("RetrievalGroundedness", "faithfulness"),
-        ("ContextualRelevancyMetric", "context_relevance"),
-        ("ContextRelevance", "context_relevance"),
-        ("RetrievalRelevance", "context_relevance"),
-        ("RetrievalSufficiency", "fact_recall(target='reference')"),
-    ],
-)
-def test_names_of_other_packages_lead_to_what_corresponds(name: str, spelling: str) -> None:
-    assert metric_of(name).spelling == metric_of(spelling).spelling
-
-
 def test_every_name_of_the_page_on_migrating_leads_where_it_says() -> None:
     found = re.findall(r"^\| `(\w+)(?:\([^`]*)?` \| `([^`]+)`", MIGRATING.read_text(encoding="utf-8"), re.MULTILINE)
     named = [(name, here) for name, here in found if re.match("[A-Z]", name) and name != "HallucinationMetric"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -13,8 +16,10 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.question import Claims, Verify
+from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = ["DOORS", "Door", "directly", "quiet", "suite_of"]
+__all__ = ["DOORS", "Door", "WordJudge", "directly", "quiet", "suite_of"]
 
 Rows = Sequence[dict[str, Any]]
 Door = Callable[..., dict[str, float]]
@@ -31,6 +36,30 @@ ROWS: list[dict[str, Any]] = [
     for number in (1, 2, 3)
 ]
 COLUMNS = {name: name for name in ROWS[0] if name not in ("answer", "reference")}
+
+
+class WordJudge:
+    """Claims are sentences, supported if a passage contains them. Counts its questions and fails on demand."""
+
+    name = "words"
+
+    def __init__(self) -> None:
+        self.asked: Counter[Any] = Counter()
+        self.lock = threading.Lock()
+
+    def answer(self, questions: Any) -> list[Any]:
+        time.sleep(0.005)
+        with self.lock:
+            self.asked.update(questions)
+        return [self._answer(question) for question in questions]
+
+    def _answer(self, question: Any) -> Any:
+        if isinstance(question, Claims):
+            return JudgeError("status 429: rate limit") if "FAIL" in question.text else question.text.split(". ")
+        if not isinstance(question, Verify):
+            return ()
+        found = (any(claim in passage for passage in question.passages) for claim in question.claims)
+        return [rm.Finding("SUPPORTED" if each else "NEUTRAL") for each in found]
 
 
 @pytest.fixture(autouse=True)

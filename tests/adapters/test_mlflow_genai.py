@@ -4,45 +4,19 @@ from __future__ import annotations
 
 import inspect
 import json
-import threading
 import time
-from collections import Counter
 from typing import Any
 
 import mlflow
-import pandas as pd
 import pytest
 from mlflow.entities import SpanType
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.question import Claims, Finding, Verify
-from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+from mlflow_ragmetrics.core.question import Claims
+from mlflow_ragmetrics.errors import InvalidOptionError
+from tests.adapters.doors import WordJudge
 
 pytest.importorskip("mlflow.genai.evaluation.harness", reason="this MLflow cannot evaluate outside Databricks")
-
-
-class WordJudge:
-    """Claims are sentences, supported if a passage contains them. Counts its questions and fails on demand."""
-
-    name = "words"
-
-    def __init__(self) -> None:
-        self.asked: Counter[Any] = Counter()
-        self.lock = threading.Lock()
-
-    def answer(self, questions: Any) -> list[Any]:
-        time.sleep(0.005)
-        with self.lock:
-            self.asked.update(questions)
-        return [self._answer(question) for question in questions]
-
-    def _answer(self, question: Any) -> Any:
-        if isinstance(question, Claims):
-            failure = JudgeError("status 429: rate limit")
-            return failure if "FAIL" in question.text else tuple(question.text.split(". "))
-        assert isinstance(question, Verify)
-        found = (any(claim in passage for passage in question.passages) for claim in question.claims)
-        return tuple(Finding("SUPPORTED" if each else "NEUTRAL") for each in found)
 
 
 @pytest.fixture(autouse=True)
@@ -223,14 +197,6 @@ def test_a_metric_by_itself_gives_one_feedback() -> None:
     ]
 
 
-def test_only_a_language_model_is_a_judge_to_mlflow(judge: WordJudge) -> None:
-    row = {"inputs": {"question": "q?", "contexts": ["fact 1"]}, "outputs": "fact 1"}
-    row["expectations"] = {"expected_response": "fact 1"}
-    metrics = ["faithfulness", "semantic_similarity", "rouge"]
-    kinds = {each.name: each.source.source_type for each in rm.scorer(rm.Suite(metrics, judge=judge))(**row)}
-    assert kinds == {"faithfulness": "LLM_JUDGE", "semantic_similarity": "CODE", "rouge1_f1": "CODE"}
-
-
 def test_get_scorer_refuses_options_of_neither_metric_nor_suite() -> None:
     with pytest.raises(InvalidOptionError, match="treshold"):
         rm.get_scorer("faithfulness", treshold=0.5)
@@ -280,16 +246,6 @@ def test_columns_name_entries_of_inputs_outputs_and_expectations(judge: WordJudg
     columns = {"question": "frage", "answer": "text", "contexts": "found"}
     made = rm.scorer(rm.Suite(["faithfulness"], judge=judge), columns=columns)
     assert evaluate(data, [made]).metrics["faithfulness/mean"] == 1.0
-
-
-def test_a_frame_with_columns_inputs_and_outputs(suite: rm.Suite) -> None:
-    assert evaluate(pd.DataFrame(rows()), [rm.scorer(suite)]).metrics["faithfulness/mean"] == 0.5
-
-
-def test_traces_are_evaluated(suite: rm.Suite) -> None:
-    first = evaluate(rows(), [rm.scorer(suite)])
-    result = evaluate(mlflow.search_traces(run_id=first.run_id), [rm.scorer(suite)])
-    assert result.metrics["faithfulness/mean"] == 0.5
 
 
 def test_too_few_connections_for_the_workers_are_warned_of_with_both_remedies(

@@ -187,35 +187,6 @@ def test_a_named_metric_replaces_the_one_of_the_preset(ragmetrics, written, rows
     assert "rouge1_f1" in result.stdout
 
 
-def test_explanations_may_be_russian(ragmetrics, written, rows):
-    result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "--language", "ru", "--no-log")
-    assert "why: " in result.stdout
-    assert any("а" <= letter <= "я" for letter in result.stdout)
-
-
-def test_texts_of_others_cannot_steer_the_terminal(ragmetrics, written, rows):
-    rows[0]["id"] = "to\x1b[31mwer\x07"
-    rows[0]["question"] = "[bold]How\x1b]0;title\x07 high\u202e?[/bold]\r\nfaithfulness  1.000"
-    rows[0]["answer"] = "The tower is [red]930[/red] metres \x1b[2Jhigh."
-    result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "--no-log")
-    assert result.exit_code == 0
-    assert "\x1b" not in result.stdout
-    assert "\x07" not in result.stdout
-    assert "\u202e" not in result.stdout
-    assert "[bold]How high?[/bold] faithfulness 1.000" in result.stdout
-
-
-def test_an_interruption_ends_with_130(ragmetrics, written, rows, monkeypatch):
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("mlflow_ragmetrics.suite.Suite.evaluate_samples", interrupt)
-    result = ragmetrics("evaluate", written(rows))
-    assert result.exit_code == 130
-    assert len(result.stderr.splitlines()) == 1
-    assert runs() == []
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(
     tuple(map(int, mlflow.__version__.split(".")[:2])) < (3, 7),

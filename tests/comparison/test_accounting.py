@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import html
-import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.score import Chunk, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report import Report
@@ -100,30 +96,6 @@ def _field(fate: str) -> str:
     return fate.replace(" ", "_") if fate.startswith("only") else f"unscored_{fate}"
 
 
-def test_a_version_that_drops_its_worst_rows_is_not_better(tmp_path: Path) -> None:
-    """B leaves 40 of 60 questions unanswered and answers the others with the references."""
-    data = [
-        {"id": str(n), "question": f"How high is tower {n}?", "answer": f"Tower {n} is {n} metres high and green.",
-         "reference": f"Tower {n} is {n} metres high.", "contexts": [f"Tower {n} is {n} metres high."]}
-        for n in range(1, 61)
-    ]  # fmt: skip
-    lost = [{**each, "answer": None if n < 40 else each["reference"]} for n, each in enumerate(data)]
-    suite = rm.Suite.preset("white_paper")
-    files = []
-    for name, rows in (("whole", data), ("lost", lost)):
-        path = tmp_path / f"{name}.parquet"
-        suite.evaluate(rows, progress=False).table.to_parquet(path)
-        files.append(str(path))
-    found = rm.compare(*files)
-    for each in found.differences:
-        assert each.verdict not in ("improved", "unchanged"), each.plain
-        assert (each.rows, each.unscored_b, each.lost_b) in ((20, 40, 40), (60, 0, 0))
-    result = CliRunner().invoke(main, ["compare", *files, "--fail-on", "regressed"])
-    assert result.exit_code == 1
-    assert "20 paired, 40 unscored in B only (40 lost by B)" in result.output
-    assert json.loads(json.dumps(found.to_dict()))["metrics"][0]["lost_b"] == 40
-
-
 @pytest.mark.parametrize(("lost", "passed"), [(5, True), (6, False)])
 def test_beyond_a_twentieth_of_lost_rows_no_gate_passes(lost: int, passed: bool) -> None:
     b = report(["failed judge"] * lost + ["fine"] * (100 - lost))
@@ -133,17 +105,6 @@ def test_beyond_a_twentieth_of_lost_rows_no_gate_passes(lost: int, passed: bool)
     (check,) = found.checks()
     assert check.passed is passed
     assert f"{100 - lost} paired, {lost} unscored in B only ({lost} lost by B)" in check.reason
-
-
-def test_a_regression_fails_the_gate_although_a_lost_a_row() -> None:
-    def shifted(value: float, first: str) -> Report:
-        rows = [row(n, first if n == 0 else "fine", value + 0.001 * (n % 7)) for n in range(60)]
-        return Report(rows)
-
-    found = rm.compare(shifted(0.9, "failed judge"), shifted(0.5, "fine"))
-    assert found.verdict == {"answer_relevance": "cannot be told"}
-    assert found["answer_relevance"].paired_verdict == "regressed"
-    assert not found.checks()[0].passed
 
 
 def test_a_refusal_where_the_reference_is_one_is_not_lost() -> None:

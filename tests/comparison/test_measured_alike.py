@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.cli.output import Output
-from mlflow_ragmetrics.errors import GateError, InvalidOptionError, JudgeError
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.results.results import Results, results_of
 from mlflow_ragmetrics.rows.files import read_file
 
@@ -154,36 +154,6 @@ def test_few_pairs_that_are_not_alike_are_named_and_left_out(cause: str, tmp_pat
 def test_a_composite_compares_rows_with_the_same_members(cause: str, unlike: dict[str, int]) -> None:
     for found in (rm.compare(side(), side(cause, 40)), rm.compare(side(cause, 40), side())):
         assert {key: found[key].unlike for key in unlike} == unlike
-
-
-class GivesUp(rm.ScriptedJudge):
-    """Fails on the masts below ``lost``."""
-
-    lost = 0
-
-    def answer(self, questions: Any) -> list[Any]:
-        gone = [any(f"mast {n}?" in str(question) for n in range(self.lost)) for question in questions]
-        answers = zip(gone, super().answer(questions), strict=True)
-        return [JudgeError("strict: gave up") if lost else answer for lost, answer in answers]
-
-
-@pytest.mark.parametrize("lost", [40, 1])
-def test_a_judge_that_drops_out_of_a_panel_makes_no_side_better_in_any_door(lost: int, tmp_path: Path) -> None:
-    def run(lost: int) -> Any:
-        strict = GivesUp(name="strict", rating=1)
-        strict.lost = lost
-        judges = [rm.ScriptedJudge(name="kind", rating=5), strict]
-        return rm.Suite([rm.correctness()], judge=judges).evaluate(DATA, progress=False)
-
-    found, shown, code = doors(tmp_path, run(0), run(lost))
-    each = found["correctness"]
-    assert (each.verdict, each.lost_b, each.rows) == ("cannot be told", lost, 80 - lost)
-    assert code == (lost == 40)
-    assert found.metrics["correctness/n_lost_b"] == lost
-    for door in (*FILE_DOORS, "junit", "notebook", "python"):
-        assert "no verdict on correctness" in shown[door], door
-        assert f"({lost} lost by B)" in shown[door], door
-    assert rm.compare(run(lost), run(0)).verdict == {"correctness": "cannot be told"}
 
 
 @pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv", "json"])

@@ -76,27 +76,6 @@ def test_scales_are_brought_to_one() -> None:
     assert to_unit(50.0, (0.0, 100.0)) == 0.5
 
 
-def test_a_composite_over_a_suite() -> None:
-    overall = rm.composite("overall", {"lexical_relevance": 1, "coherence": 3}, threshold=0.5)
-    suite = rm.Suite([overall])
-    row = suite.evaluate([{"question": "cats", "answer": "We like these dogs."}], progress=False).rows[0]
-    score = row.scores["overall"]
-    assert score.value == pytest.approx(0.75)
-    assert (score.passed, score.threshold) == (True, 0.5)
-    assert "coherence 1.000 × 3" in score.reason
-
-
-def test_a_users_own_metric_takes_part() -> None:
-    @rm.metric
-    def shout(answer: str) -> float:
-        """1.0 for upper case."""
-        return float(answer.isupper())
-
-    overall = rm.composite("overall", {"shout": 1, "coherence": 1})
-    row = rm.Suite([shout, overall]).evaluate([{"answer": "WE ARE HERE."}], progress=False).rows[0]
-    assert row.scores["overall"].value == 1.0
-
-
 @pytest.mark.parametrize(
     ("name", "weights", "options", "param"),
     [

@@ -11,7 +11,6 @@ from pydantic import Field
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.metric import Metric, metric
-from mlflow_ragmetrics.core.question import Claims, Steps, ask
 from mlflow_ragmetrics.core.score import Evidence, Score
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.registry import all_metrics
@@ -119,31 +118,6 @@ def test_what_it_may_not_return(returned: object) -> None:
         rm.score(given(returned), {"answer": "a"})
     kept = rm.score(given(returned), {"answer": "a"}, on_missing="skip")
     assert (kept.status, kept.value) == ("error", None)
-
-
-def test_a_bug_in_one_metric_is_its_own() -> None:
-    @metric
-    def broken(answer: str) -> float:
-        """Divides by zero."""
-        return 1 / 0
-
-    row = rm.Suite([broken, brevity]).evaluate([{"answer": "a"}], progress=False).rows[0]
-    assert row.scores["broken"].status == "error"
-    assert "ZeroDivisionError" in str(row.scores["broken"].error)
-    assert row.scores["brevity"].value == 1.0
-
-
-def test_a_generator_asks_the_judge() -> None:
-    @metric
-    def claims(answer: str) -> Steps[float]:
-        """1.0 if there are two claims."""
-        found = yield from ask(Claims(answer))
-        return float(len(found) == 2)
-
-    assert claims.definition.asks == ("judge",)
-    judge = rm.ScriptedJudge(response_claims=["a", "b"])
-    score = rm.score(claims, {"answer": "x"}, judge=judge)
-    assert (score.value, score.judge) == (1.0, "scripted")
 
 
 def test_positional_parameters_are_fields() -> None:

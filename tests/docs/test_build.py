@@ -105,19 +105,3 @@ def test_the_gallery_is_live(site: Path) -> None:
         text = (site / "gallery" / f"{name}.html").read_text(encoding="utf-8")
         assert name == "report_gpt-4" or "rt15388" in (str(carried(text)) if 'id="data"' in text else text), name
     assert json.loads((site / "suite.schema.json").read_text(encoding="utf-8"))["properties"]["judges"]
-
-
-@pytest.mark.parametrize(
-    ("word", "found"),
-    [
-        ("hallucin", {"metrics/faithfulness", "metrics/index"}),
-        ("threshold", {"explanation/scoring_policy", "guides/calibrate", "metrics/faithfulness"}),
-    ],
-)
-def test_a_search_finds_what_is_meant(site: Path, word: str, found: set[str]) -> None:
-    text = (site / "searchindex.js").read_text(encoding="utf-8")
-    index = json.loads(re.search(r"Search\.setIndex\((.*)\)", text, re.DOTALL)[1])  # type: ignore[index]
-    held = [index[kind].get(word, []) for kind in ("terms", "titleterms")]
-    numbers = {number for each in held for number in ([each] if isinstance(each, int) else each)}
-    names = {index["docnames"][number] for number in numbers}
-    assert found <= names

@@ -98,30 +98,6 @@ def test_calls_in_flight_never_exceed_the_limit(limit: int) -> None:
     assert judge.most_in_flight == limit
 
 
-def test_the_limit_holds_over_all_judges_together() -> None:
-    clock = Judge(latency=0.003, name="a")
-    twin = Judge(latency=0.003, name="b")
-    twin.lock = clock.lock
-    shared: list[int] = []
-    for judge in (clock, twin):
-        original = judge.answer
-
-        def answer(questions: Sequence[Question], original: Any = original) -> list[Any]:
-            shared.append(1)
-            try:
-                return original(questions)
-            finally:
-                shared.append(-1)
-
-        judge.answer = answer  # type: ignore[method-assign]
-    rows_of([n_claims], [clock, twin], [f"text {i}" for i in range(20)], slots=Slots(3))
-    running = most = 0
-    for step in shared:
-        running += step
-        most = max(most, running)
-    assert most <= 3
-
-
 def test_the_limit_holds_over_evaluations_that_share_it() -> None:
     judge, slots = Judge(latency=0.003), Slots(2)
     evaluations = [

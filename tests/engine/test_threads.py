@@ -39,29 +39,6 @@ def test_no_more_jobs_run_at_once_than_the_limit_and_all_results_come(limit: int
     assert most == limit
 
 
-def test_workers_that_share_slots_keep_to_one_limit_together() -> None:
-    slots, lock = Slots(3), threading.Lock()
-    running = most = 0
-
-    def job() -> None:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        time.sleep(0.005)
-        with lock:
-            running -= 1
-
-    groups: list[Workers[None]] = [Workers(slots) for _ in range(4)]
-    for workers in groups * 8:
-        workers.submit(job)
-    for workers in groups:
-        while workers.in_flight:
-            workers.finished()
-        workers.close()
-    assert most == 3
-
-
 @pytest.mark.parametrize("limit", [0, -1, True, 2.5])
 def test_slots_are_a_whole_number_from_one(limit: Any) -> None:
     with pytest.raises(InvalidOptionError, match="concurrency"):
@@ -107,12 +84,6 @@ def test_closing_drops_what_has_not_begun_and_wakes_what_waits() -> None:
     assert ran == []
 
 
-def test_a_pause_outside_a_workers_just_sleeps() -> None:
-    began = time.perf_counter()
-    pause(0.01)
-    assert time.perf_counter() - began >= 0.01
-
-
 _VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("outside", default="nothing")
 
 
@@ -132,17 +103,6 @@ def test_an_action_that_hangs_on_its_daemon_thread_holds_up_nobody() -> None:
     assert time.perf_counter() - began < 10
     assert run_in_thread(lambda: "another", 5.0) == "another"
     gate.set()
-
-
-def test_a_task_says_whether_it_runs() -> None:
-    gate = threading.Event()
-    task = start_thread(lambda: gate.wait(5), name="ours")
-    assert not task.is_set()
-    gate.set()
-    deadline = time.monotonic() + 5
-    while not task.is_set() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert task.is_set()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -20,7 +20,6 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.tracking import outbox as module
-from tests.faults.budget import LONG
 from tests.faults.processes import ECHO, ended, forked, own_number, refuse_all, said, wait_for
 from tests.live_answers import answers
 
@@ -173,17 +172,6 @@ def test_damaged(
     if len(found.answers) > LISTED:
         assert (found.run.info.status, found.lost) == ("FAILED", None)
         assert found.status == "failed: the outbox was damaged: the number of missing answers is unknown"
-
-
-@pytest.mark.parametrize("seed", range(20 if LONG else 6))
-def test_some_bytes_are_others(seed: int, outbox: Path, caplog: pytest.LogCaptureFixture) -> None:
-    chance, content = random.Random(seed), bytearray(outbox.read_bytes())
-    place = chance.randrange(len(content) - 64)
-    content[place : place + 64] = chance.randbytes(64)
-    outbox.write_bytes(content)
-    found, lines = started(caplog)
-    check_no_wrong_figure(found)
-    assert len(lines) <= 1
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.35, 0.5, 0.9])

@@ -11,12 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.data import join
@@ -99,14 +97,3 @@ def test_any_suite_file(entries: list[tuple[str, str]], whole: bytes | None) -> 
 def test_any_two_sources_joined(rows: list[list[Any]], on: str) -> None:
     with contextlib.suppress(RagMetricsError), in_time():
         list(read_samples(join(rows[0], rows[1], on).rows))
-
-
-@inputs(15, 1500)
-@given(ending=st.sampled_from([".csv", ".json", ".jsonl", ".parquet"]), content=rough)
-def test_any_file_on_the_command_line(ending: str, content: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"rows{ending}"
-        path.write_bytes(content)
-        result = CliRunner().invoke(main, ["evaluate", str(path), "-m", "rouge", "--no-log"])
-    assert result.exit_code in (0, 2), result.exception
-    assert result.exception is None or isinstance(result.exception, SystemExit)

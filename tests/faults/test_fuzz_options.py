@@ -85,13 +85,6 @@ def test_any_suite(metrics: Any, options: dict[str, Any]) -> None:
             assert all(map(math.isfinite, report.metrics.values()))
 
 
-@inputs(60, 5000)
-@given(preset=st.one_of(texts, values))
-def test_any_preset(preset: Any) -> None:
-    with in_time(), contextlib.suppress(RagMetricsError):
-        rm.Suite.preset(preset)
-
-
 _OPTIONS = ("--fail-under", "--columns", "--metric", "--suite", "--language", "--groups", "--min-scored", "--worst",
             "--limit", "--max-calls", "--judge", "--output")  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -157,38 +156,15 @@ def test_an_evaluation(server: Script, copied: Callable[[str], Path]) -> None:
     print("\n", dict(seen), f"{calls} calls a run, {logging:.1f} s after them")
 
 
-@pytest.mark.parametrize("way", ["command", "evaluate", "aevaluate"])
-def test_ctrl_c_ends_it_soon(way: str, server: Script, copied: Callable[[str], Path]) -> None:
-    """The command even while it waits to try again; the programs keep all answers but those in flight."""
-    folder, work = copied("one"), evaluate
-    if way == "command":
-        server.faults = [Fault(status=429, headers={"Retry-After": "200"})] * 99
-    else:
-        work = partial(program, is_async=way == "aevaluate")
-    process = forked(work, folder)
-    wait_for(lambda: len(server.requests) >= (1 if way == "command" else 12))
-    time.sleep(1.0 if way == "command" else 0.0)
+def test_ctrl_c_ends_it_soon(server: Script, copied: Callable[[str], Path]) -> None:
+    """Even while it waits to try again."""
+    folder = copied("one")
+    server.faults = [Fault(status=429, headers={"Retry-After": "200"})] * 99
+    process = forked(evaluate, folder)
+    wait_for(lambda: len(server.requests) >= 1)
+    time.sleep(1.0)
     os.kill(process, signal.SIGINT)
-    assert ended(process, 10) == (130 if way == "command" else 0), said(folder)
-    if way != "command":
-        assert said(folder) == "interrupted\n"
-        with contextlib.closing(sqlite3.connect(folder / "cache.db")) as cache:
-            (stored,) = cache.execute("SELECT count(*) FROM answers").fetchone()
-        assert len(server.requests) - IN_FLIGHT - 1 <= stored <= len(server.requests) < 2 * len(ROWS)
-
-
-def program(*, is_async: bool) -> int:
-    """A user's program that catches the interruption."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    suite = rm.Suite(["faithfulness", "answer_relevance"], judge="openai:/local", cache="cache.db")
-    try:
-        if is_async:
-            asyncio.run(suite.aevaluate("rows.jsonl", progress=False))
-        else:
-            suite.evaluate("rows.jsonl", progress=False)
-    except KeyboardInterrupt:
-        print("interrupted")
-    return 0
+    assert ended(process, 10) == 130, said(folder)
 
 
 def live(name: str, run_id: str | None = None) -> int:

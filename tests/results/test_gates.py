@@ -71,15 +71,6 @@ def test_thresholds_are_mlflows_quality_criteria() -> None:
     assert {rule["metricKey"] for rule in stored["rules"]} <= run.data.metrics.keys()
 
 
-def test_a_mean_over_too_few_rows_does_not_pass() -> None:
-    said = r"0\.6000 ≥ 0\.6, but 3 of 4 rows were measured, less than the required 0\.95"
-    with pytest.raises(GateError, match=said):
-        REPORT.check(faithfulness=0.6)
-    REPORT.check(min_scored={"faithfulness": 0.75}, faithfulness=0.6)
-    with pytest.raises(GateError, match="3 of 4 rows"):
-        REPORT.check(min_scored={"": 0.8}, faithfulness=0.6)
-
-
 @pytest.mark.parametrize(
     ("figures", "limits", "shown"),
     [
@@ -111,18 +102,6 @@ def test_copied_rows_are_marked_on_the_line_of_an_intervals_gate() -> None:
     grouped = rm.Suite(["coherence"], groups="question").evaluate(rows, progress=False)
     with pytest.raises(GateError, match="few groups"):
         grouped.check(**{"coherence/ci_low": 0.99})
-
-
-def test_rows_that_a_rule_scored_are_not_measured() -> None:
-    suite = rm.Suite(["faithfulness"])
-    rows = [{"answer": "It is red.", "contexts": contexts} for contexts in ([], [], ["It is red."])]
-    report = suite.evaluate(rows)
-    assert [score.measured for score in (row.scores["faithfulness"] for row in report.rows)] == [False, False, True]
-    assert (report.metrics["faithfulness/n_scored"], report.metrics["faithfulness/n_measured"]) == (3, 1)
-    with pytest.raises(GateError, match="1 of 3 rows was measured"):
-        report.check(faithfulness=0.8)
-    chosen = rm.Suite([rm.faithfulness(no_context="vacuous")]).evaluate(rows)
-    chosen.check(faithfulness=0.8)
 
 
 def test_what_was_stopped_fails_its_check() -> None:
@@ -167,21 +146,6 @@ def test_mlflows_own_validation_takes_the_figures() -> None:
     missed = {"faithfulness/mean": MetricThreshold(threshold=0.8, greater_is_better=True)}
     with pytest.raises(ModelValidationFailedException, match="faithfulness/mean"):
         mlflow.validate_evaluation_results(missed, result)
-
-
-def test_a_percentage_is_gated_in_its_own_range() -> None:
-    rows = [
-        {"id": "1", "retrieved_doc_ids": ["a", "b"], "gold_doc_ids": ["a"]},
-        {"id": "2", "retrieved_doc_ids": ["a"], "gold_doc_ids": ["a", "c"]},
-    ]
-    report = rm.Suite(["context_recall"]).evaluate(rows, progress=False)
-    report.check(pct_records_with_all_refs=50, pct_records_with_at_least_one_ref=100)
-    with pytest.raises(GateError, match=r"all_refs = 50\.0000 < 80; 2 of 2 rows were measured"):
-        report.check(pct_records_with_all_refs=80)
-    with pytest.raises(InvalidOptionError, match="from 0 to 100"):
-        report.check(pct_records_with_all_refs=101)
-    with pytest.raises(GateError, match="could not be computed"):
-        REPORT.check(pct_records_with_all_refs=50)
 
 
 def test_a_grade_is_sent_to_the_figure_that_has_grades() -> None:

@@ -38,17 +38,6 @@ def grouped(rows: Sequence[Row]) -> Report:
     return Report(rows, description={"groups": "conversation"})
 
 
-def test_groups_widen_the_interval_and_say_by_how_much() -> None:
-    rows = conversations(60)
-    alone, together = Report(rows).metrics, grouped(rows).metrics
-    width = together["m/ci_high"] - together["m/ci_low"]
-    assert width > 1.8 * (alone["m/ci_high"] - alone["m/ci_low"])
-    assert together["m/design_effect"] == pytest.approx(5, abs=0.6)  # five nearly identical turns
-    assert together["m/n_groups"] == 60
-    assert "m/few_groups" not in together
-    assert not {"m/design_effect", "m/n_groups"} & alone.keys()
-
-
 def test_few_groups_are_marked_also_where_no_score_differs() -> None:
     assert grouped(conversations(6)).metrics["m/few_groups"] == 1
     same = [Row(row.sample, {"m": Score(1.0)}) for row in conversations(3)]

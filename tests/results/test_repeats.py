@@ -15,30 +15,6 @@ from tests.comparison.reports import noisy, report_of
 from tests.judges.fake_models import FakeChatModel
 
 
-def test_equal_runs_neither_spread_nor_flip() -> None:
-    run = report_of(noisy(20), threshold=0.6, items=[(Item("claim", "c", "SUPPORTED"),)] * 20)
-    figures = repeatability([run, run, run])
-    zero = (
-        "faithfulness/repeat_sd",
-        "faithfulness/flip_rate",
-        "repeat/item_flip_rate",
-    )
-    assert {name: figures[name] for name in zero} == pytest.approx(dict.fromkeys(zero, 0.0), abs=1e-12)
-    once = run.metrics
-    assert figures["faithfulness/repeat_mean"] == pytest.approx(once["faithfulness/mean"])
-    assert figures["faithfulness/repeat_ci_low"] == pytest.approx(once["faithfulness/ci_low"])
-    assert figures["repeat/n_repeats"] == 3
-
-
-def test_repeats_are_not_more_rows() -> None:
-    runs = [report_of(noisy(40, noise=0.1, seed=seed)) for seed in range(4)]
-    figures = repeatability(runs)
-    width = figures["faithfulness/repeat_ci_high"] - figures["faithfulness/repeat_ci_low"]
-    pooled = rm.summarize([value for run in runs for row in run.rows for value in [row.scores["faithfulness"].value]])
-    assert width > 1.5 * (pooled["ci_high"] - pooled["ci_low"])
-    assert figures["faithfulness/repeat_sd"] == pytest.approx(0.1, rel=0.25)
-
-
 def test_repeats_of_grouped_rows_have_intervals_over_groups() -> None:
     runs = [report_of(noisy(40, seed=seed)) for seed in range(2)]
     alone = repeatability(runs)

@@ -107,21 +107,6 @@ def test_processes_of_multiprocessing_flush_at_their_end(method: str, tmp_path: 
 
 
 @pytest.mark.slow
-def test_handlers_made_in_each_call_are_kept_and_share_one_run(tmp_path: Path) -> None:
-    done = run(
-        tmp_path,
-        """
-        for n in range(20):
-            chain.invoke(f"question {n}", {"callbacks": [rm.RagMetricsCallback(suite)]})
-        """,
-    )
-    assert done.returncode == 0, done.stderr
-    (found,) = mlflow.search_runs(output_format="list")
-    assert found.info.status == "FINISHED"
-    assert len(answers()) == 20
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_preloaded_workers_that_are_told_to_end_lose_no_finished_call(tmp_path: Path) -> None:
