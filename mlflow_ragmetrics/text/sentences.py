@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import sentencex
@@ -23,6 +24,7 @@ _BLOCK_TAG: Final = _TAG.format(
     "answer|article|aside|blockquote|body|br|center|dd|details|div|dl|dt|figure|footer|h[1-6]|header|hr|html|li|main|ol|"
     "p|pre|response|section|summary|table|tbody|td|tfoot|th|thead|tr|ul"
 )
+_HEADING_TAG: Final = re.compile(r"<(?:h[1-6]|th)\b[^<>]{0,500}>", re.IGNORECASE)
 _HIDDEN: Final = r"<(?P<hidden>style|script)\b[^<>]{0,500}>[^<]{0,5000}</(?P=hidden)>|<!--[^<>]{0,1000}-->"
 _ENTITY: Final = r"&(?:[A-Za-z]{2,31}|#\d{1,7}|#[xX][\dA-Fa-f]{1,6});"
 _CLOSER: Final = "[\"'”’»)\\]]"
@@ -34,36 +36,41 @@ _RAISED: Final = (
     r"|(?<=[.!?…。])<(?P<linked>a|cite)\b[^<>]{0,300}>\W{0,2}\d{1,3}\W{0,2}</(?P=linked)>"
 )
 _CITATION: Final = (
-    rf"\[\^?\d{{1,3}}(?:\s{{0,3}}[,;–-]\s{{0,3}}\^?\d{{1,3}})*\](?:{_LINK})?|【[^【】\n]{{0,100}}】"
+    rf"\^?\[\^?\d{{1,3}}(?:\s{{0,3}}[,;–-]\s{{0,3}}\^?\d{{1,3}})*\](?:{_LINK}|\^)?|[【\ue200][^【】\ue200\ue201\n]{{0,100}}[】\ue201]"
     rf"|\(\[[^\[\]\n]{{1,60}}\]{_LINK}\)"
-    rf"|{_BEHIND_WORD}⁽?[⁰¹²³⁴-⁹]{{1,3}}(?:[,˒⁻–][⁰¹²³⁴-⁹]{{1,3}})*⁾?|{_RAISED}"
+    rf"|{_BEHIND_WORD}⁽?[⁰¹²³⁴-⁹†‡]{{1,3}}(?:[,˒⁻–][⁰¹²³⁴-⁹]{{1,3}})*⁾?|{_RAISED}"
     "|[\U000f0000-\U000f0fff]"  # what ``metrics/citations.py`` puts in place of a citation
 )
 _AFTER_STOP: Final = "(?:" + "|".join(rf"(?<=[.!?…。]{_CLOSER * count})" for count in range(4)) + ")"
-_BRACKETED: Final = (  # in round brackets: a number behind at most one word, a file or an address
-    r"\((?:[^()\s.!?]{0,20}[.,]? ?[\[$]?\d{1,4}(?:, ?\d{1,3})*[\]$]?|[^()\n]{1,60}\.[a-z]{2,4}|https?://[^()\s]{1,300})\)"
+_AUTHOR: Final = r"[A-ZÀ-ÞА-Я][\w'’-]{1,20}"
+_BRACKETED: Final = (  # in round brackets: the number of a source or page, a file, an address, or authors and a year
+    r"\((?:(?:(?i:see|from|sources?|quelle|passages?|docs?|documents?|refs?|chunks?|excerpts?|отрывок|источник)"
+    r"\W{1,2}){0,2}"
+    r"[\[$]?\d{1,3}(?:, ?\d{1,3})*[\]$]?|[^()\n]{0,30}\bpp?\. ?\d{1,4}|(?:[\w-]{1,20} ){0,3}[^()\s]{1,60}\.[a-z]{2,4}"
+    rf"|https?://[^()\s]{{1,300}}|ibid\.|{_AUTHOR}(?: et al\.| (?:and|&|und|и) {_AUTHOR})?,? (?:19|20)\d\d)\)"
 )
 _BEHIND_STOP: Final = (
     rf"{_AFTER_STOP}(?:(?:[*_~`]{{1,3}}|[{_EMOJI}]{{1,8}}|\[\[\d{{1,3}}\]\](?:{_LINK})?|\[[^\[\]\n]{{1,60}}\](?:{_LINK})?"
-    rf"|{_BRACKETED}|[\\$^{{［〔〖«<\[]{{1,3}}\d{{1,3}}[\\$^}}］〕〗»>\]]{{1,3}}|[①-⑳]{{1,3}}){_CLOSER}{{0,3}})+"
+    rf"|{_BRACKETED}|[\\$^{{［〔〖«<\[⟦]{{1,3}}\d{{1,3}}[\\$^}}］〕〗»>\]⟧]{{1,3}}|[①-⑳]{{1,3}}){_CLOSER}{{0,3}})+"
     r"(?=[\s<]|\Z|[^\W\d_a-z])"
-    r"|(?:(?<=[.!?…。] )|(?<=[.!?…。]  ))(?:\(\d{1,3}\)|\[[^\[\]\n]{0,20}\d{1,3}\]|\([^()\n]{0,30}\bpp?\. ?\d{1,4}\)"
-    r"|\([A-ZÀ-ÞА-Я][\w'’-]{1,20}(?: et al\.)?, (?:19|20)\d\d\))(?=\s|\Z)"
+    rf"|(?:(?<=[.!?…。] )|(?<=[.!?…。]  ))(?:{_BRACKETED}|\[[^\[\]\n]{{0,20}}\d{{1,3}}\]|⟦\d{{1,3}}⟧)(?=\s|\Z)"
 )
-_FIRST_OF_MARK: Final = rf"&<\[【⁽⁰¹²³⁴-⁹\U000f0000-\U000f0fff{_EMOJI}"
-_FIRST_BEHIND_STOP: Final = r"(*_~`\\$^{［〔〖«①-⑳"
+_FIRST_OF_MARK: Final = rf"&<$\\\\\[【\ue200⁽⁰¹²³⁴-⁹†‡\U000f0000-\U000f0fff{_EMOJI}"
+_FIRST_BEHIND_STOP: Final = r"(*_~`^{［〔〖«⟦①-⑳"
 _HAS_MARK: Final = re.compile(f"[{_FIRST_OF_MARK}]")
 _HAS_MARK_BEHIND: Final = re.compile(rf"[.!?…。]{_CLOSER}{{0,3}} {{0,2}}[{_FIRST_BEHIND_STOP}]")
 _MARK: Final = re.compile(
     rf"(?=[{_FIRST_OF_MARK}{_FIRST_BEHIND_STOP}])(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})"
     rf"|(?P<line>{_BLOCK_TAG}|{_HIDDEN})|(?P<entity>{_ENTITY})"
+    r"|(?P<math>\\[()\[\]]|\$-?\d[\d.,]*\$(?!\d))"
     rf"|(?<=[\w,;] )(?P<link>\[(?P<label>[^\[\]\n]{{1,200}})\]\(https?://[^()\s]{{1,300}}\))|(?P<within>(?<=\w){_INLINE_TAG}(?=\w))|{_INLINE_TAG})"
 )
+_NO_MATH: Final = str.maketrans("\\$()[]", "      ")
 _CITED: Final = re.compile(_CITATION)
 _MARKUP: Final = re.compile(rf"{_RAISED}|{_BLOCK_TAG}|{_INLINE_TAG}")
 _BEFORE_STOP: Final = re.compile(r"(?<!\s)\s+(?=[.,;:!?…])")
 _HAS_EMPHASIS: Final = re.compile("[*_`]")
-_EMPHASIS: Final = re.compile(r"\*\*|__|`|(?<!\w)[*_](?=\w)|(?<=[\w.!?])[*_](?!\w)")
+_EMPHASIS: Final = re.compile(r"(?<!\\)(?:\*\*|__|`|(?<!\w)[*_](?=\w)|(?<=[\w.!?])[*_](?!\w))")
 
 
 def blanked(text: str) -> str:
@@ -86,9 +93,15 @@ def _blank(mark: re.Match[str]) -> str:
         if len(character) > 1:
             return mark[0]
         return character.rjust(len(mark[0]), " " if character in "<>" or character.isspace() else "\u2060")
+    if mark.lastgroup == "math":
+        return mark[0].translate(_NO_MATH)
     if mark.lastgroup == "link":
         return f" {mark['label']}".ljust(len(mark[0]))
     return ("\u2060" if mark.lastgroup == "within" else " ") * len(mark[0])
+
+
+def _shown(mark: re.Match[str]) -> str:
+    return mark["label"] or (mark["math"] or "").strip("\\$()[]") or unescape(mark["entity"] or "")
 
 
 def without_marks(text: str) -> str:
@@ -100,7 +113,7 @@ def without_marks(text: str) -> str:
     if _HAS_EMPHASIS.search(text):
         text = _EMPHASIS.sub("", text)
     if _has_marks(text):
-        text = _BEFORE_STOP.sub("", _MARK.sub(lambda mark: mark["label"] or unescape(mark["entity"] or ""), text))
+        text = _BEFORE_STOP.sub("", _MARK.sub(_shown, text))
     return text.strip()
 
 
@@ -119,12 +132,12 @@ _UNREADABLE: Final = re.compile(
 _WITHIN_LINE: Final = frozenset("\xa0\u1680\u202f\u205f\u3000").union(map(chr, range(0x2000, 0x200B)))
 _LONG_LINE: Final = 5_000
 _ANY_STOP: Final = re.compile(r"[.!?…]\s|[。！？]")
-_OTHER_STOP: Final = re.compile("[។៕༎།෴︒]")  # sentencex does not read these
+_OTHER_STOP: Final = re.compile("[។៕༎།෴︒]|(?<=[\u0370-\u03ff]);")  # sentencex does not read these; ; is the Greek ?
 _SOFT_NEWLINE: Final = re.compile(
     r"(?:\n|(?<=[^\W\d_])\n[ \t]*\n|(?<=,)\n[ \t]*\n)(?<!:\n)(?=[ \t]*([^\W\d_])(?![.)]\s))"
 )
 _MARKER: Final = re.compile(
-    r"[ \t]*(?:(?:#{1,6}|[*•‣◦▪●·–—]|[-+](?=\s+\D)|\(?(?:\d{1,2}|[ivx]{1,4}|[A-Za-zа-я])\)"
+    r"[ \t]*(?:(?:#{1,6}|[*•‣◦▪●·–—]|[-+](?=\s+\D)|\[[ xX]\]|\(?(?:\d{1,2}|[ivx]{1,4}|[A-Za-zа-я])\)"
     r"|\d{1,2}(?:\\?\.|:)|[a-zа-я]\.|\d\ufe0f?\u20e3|[①-⑳])\s+"
     r"|\|[ \t]*|>(?=\s*[^\s\d])\s*)+(?=\S)"
 )
@@ -158,12 +171,13 @@ _NEVER: Final = (
     r"|(?<=\d\.)(?=\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)(?:[a-z]{1,6})?\b)"
     r"|(?<=\d\.)(?=\s\d{1,2}\.\s\d{4}\b)|(?:(?<=\d\.\s\d\.)|(?<=\d\.\s\d\d\.))(?=\s\d{4}\b))"
     r"|(?<=\s\.)(?=[^\W\d_])"
-    r"|(?<=\w\w\.)(?=[A-ZА-ЯЁ])(?!(?<=[a-zа-яё]{3}\.)[A-ZА-ЯЁ][a-zа-яё])|(?<=\d\")(?=\s)"
+    r"|(?<=\d\")(?=\s)"
 )
 _ALWAYS: Final = (
-    rf"(?:(?<=\w/\w\.)|(?<=\d [mshlgtwмтлч]\.)|(?<=\d[mshlgt]\.)|(?<=\d (?:кг|км|см|мм)\.))(?=\s+[^\W\d_a-zß-öø-ÿа-яё])"
+    rf"(?:(?<=\w/\w\.)|(?<=\d [mshlgtwмтлч]\.)|(?<=\d[mshlgt]\.)|(?<=\d (?:кг|км|см|мм)\.))"
+    r"(?=\s+(?:[¡¿]|[^\W\d_a-zß-öø-ÿа-яё]))"
     rf"|(?<=…)(?=[”\"»)]*\s+[A-ZА-ЯЁ])"
-    rf"|{_behind(words_of('closing_abbreviations'))}(?=\s+(?P<next>[A-ZА-ЯЁ]\w*))"
+    rf"|(?:{_behind(words_of('closing_abbreviations'))}(?=\s)|(?<=\w\w\.)(?=\w))(?=\s*(?P<next>[A-ZА-ЯЁ]\w*))"
 )
 _STOP: Final = re.compile(rf"[.…\"](?:(?P<never>{_NEVER})|(?P<always>{_ALWAYS}))")
 _SHORT_NAME: Final = "(?:" + "|".join(rf"(?<=\W[A-ZÄÖÜА-ЯЁ\d]{rest}\.)" for rest in ("", r"\w", r"\w\w")) + ")"
@@ -187,7 +201,12 @@ def _clear(stop: re.Match[str]) -> str:
     if stop["never"] is not None:
         return ","
     following = stop["next"]
-    return "!" if following is None or following.casefold() in STOP_WORDS else stop[0]
+    if following is None or following.casefold() in STOP_WORDS:
+        return "!"
+    start, end = stop.span()
+    before = stop.string[max(0, start - 3) : start]
+    is_glued = not stop.string[end].isspace() and not (before.isalpha() and before.islower() and following.istitle())
+    return "," if is_glued else stop[0]  # "ASP.NET" is one word, "tall.Boats" two
 
 
 def _read_sentences(text: str) -> Sequence[Sentence]:
@@ -198,7 +217,8 @@ def _read_sentences(text: str) -> Sequence[Sentence]:
     before it. A piece without a letter is part of its neighbour. HTML tags are not text.
     """
     lines = _UNREADABLE.sub(_readable, text.replace("\r\n", " \n"))
-    headers, fences = _blocks(lines) if _PARSED.search(lines) else (set(), set())
+    headers, lines = _blocks(lines) if _PARSED.search(lines) else (set(), lines)
+    headers.update(tag.start() + 1 for tag in _HEADING_TAG.finditer(lines))
     masked = blanked(_SOFT_NEWLINE.sub(_softened, lines))
     masked = _OTHER_STOP.sub("。", masked)
     in_capitals = masked.isupper() and all(map(str.isupper, filter(str.isalpha, masked)))
@@ -208,7 +228,7 @@ def _read_sentences(text: str) -> Sequence[Sentence]:
     stops = _STOP if first_letter is None or first_letter[0].islower() else _STOP_AMONG_CAPITALS
     language = "ru" if _CYRILLIC.search(masked) else "en"
     pieces: list[Sentence] = []
-    for begin, first, end in _pieces(masked, fences):
+    for begin, first, end in _pieces(masked):
         marker = "#" if begin in headers else text[begin:first].strip()
         for start, stop in _cut(masked[first:end], stops, language):
             start, stop = first + start, first + stop
@@ -228,38 +248,38 @@ def _read_sentences(text: str) -> Sequence[Sentence]:
     return tuple(pieces)
 
 
-def _blocks(text: str) -> tuple[set[int], set[int]]:
-    """The positions of the lines that are headers of tables, and of those that open or close a block of code."""
-    starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
+def _blocks(text: str) -> tuple[set[int], str]:
+    """The positions of the headers of tables, and ``text`` with blank lines for those that open or close code."""
+    lines = text.split("\n")
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     headers: set[int] = set()
-    fences: set[int] = set()
     tokens: list[Token] = []
     _PARSER.block.parse(text, _PARSER, {}, tokens)  # without the text within the blocks
     for token in tokens:
         if token.map is not None and token.type == "thead_open":
             headers.add(starts[token.map[0]])
         elif token.map is not None and token.type == "fence":
-            edges = (starts[line] for line in {token.map[0], token.map[1] - 1})
-            fences.update(start for start in edges if text.startswith(token.markup, start))
-    return headers, fences
+            for line in (token.map[0], token.map[1] - 1):
+                if lines[line].startswith(token.markup):
+                    lines[line] = "\n".rjust(len(lines[line]))
+    return headers, "\n".join(lines)
 
 
-def _pieces(masked: str, fences: Container[int]) -> Iterator[tuple[int, int, int]]:
+def _pieces(masked: str) -> Iterator[tuple[int, int, int]]:
     """Yield each line or item of a list as (start of its marker, start, end)."""
     has_items = _FIRST_ITEM.search(masked) is not None
     start = 0
     for line in masked.split("\n"):
         end = start + len(line)
-        if start not in fences:
-            marker = _MARKER.match(masked, start, end)
-            begin, first = start, start
-            if marker is not None and has_content(masked[marker.end() : end]):
-                first = marker.end()
-            for item in _items(masked, start, end) if has_items else ():
-                if item.end() > first:
-                    yield begin, first, item.start()
-                    begin, first = item.span()
-            yield begin, first, end
+        marker = _MARKER.match(masked, start, end)
+        begin, first = start, start
+        if marker is not None and has_content(masked[marker.end() : end]):
+            first = marker.end()
+        for item in _items(masked, start, end) if has_items else ():
+            if item.end() > first:
+                yield begin, first, item.start()
+                begin, first = item.span()
+        yield begin, first, end
         start = end + 1
 
 
@@ -302,6 +322,9 @@ def _cut(piece: str, stops: re.Pattern[str], language: str) -> list[tuple[int, i
     joins = False
     for part in parts:
         start, end = end, end + len(part)
+        if spans:  # sentencex divides long runs of blanks
+            start += len(part) - len(part.lstrip())
+            spans[-1] = spans[-1][0], start
         is_bare = _LETTER.search(part) is None
         if spans and (is_bare or joins):
             spans[-1] = spans[-1][0], end

@@ -41,7 +41,13 @@ _WRAPPER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-_REACT = re.compile(r"\s*Thought\s*:(?P<thoughts>.*?)\bFinal Answer\s*:\s*", re.IGNORECASE | re.DOTALL)
+_LABEL_END = r"(?:\s?[*_]{0,3}\s?:[*_]{0,3}|[*_]{0,3}[ \t]*(?=\n))\s*"
+_REASONED = re.compile(
+    r"\s*[#*_]{0,6} ?(?:thought(?: process)?|thinking|reasoning|chain of thought|рассуждени[ея]|мысли)"
+    rf"{_LABEL_END}(?P<thoughts>.*?)(?:^[ \t]*[#*_]{{0,6}} ?|(?<=\*\*)|\b(?=final ))"
+    rf"(?:final )?(?:answer|ответ){_LABEL_END}",
+    re.IGNORECASE | re.DOTALL | re.MULTILINE,
+)
 
 _TURN = re.compile(
     r"\A\s*(?:<\|im_start\|>assistant|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model)\s*"
@@ -61,16 +67,16 @@ def shown(output: str) -> Shown:
     """Separate a model's output from its thoughts.
 
     Thoughts are blocks such as ``<think>…</think>`` at the start, everything before a lone closing tag that stands on a
-    line of its own or behind a sentence, and what an agent writes from ``Thought:`` to ``Final Answer:``. An opening
-    tag that is never closed leaves a blank text. A wrapper such as ``<answer>…</answer>`` is removed if it contains the
-    whole text, as are the tokens around a turn of a chat. A text without such tags stays as it is.
+    line of its own or behind a sentence, and what is labelled ``Thought:`` or ``Reasoning:`` up to ``Answer:``. An
+    opening tag that is never closed leaves a blank text. A wrapper such as ``<answer>…</answer>`` is removed if it
+    contains the whole text, as are the tokens around a turn of a chat. A text without such tags stays as it is.
 
     >>> shown("<think>Lyon? No.</think>Paris")
     Shown(text='Paris', thoughts='Lyon? No.')
     >>> shown("A <think> tag opens the thoughts.").text
     'A <think> tag opens the thoughts.'
     """
-    if (reply := _REACT.match(output)) is not None:
+    if (reply := _REASONED.match(output)) is not None:
         return Shown(output[reply.end() :], reply["thoughts"].strip())
     if not any(sign in output for sign in ("<", "[", "◁", "```")):
         return Shown(output, "")

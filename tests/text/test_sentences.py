@@ -19,6 +19,12 @@ from mlflow_ragmetrics.text.sentences import sentences, statements
         ("It has three:\nred ones\nGreen ones", ["It has three:", "red ones", "Green ones"]),
         ("", []),
         ("***", []),
+        (
+            "It is 5 kg.It is old.He uses ASP.NET and v2.0.RC1.",
+            ["It is 5 kg.", "It is old.", "He uses ASP.NET and v2.0.RC1."],
+        ),
+        ("```python\nimport os\n```", ["import os"]),
+        ("- [x] Red\n- [ ] Blue", ["- [x] Red", "- [ ] Blue"]),
     ],
 )
 def test_statements(text: str, expected: list[str] | None) -> None:
@@ -93,6 +99,8 @@ def test_what_does_not(sentence: str) -> None:
         "巴黎是首都。|东京也是！|真的？",
         "هل هذا صحيح؟|نعم",
         "यह सच है।|हाँ",
+        "डॉ. शर्मा आए।|Np. tak.|Ο κ. Παππάς ήρθε.|Zie bijv. hier.|EE. UU. es grande.",
+        "Είναι ψηλός;|Ναι.|Mide 40 m.|¡Bien!",
     ],
 )
 def test_where_sentences_end(text: str) -> None:
@@ -140,6 +148,16 @@ def test_sentences_stand_in_the_text_in_order(text: str) -> None:
         r"(p. 3)",
         r" (see p. 3)",
         r" (Smith, 2020)",
+        r" (Smith & Jones 2020)",
+        r" (see [1])",
+        r" (Source: Doc 1)",
+        r" (Passage 1, 2)",
+        r" (ibid.)",
+        r" ^[1]^",
+        r" ⟦1⟧",
+        r"†",
+        r" ([e.org](https://e.org/a?b=openai))",
+        "\ue200cite\ue202turn0search0\ue201",
     ],
 )
 def test_a_mark_behind_a_stop_belongs_to_the_sentence_before(mark: str) -> None:

@@ -34,6 +34,16 @@ from mlflow_ragmetrics.text.shown import shown
                 ('<details type="reasoning">', "</details>"),
             )
         ),
+        *(
+            (f"{label}Hm.{answer}It is red.", "It is red.", "Hm.")
+            for label, answer in (
+                ("Thought: ", " Final Answer: "),
+                ("**Reasoning:** ", "\n\n**Answer:** "),
+                ("### Reasoning\n", "\n### Final answer\n"),
+                ("Рассуждение: ", "\nОтвет: "),
+            )
+        ),
+        ("Reasoning: it is red, so the answer: no.", None, ""),
         ("<think>Never closed.", "", "Never closed."),
         ("<plan>Never closed.", None, ""),
         ("<plan>It is red.</plan>", None, ""),

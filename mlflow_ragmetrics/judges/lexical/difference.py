@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final, Literal, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.numbers import ORDINAL_WORDS, UNITS
@@ -36,12 +35,12 @@ def find_difference(terms: Terms, content: list[int], sentence: Place) -> Differ
         return None
     missing = [place for key, place in claim_words.items() if key not in shared]
     if not missing:
-        return _negation(terms, content, sentence) or _bound(terms, content, sentence)
+        return _negation(terms, content, sentence)
     key, kind = terms.keys[missing[0]], terms.kinds[missing[0]]
     for number in others:
         word, other, key_there = terms.text_at(missing[0]), sentence.word(number), sentence.keys[number]
         is_name = kind & NAME and other[:1].isupper()
-        are_units = any(key in words and key_there in words for words in (_UNITS, _ORDINALS))
+        are_units = any(key in words and key_there in words for words in (_UNITS, _ORDINALS, "≥≤"))
         if not are_units and max(len(word), len(other)) <= _LONGEST_SYMBOL:  # symbols of units behind one number
             number_before = terms.keys[missing[0] - 1] if missing[0] and terms.kinds[missing[0] - 1] & NUMBER else None
             are_units = number_before is not None and number > 0 and sentence.keys[number - 1] == number_before
@@ -62,31 +61,3 @@ def _negation(terms: Terms, content: list[int], sentence: Place) -> Difference |
         return None
     key, word = next(iter((denied or denied_there).items()))
     return None if key in ABOUT_PASSAGES or key in CANCELLING else Difference("negation", word, word)
-
-
-_AT_MOST: Final = (
-    "at most|up to|maximum of|(?:no|not) (?:more|over)(?: than)?|(?:less|fewer) than|under|below|"
-    "не (?:более|больше)|менее|меньше"
-)
-_AT_LEAST: Final = (
-    "at least|minimum of|(?:no|not) (?:less|fewer|under)(?: than)?|more than|over|above|"
-    "не (?:менее|меньше)|более|больше|свыше"
-)
-_BOUND: Final = re.compile(rf"\b(?:(?P<most>{_AT_MOST})|(?P<least>{_AT_LEAST}))(?: чем)?\W*$", re.IGNORECASE)
-_REACH: Final = 20
-
-
-def _bound(terms: Terms, content: list[int], sentence: Place) -> Difference | None:
-    """Return the bound that one text sets above a number and the other below it: "at least 5", "at most 5"."""
-    there = {key: sentence.terms.starts[place] for key, place in zip(sentence.keys, sentence.content, strict=True)}
-    for place in content:
-        if terms.kinds[place] & NUMBER:
-            claim = _bound_at(terms.text, terms.starts[place])
-            passage = _bound_at(sentence.terms.text, there[terms.keys[place]])
-            if claim and passage and claim.lastgroup != passage.lastgroup:
-                return Difference("word", claim[0].strip(), passage[0].strip())
-    return None
-
-
-def _bound_at(text: str, start: int) -> re.Match[str] | None:
-    return _BOUND.search(text, max(0, start - _REACH), start)

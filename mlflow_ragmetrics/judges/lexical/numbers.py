@@ -5,56 +5,67 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mlflow_ragmetrics.text.words import word_set
+from mlflow_ragmetrics.text.words import ROMAN, word_set
 
 CURRENCY_SIGNS = frozenset("$€£₽")
 
 _ONES = """zero ноль|one один одна одно одного одной одним|two два две двух двум двумя|three три трёх трех трём трем
     тремя|four четыре четырёх четырех четырем четырьмя|five пять пяти пятью|six шесть шести шестью|seven семь семи семью
-    |eight восемь восьми восьмью|nine девять девяти девятью|ten десять десяти десятью|eleven одиннадцать одиннадцати
-    |twelve двенадцать двенадцати|thirteen тринадцать тринадцати|fourteen четырнадцать четырнадцати
-    |fifteen пятнадцать пятнадцати|sixteen шестнадцать шестнадцати|seventeen семнадцать семнадцати
-    |eighteen восемнадцать восемнадцати|nineteen девятнадцать девятнадцати"""
-_TENS = """|ten|twenty двадцать двадцати|thirty тридцать тридцати|forty сорок сорока|fifty пятьдесят пятидесяти
-    |sixty шестьдесят шестидесяти|seventy семьдесят семидесяти|eighty восемьдесят восьмидесяти|ninety девяносто"""
+    |eight восемь восьми восьмью|nine девять девяти девятью|ten десять десяти десятью
+    |eleven eleventh одиннадцать одиннадцати|twelve twelfth двенадцать двенадцати
+    |thirteen thirteenth тринадцать тринадцати|fourteen fourteenth четырнадцать четырнадцати
+    |fifteen fifteenth пятнадцать пятнадцати|sixteen sixteenth шестнадцать шестнадцати
+    |seventeen seventeenth семнадцать семнадцати|eighteen eighteenth восемнадцать восемнадцати
+    |nineteen nineteenth девятнадцать девятнадцати"""
+_TENS = """|ten|twenty twentieth двадцать двадцати|thirty thirtieth тридцать тридцати|forty fortieth сорок сорока
+    |fifty fiftieth пятьдесят пятидесяти|sixty sixtieth шестьдесят шестидесяти|seventy seventieth семьдесят семидесяти
+    |eighty eightieth восемьдесят восьмидесяти|ninety ninetieth девяносто"""
 _HUNDREDS = """|сто ста|двести двухсот|триста трёхсот трехсот|четыреста четырёхсот четырехсот|пятьсот пятисот
     |шестьсот шестисот|семьсот семисот|восемьсот восьмисот|девятьсот девятисот"""
-_VALUES = {
-    word: step * place
-    for step, spelled in ((1, _ONES), (10, _TENS), (100, _HUNDREDS))
-    for place, words in enumerate(spelled.split("|"))
-    for word in words.split()
-}
 
+
+def _places(groups: str, step: int = 1, first: int = 0) -> dict[str, int]:
+    """The place of each word's group, times ``step``; bars separate the groups."""
+    return {word: step * place for place, words in enumerate(groups.split("|"), first) for word in words.split()}
+
+
+_VALUES = _places(_ONES) | _places(_TENS, 10) | _places(_HUNDREDS, 100)
 SCALES = {"dozen": 12, "дюжина": 12, "дюжины": 12, "hundred": 100}
 for _value, _spelled in (
-    (1_000, "thousand thousands k тысяча тысячи тысяч тысячу тыс"),
+    (1_000, "thousand thousands k тысяча тысячи тысяч тысячу тыс tausend mille mil"),
     (10_000, "万 萬 만"),
     (100_000_000, "億 亿 억"),
-    (1_000_000, "million millions mn mln миллион миллиона миллионов млн"),
-    (1_000_000_000, "billion billions bn миллиард миллиарда миллиардов млрд"),
+    (1_000_000, "million millions mn mln mio millionen millón millones milhões milioni миллион миллиона миллионов млн"),
+    (1_000_000_000, "billion billions bn milliarden milliards mrd миллиард миллиарда миллиардов млрд"),
     (1_000_000_000_000, "trillion trillions триллион триллиона триллионов трлн"),
 ):
     SCALES.update(dict.fromkeys(_spelled.split(), _value))
 
 VAGUE = word_set("several few many some thousands millions billions несколько много")  # "several thousand" is no number
-SPELLED = frozenset(_VALUES) | {word for word in SCALES if len(word) > 3 and word != "hundred"}
+SPELLED = frozenset(_VALUES) | {word for word in SCALES if len(word) > 3}
 
-ORDINALS = {
-    "1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth",
-    "6th": "sixth", "7th": "seventh", "8th": "eighth", "9th": "ninth", "10th": "tenth",
-}  # fmt: skip
+_ORDINALS = """first первый|second второй|third третий|fourth четвертый|fifth пятый|sixth шестой|seventh седьмой
+    |eighth восьмой|ninth девятый|tenth десятый"""
+ORDINAL_WORDS = _places(_ORDINALS, first=1)
+ORDINALS = {str(place): word for word, place in ORDINAL_WORDS.items() if word.isascii()}
+REGNAL = {word.capitalize(): place for word, place in ORDINAL_WORDS.items()} | ROMAN  # behind a name
+
+# Words and signs before a number that make it the least or the most.
+BOUNDS = {
+    words: bound
+    for bound, spelled in (
+        ("≥", ">|≥|at least|minimum of|more than|over|above|более|больше|свыше|более чем"),
+        ("≤", "<|≤|at most|maximum of|less than|fewer than|up to|under|below|менее|меньше|менее чем"),
+    )
+    for words in spelled.split("|")
+}
 
 _MONTH_NAMES = """january jan январь января январе янв|february feb февраль февраля феврале фев
     |march mar март марта марте|april apr апрель апреля апреле апр|may май мая мае|june jun июнь июня июне
     |july jul июль июля июле|august aug август августа августе авг
     |september sep sept сентябрь сентября сентябре сен|october oct октябрь октября октябре окт
     |november nov ноябрь ноября ноябре ноя|december dec декабрь декабря декабре дек"""
-MONTHS = {word: place for place, words in enumerate(_MONTH_NAMES.split("|"), start=1) for word in words.split()}
-
-ORDINAL_WORDS = word_set("первый второй третий четвертый пятый шестой седьмой восьмой девятый десятый").union(
-    ORDINALS.values()
-)
+MONTHS = _places(_MONTH_NAMES, first=1)
 
 # Units in full, by kind of quantity; other spellings are synonyms.
 UNITS = {
@@ -78,9 +89,8 @@ UNITS_BEHIND_NUMBERS = {
 
 _DATE = re.compile(r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_GROUPED_BY_POINTS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?")
+_GROUPED_BY_POINTS = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}")
 _SPACES_AND_MARKS = re.compile(r"[\s'’]")
-_SIGN = re.compile(r"[<>≤≥-]*")
 PERCENT = frozenset(["%", "percent", "percentage", "pct", "процент", "процента", "процентов", "проценте", "процентам"])
 HALVES = frozenset(["half", "половина", "половины", "половине", "половину", "половиной"])
 TIMES = {"twice": 2, "thrice": 3, "дважды": 2, "трижды": 3}
@@ -93,12 +103,11 @@ _MAGNITUDES = {"b": 1_000_000_000, "m": 1_000_000, "k": 1_000, "t": 1_000_000_00
 def canonical_number(digits: str, scale: int = 1) -> str:
     """The value of ``digits`` times ``scale`` in one spelling: "1,200.50" is "1200.5", "1.5" million "1500000".
 
-    A comma groups thousands or, in any other place, is a decimal sign; any space or apostrophe groups thousands. A sign
-    or ``<`` before the digits stays, and so do times and versions ("10:30", "1.2.3").
+    A comma groups thousands or, in any other place, is a decimal sign; any space or apostrophe groups thousands. A
+    minus stays, and so do times and versions ("10:30", "1.2.3").
     """
-    sign = _SIGN.match(digits)[0]  # type: ignore[index]  # it matches an empty text too
-    if sign:
-        return sign + canonical_number(digits[len(sign) :].strip(), scale)
+    if digits.startswith("-"):
+        return f"-{canonical_number(digits[1:], scale)}"
     digits = _SPACES_AND_MARKS.sub("", digits)
     if ":" in digits:  # "09:30"
         return digits[digits[1:2].isdecimal() and digits[0] == "0" :]
@@ -127,7 +136,8 @@ def share_of_hundred(word: str) -> str | None:
     above, slash, below = word.replace("\u2044", "/").partition("/")
     if not (slash and above.isdecimal() and below.isdecimal() and 0 < int(above) < int(below) <= 10):
         return None
-    return f"{canonical_number(f'{100 * int(above) / int(below):.4f}')}%"
+    share = 100 * int(above) / int(below)
+    return f"{share if share % 0.5 == 0 else round(share):g}%"  # 1/3 is 33 %
 
 
 def hour_of_day(digits: str, half: str) -> str | None:
@@ -159,7 +169,7 @@ def spelled_number(words: Sequence[str]) -> tuple[int, int]:
             if previous and not (previous > unit and previous >= 20):
                 break
             current, previous, taken = current + unit, unit or 1, place + 1
-        elif scale is not None and (taken or word != "hundred"):
+        elif scale is not None:
             if scale <= 100:
                 current, previous = max(current, 1) * scale, 100
             else:
@@ -169,4 +179,6 @@ def spelled_number(words: Sequence[str]) -> tuple[int, int]:
             continue
         else:
             break
+    if 20 <= previous <= 90 and (ones := ORDINAL_WORDS.get(words[taken])) is not None:  # "twenty-first"
+        return total + current + ones, taken + 1
     return total + current, taken

@@ -190,7 +190,11 @@ _SUBJECTS: Final = word_set(
     мы вы его её их"""
 )
 _NO_CLAIM = pattern_of("no_claims", before=r"[\W_]*", after=r"[\W_]*")
-_LEAD_IN = pattern_of("lead_ins", passages=r"(?:based on|according to|from|на основе|согласно)[^,.:;]{1,60}")
+_ACCORDING = (
+    "(?:based on|according to|from|на основе|согласно|laut|nach|gemäß|d['’]après|selon|según|de acuerdo con|secondo|"
+    "segundo|根据|に(?:よると|基づくと)) ?[^,.:;，：、]{1,60}?"
+)
+_LEAD_IN = pattern_of("lead_ins", passages=_ACCORDING)
 _SIGNED = re.compile(
     r"\W*(?:(?:with |my )?(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|"
     r"(?:yours )?(?:sincerely|faithfully|truly)|"
@@ -222,10 +226,11 @@ def split_claims(text: str) -> tuple[str, ...]:
         places = places[:-1]
     for start, end, marker in places:
         piece = without_marks(text[start:end])
+        if (lead := _LEAD_IN.match(piece)) is not None and has_content(piece[lead.end() :]):
+            piece = piece[lead.end() :]
         is_heading = marker.startswith("#") or _BOLD.fullmatch(text, start, end) is not None
         if piece and not (is_heading or is_signed or _states_nothing(piece)):
-            lead = _LEAD_IN.match(piece)
-            stated.append(piece[lead.end() :] if lead and has_content(piece[lead.end() :]) else piece)
+            stated.append(piece)
         elif piece and not is_bare_courtesy(piece):
             others.append(piece)
         is_signed = is_signed or _SIGNED.fullmatch(piece) is not None
@@ -240,7 +245,8 @@ def _signs(text: str, before: Sentence, last: Sentence) -> bool:
 
 def _states_nothing(piece: str) -> bool:
     plain = normalised(piece)
-    if plain.rstrip(" ,;").endswith(("?", ":", "？", "：", "؟", ";")):
+    is_greek_question = plain.endswith(";") and "\u0370" <= plain[-2:-1] < "\u0400"
+    if is_greek_question or plain.rstrip(" ,;").endswith(("?", ":", "？", "：", "؟")):
         return True
     if any(_NO_CLAIM.fullmatch(spelling) is not None for spelling in {piece, plain}):  # with accents and without
         return True

@@ -14,12 +14,14 @@ from typing import Final, NamedTuple
 import snowballstemmer
 
 from mlflow_ragmetrics.judges.lexical.numbers import (
+    BOUNDS,
     CURRENCY_SIGNS,
     FRACTIONS,
     HALVES,
     MONTHS,
     ORDINALS,
     PERCENT,
+    REGNAL,
     SPELLED,
     TIMES,
     UNITS_BEHIND_NUMBERS,
@@ -215,14 +217,14 @@ def terms_of(text: str) -> Terms:
             continue
         following = place + 1
         keys: tuple[str, ...] = (unit or key,)
-        numbered = place and read[place - 1].capital and not (gaps[place].strip() or (in_capitals and word == "i"))
-        if numbered and tokens[place] in ROMAN:
-            keys, kind, capital = (f"#{ROMAN[tokens[place]]}",), CONTENT | NUMBER, False
         unit = ""
+        if tokens[place] in REGNAL and _has_name_before(read, place, gaps[place]) and not (in_capitals and word == "i"):
+            keys, kind, capital = (f"#{REGNAL[tokens[place]]}",), CONTENT | NUMBER, False
         if not keys[0]:
             if word in CURRENCY_SIGNS and words[following][:1].isdecimal():
                 sign = stem(word), starts[place], ends[place]  # "$5" is read as "5 dollars"
                 continue
+            _bind(terms, words, place, start)
             is_label = words[place - 1] in VERSIONS or (place > 0 and read[place - 1].capital)
             keys, taken, is_number = _read(words, gaps, place, is_label)
             following = place + taken
@@ -240,6 +242,29 @@ def terms_of(text: str) -> Terms:
         negated = _negation(word, kind, terms, negated)
         opening = False
     return terms
+
+
+def _has_name_before(read: list[_Word], place: int, gap: str) -> bool:
+    """Whether the token at ``place`` follows a name as a number does: "World War II", "Henry the Eighth"."""
+    is_roman = len(read[place].folded) < 5 and read[place].folded.upper() in ROMAN
+    name = place - 1 if is_roman else place - 2
+    return name >= 0 and read[name].capital and not gap.strip() and (is_roman or read[place - 1].folded == "the")
+
+
+def _bind(terms: Terms, words: list[str], place: int, start: int) -> None:
+    """Add the bound of the number at ``place``, or make the last term one: "≥5", "at least 5", "no more than $5"."""
+    if words[place][0] in BOUNDS:
+        terms.add(BOUNDS[words[place][0]], start, start + 1, CONTENT)
+        words[place] = words[place].lstrip("<>≤≥= ")
+    place -= words[place - 1] in CURRENCY_SIGNS
+    for count in (2, 1):
+        bound = BOUNDS.get(" ".join(words[max(0, place - count) : place]))
+        if bound is not None and len(terms.keys) >= count:
+            is_denied = place > count and is_negator(words[place - count - 1])
+            terms.keys[-1] = "≥≤".replace(bound, "") if is_denied else bound
+            terms.kinds[-1] |= CONTENT
+            terms.starts[-1] = terms.starts[-count]
+            return
 
 
 def _negation(word: str, kind: int, terms: Terms, negated: int) -> int:
@@ -271,7 +296,7 @@ def _word_of(token: str) -> _Word:
     folded = _fold(token)
     key = _plain_key(folded)
     content = folded not in STOP_WORDS and not folded.endswith("n't")
-    capital = content and token[0].isupper()
+    capital = content and token != token.lower()
     if _CODE.fullmatch(folded):
         return _Word(folded, f"#{folded}", CONTENT | NUMBER, False, False)
     special = folded in _BREAKS or folded in CANCELLING or folded in _OR or is_negator(folded)
@@ -351,10 +376,12 @@ def _read_digits(words: list[str], gaps: list[str], place: int, is_label: bool) 
     adjacent = bool(following) and not gaps[place + 1]
     if adjacent and following in ("st", "nd", "rd", "th", "s"):
         near_month = any(near in MONTHS for near in words[max(place - 1, 0) : place + 4])
-        ordinal = None if near_month else ORDINALS.get(word + following)
+        ordinal = None if near_month or following == "s" else ORDINALS.get(word)
         return ((stem(ordinal),), 2, True) if ordinal else ((f"#{canonical_number(word)}",), 2, True)
     if (time := hour_of_day(word, following)) is not None:
         return (f"#{time}",), 2, True
+    if word.isdecimal() and (share := share_of_hundred(following)) is not None:  # "2 1/2"
+        return (f"#{canonical_number(f'{int(word) + float(share[:-1]) / 100:g}')}",), 2, True
     if (share := share_of_hundred(word)) is not None:
         return (f"#{share}",), 1, True
     if following in PERCENT:

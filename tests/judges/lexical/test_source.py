@@ -26,8 +26,9 @@ def test_claims_are_sentences_list_items_and_safe_clauses(text, claims):
     assert len(split_claims(text)) == claims
 
 
-def test_citations_and_emphasis_are_removed():
-    assert split_claims("**Paris** is the capital [1][2].") == ("Paris is the capital.",)
+def test_citations_emphasis_and_signs_of_mathematics_are_removed():
+    assert split_claims(r"**Paris** is the \*first\* capital [1][2].") == (r"Paris is the \*first\* capital.",)
+    assert split_claims(r"It is $40$ m or \(41\) m and cost $5.") == ("It is 40 m or 41 m and cost $5.",)
 
 
 def test_questions_and_lead_ins_are_not_claims_unless_alone():
@@ -77,6 +78,17 @@ def test_claims_are_pieces_of_the_text(text):
         "{}\n(Passages 1 and 2)",
         "Final answer: {}",
         "Based on the text. {}",
+        "Sure! Here is the answer: {}",
+        "To answer your question: {}",
+        "Laut dem Text lautet die Antwort: {}",
+        "D'après le texte, la réponse est : {}",
+        "根据上下文，答案是：{}",
+        "Q: How tall is it?\nA: {}",
+        "Good catch! {} If you need anything else, just ask.",
+        "{} N'hésitez pas à me contacter.",
+        "<h2>Height</h2>{}",
+        "<table><tr><th>Mast</th></tr><tr><td>{}</td></tr></table>",
+        "Είναι ψηλός; {}",
     ],
 )
 def test_what_surrounds_a_claim_is_no_claim(around: str) -> None:
