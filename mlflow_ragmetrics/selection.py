@@ -17,8 +17,8 @@ from mlflow_ragmetrics.core.score import FIELDS, Better, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.metrics.documents import match_documents
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.rows.aliases import FIELD_OF, MLFLOW_COLUMNS, folded
-from mlflow_ragmetrics.rows.passages import are_texts
+from mlflow_ragmetrics.rows.aliases import FIELD_BY_NATURE, FIELD_OF, accepted_name, folded
+from mlflow_ragmetrics.rows.passages import are_texts, names_source
 from mlflow_ragmetrics.rows.values import is_missing
 from mlflow_ragmetrics.text.messages import Text, say
 
@@ -27,13 +27,16 @@ LOOKED_AT = 100
 _MOST_NAMED = 12
 _LONGEST_KEY = 200
 """MLflow's names of metrics have at most 250 characters, including what follows the key."""
-_OURS = frozenset({*MLFLOW_COLUMNS, "trace_id", "chain_run", "seconds"})
+_OURS = frozenset({"trace_id", "chain_run", "seconds"})
 _WORDS = ("context", "passage", "chunk", "retriev", "document", "doc", "evidence", "snippet", "source", "search", "hit")
 _LABEL = re.compile(r"[0-5](?:\.0)?|pass(?:ed)?|fail(?:ed)?|true|false|good|bad|(?:in)?correct", re.IGNORECASE)
-_POINTER = re.compile(r"\w+:/+\S+|(?=[^\d/]*[\d/])[!-~]+|[^\n]{1,250}\.(?:pdf|docx?|html?|txt|md)")
-"""A URL, an id with a digit, a path or a file name."""
+_POINTER = re.compile(r"(?=[^\d/]*[\d/])[!-~]+")
+"""An id with a digit, or a path."""
 _JOINED = re.compile(r"[^\s,;][,;] ?[^\s,;]")
-_TITLE = re.compile(r"[A-Z][\w'’-]*(?: (?:[A-Z][\w'’-]*|\(\w+\)|of|the|and|in|for|to|de)){1,7}")
+_TITLE = re.compile(r"[A-Z][\w'’-]*,?(?: (?:[A-Z][\w'’-]*,?|\(\w+\)|\d{1,4}|of|the|and|in|for|to|de)){1,9}")
+_NO_TEXT = re.compile(r"(?:id|type|time|length|model|provider|name|tokens|score|count|version)s?")
+"""The last word in the name of a column that is not a text of its own."""
+_DEEPEST = 4
 _LEAST = 2  # rows, because a single row proves nothing
 
 
@@ -43,7 +46,9 @@ def likely_contexts(samples: Iterable[Sample]) -> str | None:
     for name, values in _unused_columns(samples).items():
         if not values or not all(map(are_texts, values)):
             continue
-        is_named = any(word in name.lower() for word in _WORDS)
+        is_named = any(word in _last(name).lower() for word in _WORDS)
+        if "." in name and not is_named:
+            continue
         are_lists = not any(isinstance(value, str) and not value.lstrip().startswith("[") for value in values)
         likelihood = 1 + 2 * are_lists + 4 * is_named
         if likelihood > best:
@@ -64,9 +69,11 @@ _TELLING = {
         "best",
         "gt_",
         "_gt",
+        "эталон",
+        "referenz",
     ),
-    "question": ("question", "query", "prompt", "input", "utterance"),
-    "answer": ("answer", "response", "output", "prediction", "completion", "generat", "reply", "hypothesis"),
+    "question": ("question", "query", "prompt", "input", "utterance", "problem", "instruction", "вопрос", "frage"),
+    "answer": ("answer", "response", "output", "predict", "generat", "reply", "hypothesis", "ответ", "antwort"),
 }
 """Parts of the names of columns, by field; an earlier field takes precedence."""
 
@@ -76,18 +83,38 @@ def likely_column(field: str, samples: Iterable[Sample]) -> str | None:
     columns = _unused_columns(samples)
     texts = [name for name, values in columns.items() if values and all(isinstance(value, str) for value in values)]
     names = [folded(name) for name, known in FIELD_OF.items() if known == field]
-    texts = [name for name in texts if _told_field(name.lower()) in (field, None)]
-    near = [name for name in texts if difflib.get_close_matches(folded(name), names, n=1, cutoff=0.75)]
-    telling = [name for name in texts if _told_field(name.lower()) == field]
+    texts = [name for name in texts if _told_field(name) in (field, None)]
+    texts = [name for name in texts if not _NO_TEXT.fullmatch(re.split(r"[\W_]", name.lower())[-1])]
+    near = [name for name in texts if difflib.get_close_matches(folded(_last(name)), names, n=1, cutoff=0.75)]
+    telling = [name for name in texts if _told_field(name) == field]
     return next(iter([*near, *telling]), None)
 
 
+def likely_answers(samples: Sequence[Sample]) -> str | None:
+    """Return the unused column with the name of answers, if the answers were read from ``answer`` and no row has a
+    reference: ``answer`` may then hold the references."""
+    if any(sample.references or sample.read_from.get("answer") for sample in samples):
+        return None
+    names = {name: accepted_name(name) or "" for name in _unused_columns(samples)}
+    return next(
+        (name for name, known in names.items() if FIELD_BY_NATURE.get(known, FIELD_OF.get(known)) == "answer"), None
+    )
+
+
 def _told_field(name: str) -> str | None:
-    return next((field for field, words in _TELLING.items() if any(word in name for word in words)), None)
+    return next(
+        (field for field, words in _TELLING.items() if any(word in _last(name).lower() for word in words)), None
+    )
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def way_out(field: str, samples: Sequence[Sample]) -> Text:
     """Return advice for a field that no row has, as the end of a sentence: the likely column and the unused ones."""
+    if field == "reference" and (generated := likely_answers(samples)):
+        return say("way.swapped", column=generated)
     name = likely_contexts(samples) if field == "contexts" else likely_column(field, samples)
     unused = sorted(_unused_columns(samples), key=lambda column: column != name)
     shown, more = ", ".join(unused[:_MOST_NAMED]), len(unused) - _MOST_NAMED
@@ -103,11 +130,20 @@ def _unused_columns(samples: Iterable[Sample]) -> dict[str, list[Any]]:
     """Return the columns that no field was read from, in order, with their values in the first rows."""
     columns: dict[str, list[Any]] = {}
     for sample in islice(samples, LOOKED_AT):
-        for name, value in sample.metadata.items():
-            values = columns.setdefault(name, []) if name not in _OURS else []
+        for name, value in _entries({key: each for key, each in sample.metadata.items() if key not in _OURS}):
+            values = columns.setdefault(name, [])
             if not is_missing(value):
                 values.append(value)
     return columns
+
+
+def _entries(mapping: Mapping[Any, Any], depth: int = 1) -> Iterator[tuple[str, Any]]:
+    """The entries of a mapping and of the mappings in it, by their path."""
+    for name, value in mapping.items():
+        if isinstance(value, Mapping) and value and depth < _DEEPEST:
+            yield from ((f"{name}.{inner}", each) for inner, each in _entries(value, depth + 1))
+        else:
+            yield str(name), value
 
 
 _WHITE_PAPER = ("correctness", "faithfulness", "chunk_precision", "fact_recall", "answer_relevance")
@@ -394,6 +430,8 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
 
 def _doubts(samples: Sequence[Sample], fields: Collection[str]) -> Iterator[Text]:
     """Warnings about ``fields`` that look like the wrong column or have unseparated values."""
+    if "answer" in fields and (generated := likely_answers(samples)):
+        yield say("doubt.swapped", way=say("way.swapped", column=generated))
     for field in sorted({"retrieved_doc_ids", "gold_doc_ids"}.intersection(fields)):
         lists = [getattr(sample, field) or () for sample in samples]
         joined = ["".join(ids) for ids in lists if len(ids) == 1 and _JOINED.search("".join(ids))]
@@ -403,7 +441,7 @@ def _doubts(samples: Sequence[Sample], fields: Collection[str]) -> Iterator[Text
     if len(chunks) >= _LEAST and all(len(each) == 1 and len(each[0].split("\n")) > 1 for each in chunks):
         yield say("doubt.one_passage", n=len(chunks))
     texts = [text.strip() for each in chunks for text in each]
-    pointers = [text for text in texts if _POINTER.fullmatch(text) or _TITLE.fullmatch(text)]
+    pointers = [text for text in texts if _TITLE.fullmatch(text) or _POINTER.fullmatch(text) or names_source(text)]
     if 2 * len(pointers) > len(texts):
         yield say("doubt.pointers", n=len(pointers), total=len(texts), first=shown(pointers[0]))
     pairs = [(s.answer.strip(), s.references) for s in samples if s.answer and s.references]

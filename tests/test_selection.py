@@ -93,11 +93,11 @@ BLURBS = [
 @pytest.mark.parametrize(
     ("columns", "likely"),
     [
-        ({"generated_answer": "a"}, "generated_answer"),
+        ({"generated_by_us": "a"}, "generated_by_us"),
         ({"note": "a", "Respnse": "b"}, "Respnse"),
         ({"gt_text": "a"}, None),
         ({"gold_text": "a", "note": "b"}, None),
-        ({"model_output": 3}, None),
+        ({"our_output": 3}, None),
     ],
 )
 def test_a_missing_answer_names_its_likely_column(columns: dict[str, object], likely: str | None) -> None:

@@ -65,28 +65,45 @@ ALIASES: Mapping[str, Sequence[str]] = {
 }
 """Canonical field -> aliases, in search order. The canonical name takes precedence."""
 
+_MODELS = ("generated", "predicted", "model", "llm", "rag", "ai", "bot", "chatbot", "assistant", "agent", "final")
+_EXPERTS = ("ground_truth", "gt", "gold", "golden", "correct", "expected", "reference", "ideal", "true", "standard")
+_FOUND = ("retrieved", "retrieval", "context", "search", "top", "similar", "relevant_context")
+
+
+def _combined(kinds: Iterable[str], nouns: Iterable[str], *others: str) -> list[str]:
+    """``others``, and each kind with each noun in the singular and the plural, except names in ``ALIASES``."""
+    known = {name for field, names in ALIASES.items() for name in (field, *names)}
+    combined = (f"{kind}_{noun}{end}" for kind in kinds for noun in nouns for end in ("", "s"))
+    return [name for name in dict.fromkeys((*others, *combined)) if name not in known]
+
+
+_TEXTS = ("answer", "response", "output")
+_IDS = ("id", "doc_id", "document_id", "chunk_id", "passage_id")
+
 ALIASES_BY_NATURE: Mapping[str, Sequence[str]] = {
-    "contexts": [
-        "passages",
-        "passage",
-        "document",
-        "docs",
-        "chunks",
-        "sources",
-        "retrieved_docs",
-        "retrieved_documents",
-        "context_documents",
-        "document.content",
-    ],
+    "question": _combined(("user", "test"), ("question", "query", "prompt"), "questions", "question_text"),
+    "answer": _combined(_MODELS, (*_TEXTS, "text"), "answers", "pred", "predicted", "generated", "generation", "reply"),
+    "reference": _combined((*_EXPERTS, "human", "best"), _TEXTS, "ground_truths", "expected_result"),
+    "contexts": _combined(
+        _FOUND,
+        ("chunk", "passage", "text", "result", "doc", "document", "context", "node"),
+        *("passages", "passage", "document", "docs", "chunks", "sources", "document.content"),
+        *("ctxs", "context_list", "context_str", "source_nodes", "source_text", "source_chunks"),
+    ),
+    "retrieved_doc_ids": _combined(("retrieved",), _IDS),
+    "gold_doc_ids": _combined(("gold", "golden", "relevant", "expected", "ground_truth"), _IDS),
     "history": ["conversation", "chat_history"],
 }
 """Ambiguous aliases: ``sources`` may be URLs, ``conversation`` may be an id. They are used only if the values are texts
 or messages and no other name of the field has a value."""
 
+FIELD_BY_NATURE: Mapping[str, str] = {name: field for field, names in ALIASES_BY_NATURE.items() for name in names}
+"""Ambiguous alias -> canonical field."""
+
 FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
 """Canonical name or alias -> canonical field."""
 
-RECORD_NAMES = (*FIELD_OF, *(name for names in ALIASES_BY_NATURE.values() for name in names))
+RECORD_NAMES = (*FIELD_OF, *FIELD_BY_NATURE)
 """All accepted names of fields."""
 
 MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlflow_ragmetrics.core.score import Chunk, Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
-from mlflow_ragmetrics.rows.aliases import ALIASES, with_accepted_names
+from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, with_accepted_names
 from mlflow_ragmetrics.rows.passages import TEXT_KEYS, chunks_of, distinct, document_ids_of
 from mlflow_ragmetrics.rows.values import decoded, elements_of, is_list, is_missing
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy
@@ -17,9 +17,9 @@ from mlflow_ragmetrics.text.sentences import sentences
 from mlflow_ragmetrics.text.shown import shown
 
 QUESTION_KEYS = ("question", "query", "input", *ALIASES["question"], "content")
-_OF_CHAINS = ("generation", "output_text", "final_answer", "structured_response", "parsed")
-_ANSWER_KEYS = ("answer", "output", "response", "content", *ALIASES["answer"], *_OF_CHAINS)
-_REFERENCE_KEYS = ("reference", *ALIASES["reference"], *_ANSWER_KEYS)
+_OUTPUT_KEYS = ("answer", "output", "response", "content", *ALIASES["answer"])
+_ANSWER_KEYS = (*_OUTPUT_KEYS, "output_text", "structured_response", "parsed", *ALIASES_BY_NATURE["answer"])
+_REFERENCE_KEYS = ("reference", *ALIASES["reference"], *ALIASES_BY_NATURE["reference"], *_OUTPUT_KEYS)
 USER_ROLES = frozenset({"user", "human"})
 MODEL_ROLES = frozenset({"assistant", "ai", "AIMessageChunk"})
 _THOUGHTS = frozenset({"thinking", "reasoning", "redacted_thinking"})

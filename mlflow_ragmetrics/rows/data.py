@@ -115,7 +115,7 @@ def _mapped(rows: Iterator[Any], columns: Mapping[str, str | None]) -> Iterator[
     names = dict.fromkeys(name for row in first if not isinstance(row, Sample) for name in dict(row))
     if names:
         columns = check_columns(columns, names)
-    absent = {name: None for field, name in columns.items() if name is not None and field != PASSAGE_TEXT}
+    absent = {name: None for field, name in columns.items() if name in names and field != PASSAGE_TEXT}
     for row in chain(first, rows):
         yield to_sample(row) if isinstance(row, Sample) else to_sample({**absent, **row}, columns)
 

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.rows.aliases import accepted_name
 from mlflow_ragmetrics.rows.chat_messages import answer_in, mapping_of
 from mlflow_ragmetrics.rows.trace_records import documents_in
 from mlflow_ragmetrics.rows.values import decoded, is_missing
@@ -45,10 +46,18 @@ def _record_of_export(row: Any) -> Any:
         return {**row, "input": decoded(row["input"])}
     if {"record_id", "input", "output"} <= row.keys():
         return _trulens_record(row)
-    if ("example_id" in row or "error" in row) and any(str(name).startswith("inputs.") for name in row):
-        return _langsmith_result(row)
+    if {"vars", "response"} <= row.keys():
+        return _promptfoo_result(row)
+    if {"trace_id", "request", "response"} <= row.keys():  # a table of MLflow's traces: its texts may be JSON
+        return {**row, "request": decoded(row["request"]), "response": decoded(row["response"])}
+    if any(str(name).startswith("inputs.") for name in row):
+        return _dotted_result(row)
     if {"dataset_id", "inputs"} <= row.keys() and "run_type" not in row:
         return _langsmith_example(row)
+    if not any(map(accepted_name, row)):  # {"row": {…}}
+        inner = [name for name, value in row.items() if any(map(accepted_name, mapping_of(value)))]
+        if len(inner) == 1:
+            return {**{name: value for name, value in row.items() if name not in inner}, **mapping_of(row[inner[0]])}
     return row
 
 
@@ -97,8 +106,17 @@ def _langsmith_example(row: Record) -> Record:
     return {**kept, **named, **_reference_in(decoded(row.get("outputs")))}
 
 
-def _langsmith_result(row: Record) -> Record:
-    """A row of a LangSmith experiment: the chain's ``inputs.…`` and ``outputs.…``, the data set's ``reference.…``."""
+def _promptfoo_result(row: Record) -> Record:
+    """A result of promptfoo: the test's variables and the model's output."""
+    kept = {name: value for name, value in row.items() if name not in ("prompt", "vars", "response", "testCase")}
+    return {**kept, **mapping_of(row["vars"]), "output": mapping_of(row["response"]).get("output")}
+
+
+def _dotted_result(row: Record) -> Record:
+    """A row of a LangSmith experiment: the chain's ``inputs.…`` and ``outputs.…``, the data set's ``reference.…``.
+
+    Azure has the answer among its inputs, and scores as outputs.
+    """
     parts: dict[str, dict[str, Any]] = {"inputs": {}, "outputs": {}, "reference": {}}
     rest: dict[str, Any] = {}
     for name, value in row.items():
@@ -108,6 +126,8 @@ def _langsmith_result(row: Record) -> Record:
         else:
             rest[str(name)] = value
     reference = _reference_in(parts.pop("reference"))
+    if answer_in(parts["outputs"]) is parts["outputs"]:
+        return {**rest, **reference, **parts["inputs"], "scores": parts["outputs"]}
     return {**rest, **parts, **reference}
 
 

@@ -216,7 +216,7 @@ _READERS = {
     ".parquet": _read_parquet,
     ".arrow": _read_arrow,
     ".xlsx": _read_excel,
-    ".jsonl": read_json_lines,
+    **dict.fromkeys((".jsonl", ".ndjson"), read_json_lines),
     ".json": read_json,
 }
 _ACCEPTED = (*_DELIMITED, *reversed(_READERS))

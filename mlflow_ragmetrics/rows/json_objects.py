@@ -37,18 +37,30 @@ def rows_of_object(content: Any, file: str) -> list[Any]:
         return [content]
     if columns := rows_of_columns(content):
         return columns
-    if content and all(isinstance(value, dict) for value in content.values()):
-        records = [(key, record) for key, record in content.items() if any(map(accepted_name, record))]
-        if len(records) == len(content):
-            return [{"id": key, **record} for key, record in records]
-    return _only_list(content, file)
+    return _records_by_id(content) or _only_list(content, file)
+
+
+def _records_by_id(content: Mapping[Any, Any], depth: int = 1) -> list[dict[Any, Any]]:
+    """The records in an object of objects, most of which are records by id or hold such; else ``[]``."""
+    if depth > _DEEPEST or not all(isinstance(value, dict) for value in content.values()):
+        return []
+    inner = [
+        [{"id": key, **record}] if any(map(accepted_name, record)) else _records_by_id(record, depth + 1)
+        for key, record in content.items()
+    ]
+    left_out = [str(key) for key, records in zip(content, inner, strict=True) if not records]
+    if 2 * len(left_out) >= len(content):
+        return []
+    if left_out:
+        warnings.warn(f"entries without a field's name were left out: {', '.join(left_out[:5])}", stacklevel=2)
+    return [record for records in inner for record in records]
 
 
 def rows_of_columns(content: Mapping[Any, Any]) -> list[dict[Any, Any]]:
     """The rows of a table of columns: lists of equal length, or mappings from row to cell (pandas); else ``[]``."""
     columns = [*content.values()]
     are_alike = all(isinstance(column, type(columns[0])) for column in columns)
-    if not any(map(accepted_name, content)) or not are_alike:
+    if not any(map(accepted_name, content)) or not are_alike or _holds_objects(content):
         return []
     if isinstance(columns[0], dict) and all(column.keys() == columns[0].keys() for column in columns):
         columns = [[*column.values()] for column in columns]
@@ -57,8 +69,16 @@ def rows_of_columns(content: Mapping[Any, Any]) -> list[dict[Any, Any]]:
     return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
+def _holds_objects(content: Mapping[Any, Any]) -> bool:
+    """Whether it is a single list of objects with names of fields, such as ``predictions``."""
+    rows = next(iter(content.values())) if len(content) == 1 else None
+    return isinstance(rows, list) and all(isinstance(row, dict) and any(map(accepted_name, row)) for row in rows)
+
+
 def _only_list(content: dict[str, Any], file: str) -> list[Any]:
     lists = dict(_lists_of_objects(content))
+    telling = {name: rows for name, rows in lists.items() if any(map(accepted_name, rows[0]))}
+    lists = telling if len(telling) == 1 else lists
     usual = [name for name in lists if name.rpartition(".")[2] in _USUAL_NAMES]
     names = usual if len(usual) == 1 or not lists else [*lists]
     if "data" in usual:

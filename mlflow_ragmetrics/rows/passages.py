@@ -16,7 +16,17 @@ from mlflow_ragmetrics.rows.values import cell, decoded, elements_of, is_list, i
 from mlflow_ragmetrics.text.words import words
 
 TEXT_KEYS = ("text", "page_content", "content", "document.content")
-_OTHER_TEXT_NAMES = ("passage_text", "passage", "chunk_text", "chunk", "snippet", "body", "paragraph_text", "sentences")
+_OTHER_TEXT_NAMES = (
+    "contents",
+    "passage_text",
+    "passage",
+    "chunk_text",
+    "chunk",
+    "snippet",
+    "body",
+    "paragraph_text",
+    "sentences",
+)
 _TEXT_LISTS = {"documents": "text", "texts": "text"}
 _ID_LISTS = {"ids": "id", "metadatas": "metadata"}
 _HOLDERS = ("node", "document", "payload", "_source", "entity", "properties", "kwargs", "metadata")
@@ -25,7 +35,11 @@ _ID_KEYS = ("doc_id", "doc_uri", "document.id", "id_", "_id", "source")  # searc
 _DEEPEST = 4
 _LABEL = re.compile(r"\bchunk[ \t]*\d+[ \t]*:", re.IGNORECASE)
 _LINE_LABEL = re.compile(r"^[ \t>]*chunk[ \t]*\d+[ \t]*:", re.IGNORECASE | re.MULTILINE)
-_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|www\.)\S+", re.IGNORECASE)
+_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|www\.)[^\s,;]+(?: ?[,;(][^\n]{,150})?", re.IGNORECASE)
+_PLACE = re.compile(
+    r"[^\n.!?]{1,150}(?:\bp{1,2}\.|[ (](?:§|page|section|chapter|стр\.|раздел|seite)) ?\d[\d.,–-]*\)?", re.IGNORECASE
+)
+"""A title with a page or section."""
 _FILE = re.compile(r"[^\n]{1,250}\.(?:pdf|docx?|html?|txt|md|csv|json|xlsx?|pptx?)", re.IGNORECASE)
 
 
@@ -117,11 +131,16 @@ def are_texts(value: object) -> bool:
             strings.append(element.strip())
         elif not (isinstance(element, Chunk) or hasattr(element, "page_content") or is_missing(element)):
             return False
-    if any(_URL.fullmatch(string) or _FILE.fullmatch(string) for string in strings):
+    if any(map(names_source, strings)):
         return False
     # prose has two words with letters, unlike an id; a Han or Kana character is a word
     counts = (sum(any(map(str.isalpha, word)) for word in words(string[:1000])) for string in strings)
     return not any(strings) or any(count > 1 for count in counts)
+
+
+def names_source(text: str) -> bool:
+    """Whether ``text`` is a URL or file, or a title with a page or section."""
+    return any(form.fullmatch(text) for form in (_URL, _FILE, _PLACE))
 
 
 def document_ids_of(chunks: Iterable[Chunk], *, prefer_uri: bool = False) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import Any
 
 PRINTED_START = re.compile(
-    r"""\s*(?:[\[{(]\s*['"{\[(]|\[\s*(?:-?\d|\]|nan\b|None\b)|[\[(]?[A-Z]\w*\(\w+=|\[?(?:np\.)?array\(|(?:frozen)?set\("""
-    r"""|deque\(|(?:page_)?content=['"\[])"""
+    r"""\s*(?:[\[{(]\s*b?['"{\[(]|\[\s*(?:-?\d|\]|nan\b|None\b)|[\[(]?[A-Z]\w*\(\w+=|\[?(?:np\.|torch\.)?(?:array|tensor)\("""
+    r"""|\[np\.\w+\(|(?:frozen)?set\(|deque\(|(?:Ordered|default)[Dd]ict\(|(?:page_)?content=['"\[])"""
 )
 """How the printed form of an object begins."""
 _CERTAIN = re.compile(
     r"\s*(?:\[?(?:Document|NodeWithScore|\w*Node|\w*Message(?:Chunk)?)\(\w+=|array\(\[|(?:page_)?content='"
-    r"|(?:\{'.*\}|\['.*\]|\('.*\))\s*\Z)",
+    r"|(?:\{'.*\}|\[\{?b?'.*\]|\(b?'.*\))\s*\Z)",
     re.DOTALL,
 )
 _ADJACENT = re.compile(r"""['"]\s+['"]""")
@@ -25,7 +25,9 @@ _TOKEN = re.compile(
     r"""|(?P<gap>(?<=[\w'"\])}.])\s+(?=['"{\[(\d]|-\d|[A-Za-z_]\w*[=(]))""",
     re.DOTALL,
 )
-_WRAPPERS = frozenset({"array", "set", "frozenset", "deque", "OrderedDict", "defaultdict", "UUID", "Timestamp"})
+_WRAPPERS = frozenset(
+    {"array", "tensor", "set", "frozenset", "deque", "OrderedDict", "defaultdict", "UUID", "Timestamp"}
+)
 
 
 def is_printed(text: str) -> bool:
@@ -64,7 +66,7 @@ class _Plain(ast.NodeTransformer):
     """Replaces printed values by lists, mappings and constants."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(None) if node.id in ("nan", "NaT", "NA") else node
+        return ast.Constant(None) if node.id in ("nan", "inf", "NaT", "NA") else node
 
     def visit_Tuple(self, node: ast.Tuple | ast.Set) -> ast.expr:
         return ast.List([self.visit(element) for element in node.elts])
@@ -75,7 +77,9 @@ class _Plain(ast.NodeTransformer):
         name = ast.unparse(node.func)
         kind = name.rpartition(".")[2]
         if node.args and (kind in _WRAPPERS or name.startswith("np.")):
-            return self.visit(node.args[-1])
+            inner = self.visit(node.args[-1 if kind == "defaultdict" else 0])
+            pairs = [pair.elts for pair in getattr(inner, "elts", ())] if kind == "OrderedDict" else []
+            return ast.Dict([key for key, _ in pairs], [value for _, value in pairs]) if pairs else inner
         if not kind[:1].isupper() and kind not in ("datetime", "date", *_WRAPPERS):
             return node  # a call in source text
         if node.args or not node.keywords:

@@ -19,7 +19,7 @@ from mlflow_ragmetrics.core.score import FIELDS, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import (
     ALIASES,
-    ALIASES_BY_NATURE,
+    FIELD_BY_NATURE,
     FIELD_OF,
     MLFLOW_COLUMNS,
     PASSAGE_TEXT,
@@ -60,8 +60,6 @@ from mlflow_ragmetrics.text.shown import shown
 
 _ALWAYS_SAID = ("question", "answer", "reference", "contexts")
 _READ_ELSEWHERE = frozenset({"messages", "choices", "content", "expected_facts", "expected_retrieved_context"})
-
-
 _NESTED = {
     **dict.fromkeys(("contexts", "retrieved_doc_ids", "history"), ("outputs", "inputs")),
     **dict.fromkeys(("reference", "gold_doc_ids"), ("expectations",)),
@@ -105,39 +103,52 @@ def read_field(field: str, found: Mapping[str, Any]) -> Reading:
         return reading
     return Reading(
         problem=f"`{field}` is given as `{name}` and as `{differing}` with different values; keep one of them, "
-        f"or choose one with columns={{{field!r}: {name!r}}}."
+        f"or choose one with columns={{{field!r}: {name!r}}} or --columns {field}={name}."
     )
 
 
 def fits(field: str, value: object) -> bool:
     """Whether ``value`` has the type of ``field``: texts for contexts, messages for history."""
-    return messages_of(value) is not None if field == "history" else are_texts(value)
+    if field == "history":
+        return messages_of(value) is not None
+    return are_texts(value) if field == "contexts" else not is_missing(value)
 
 
-def read_by_nature(field: str, entries: Mapping[Any, Any]) -> Reading:
-    """Read ``field`` from names of ``ALIASES_BY_NATURE`` whose values fit."""
-    names = ALIASES_BY_NATURE.get(field, ())
-    found = {name: entries[name] for name in names if name in entries and fits(field, entries[name])}
-    return read_field(field, found) if found else MISSING
+def entries_by_nature(entries: Mapping[Any, Any]) -> dict[str, dict[Any, Any]]:
+    """The entries with ambiguous aliases whose values fit, by field; a list of ``answers`` is of accepted answers."""
+    found: dict[str, dict[Any, Any]] = {}
+    for name, value in entries.items():
+        field = FIELD_BY_NATURE.get(name)
+        if field is not None:
+            if name == "answers" and not (isinstance(value, str) and not looks_structured(value)):
+                field = "reference"
+            if fits(field, value):
+                found.setdefault(field, {})[name] = value
+    return found
 
 
-def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, Any]]:
+def read_nested(
+    row: Mapping[Any, Any], asked: Iterable[Any] = (), outputs: Iterable[Any] = ()
+) -> tuple[dict[str, Reading], dict[str, Any]]:
     """The fields in MLflow's columns, and the other entries of each column, which become metadata.
+
+    Without ``inputs`` or ``outputs``, a mapping in ``asked`` or ``outputs`` is read: a question or answer in parts.
 
     ``expectations`` holds the reference and the gold ids. The reference is ``expected_response`` (or an alias of
     reference), else the ``expected_facts`` joined by newlines. Gold ids are the ``doc_uri`` of each element of
     ``expected_retrieved_context``. Other fields are read from ``outputs``, else from ``inputs``.
     """
-    columns = {column: mapping_of(row.get(column)) for column in MLFLOW_COLUMNS}
-    columns = {column: with_accepted_names(entries) for column, entries in columns.items()}
+    others = {"inputs": asked, "outputs": outputs}
+    mappings = {each: map(mapping_of, (row.get(each), *others.get(each, ()))) for each in MLFLOW_COLUMNS}
+    columns = {column: with_accepted_names(next(filter(None, found), {})) for column, found in mappings.items()}
     inner = {column: entries_by_field(entries, {}) for column, entries in columns.items()}
     readings: dict[str, Reading] = {}
     for field, names in _NESTED.items():
         for column in names:
             if readings.get(field, MISSING).empty:
                 found, rest = inner[column]
-                reading = read_field(field, found[field]) if field in found else read_by_nature(field, rest)
-                readings[field] = reading._replace(name=f"{column}.{reading.name}")
+                reading = read_field(field, found.get(field) or entries_by_nature(rest).get(field, {}))
+                readings[field] = reading._replace(name=f"{column}.{reading.name}" if column in row else reading.name)
             if field == "contexts" and readings[field].empty:
                 given = contexts_in(columns[column].get("messages"), answer_in(columns["outputs"]))
                 readings[field] = Reading(given, name=f"{column}.messages")
@@ -150,15 +161,24 @@ def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, A
     extra = {
         column: {str(name): value for name, value in rest.items() if name not in _READ_ELSEWHERE}
         for column, (_, rest) in inner.items()
+        if column in row
     }
     return readings, {column: entries for column, entries in extra.items() if entries}
+
+
+def entry_at(row: Mapping[Any, Any], name: str) -> Any:
+    """The entry ``name``, or the one at this path of names (``result.answer``); ``None`` if there is none."""
+    if name in row:
+        return row[name]
+    outer, _, inner = name.partition(".")
+    return entry_at(mapping_of(row.get(outer)), inner) if inner else None
 
 
 def entries_by_field(
     row: Mapping[Any, Any], columns: Mapping[str, str | None]
 ) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
     """The entries of each field by name, and the entries that belong to no field."""
-    found = {field: {name: row[name]} for field, name in columns.items() if name is not None}
+    found = {field: {name: entry_at(row, name)} for field, name in columns.items() if name is not None}
     taken = set(columns.values())
     rest: dict[Any, Any] = {}
     for name, value in row.items():
@@ -195,7 +215,20 @@ def _read(field: str, name: str, value: object) -> Reading:
         return Reading(_value(field, _unwrapped(field, name, value)), name=name)
     except InvalidFieldError as error:
         where = "" if name == field else f" It was read from `{name}`."
-        return Reading(problem=f"{error}{where}")
+        return Reading(problem=f"{error}{where}{_way_out(field, name, decoded(value))}")
+
+
+def _way_out(field: str, name: str, value: object) -> str:
+    """A sentence that names the mapping for an answer with several texts, or for a text inside a mapping."""
+    texts = [inner for inner, each in value.items() if isinstance(each, str)] if isinstance(value, Mapping) else []
+    if field == "answer" and is_list(value):
+        field, condition = "reference", "it lists accepted answers"
+    elif field in _UNWRAPPED and texts:
+        name = f"{name}.{texts[0]}"
+        condition = f"the {field} is `{name}`"
+    else:
+        return ""
+    return f" If {condition}, use columns={{{field!r}: {name!r}}} or --columns {field}={name}."
 
 
 def _unwrapped(field: str, name: str, value: object) -> object:
@@ -219,6 +252,8 @@ def _value(field: str, value: object) -> Any:
     if field not in ("question", "answer", "history") and is_not_available(value):
         return None
     if field in ("question", "answer"):
+        if is_list(value) and len(value) == 1 and isinstance(value[0], str):
+            value = value[0]
         return None if isinstance(value, (dict, list)) and not value else text_of(value, field)
     if field == "reference":
         return _references(value)
@@ -306,23 +341,23 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
     row = with_accepted_names(named, columns.values())
     found, rest = entries_by_field(row, columns)
     readings = {**_NOTHING, **{field: read_field(field, entries) for field, entries in found.items()}}
+    rest |= _unread(found, readings)
     nested: Mapping[str, Any] = {}
-    if not row.keys().isdisjoint(MLFLOW_COLUMNS):
-        inner, nested = read_nested(row)
+    asked, outputs = (_structures(found.get(field)) for field in ("question", "answer"))
+    if asked or outputs or not row.keys().isdisjoint(MLFLOW_COLUMNS):
+        inner, nested = read_nested(row, asked, outputs)
         readings |= {field: reading for field, reading in inner.items() if readings[field].empty}
         if mapping_of(rest.get("expectations")):
             del rest["expectations"]
-    for field, aliases in ALIASES_BY_NATURE.items():
-        if rest and field not in columns and readings[field].empty:
-            readings[field] = read_by_nature(field, rest)
-            if not readings[field].empty:
-                rest = {name: value for name, value in rest.items() if name not in aliases or not fits(field, value)}
+    for field, entries in entries_by_nature(rest).items():
+        if field not in columns and readings[field].empty:
+            readings[field] = read_field(field, entries)
+            rest = {name: value for name, value in rest.items() if name not in entries}
     if messages_of(rest.get("messages")):
         rest |= _add_conversation(readings, rest.pop("messages"))
-    outputs = _structures(found.get("answer"))
     if thoughts := _split_thoughts(readings, outputs):
         rest["thoughts"] = thoughts
-    _add_history(readings, () if "history" in columns else _structures(found.get("question")))
+    _add_history(readings, () if "history" in columns else asked)
     metadata = {**_metadata(rest), **nested}
     if readings["id"].name in QUESTION_IDS:
         metadata[readings["id"].name] = readings["id"].value
@@ -331,6 +366,17 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
     if citations and "citations" not in metadata:
         metadata["citations"] = citations[-1]
     return _sample(readings if row is named else _with_spelling(readings, named, row), metadata)
+
+
+def _unread(found: Mapping[str, Mapping[str, Any]], readings: Mapping[str, Reading]) -> dict[str, Any]:
+    """The entries of fields that were read from another of their names, with another value."""
+    unread: dict[str, Any] = {}
+    for field, entries in found.items():
+        if len(entries) > 1 and (read := readings[field].name) is not None:
+            given = entries[read]
+            others = {name: value for name, value in entries.items() if name != read and not is_missing(value)}
+            unread |= {name: value for name, value in others.items() if _read(field, name, value).value != given}
+    return unread
 
 
 def _structures(entries: Mapping[str, Any] | None) -> list[Any]:
@@ -361,7 +407,7 @@ def check_columns(columns: Mapping[str, str | None], names: Iterable[str]) -> di
             raise InvalidOptionError(
                 f"`columns` names the unknown field {field!r}; fields are {accepted}.", param="columns"
             )
-        if name is not None and name not in known:
+        if name is not None and name not in known and str(name).partition(".")[0] not in known:
             alike = [other for other in known if folded(str(other)) == folded(str(name))]
             if len(alike) == 1:
                 spelled[field] = alike[0]

@@ -11,7 +11,7 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -114,7 +114,7 @@ def read_delimited(file: Path, delimiter: str | None, usual: str) -> Iterator[Ro
         header = next(rows, [])
         check_header(header, str(file))
         for cells in rows:
-            if len(cells) > len(header):
+            if len(cells) > len(header) and any(cells[len(header) :]):
                 raise InvalidDataError(
                     f"{file}, line {reader.line_num + skipped}: {len(cells)} cells under a header of {len(header)}; "
                     "quote cells that contain the delimiter."
@@ -222,9 +222,12 @@ def _cells(reader: Any, file: Path, skipped: int = 0) -> Iterator[list[str]]:
 
 
 def read_json_lines(file: Path) -> Iterator[Row]:
-    """One object per line; blank lines are skipped."""
+    """One object per line; blank lines are skipped. A file whose first line is only a part of one is read as JSON."""
     with _opened(file) as stream:
         for number, line in enumerate(_bounded_lines(stream, file), start=1):
+            if number == 1 and _PARTIAL.fullmatch(line):
+                yield from read_json(file)
+                return
             if line.strip():
                 place = f"{file}, line {number}"
                 _check_values(file, line)
@@ -232,7 +235,7 @@ def read_json_lines(file: Path) -> Iterator[Row]:
 
 
 def read_json(file: Path) -> Iterator[Row]:
-    """A list of objects, an object that holds one, or JSON lines."""
+    """A list of objects, an object that holds one, or several objects, one per line or one after the other."""
     most = limit("RAGMETRICS_MAX_EXPANDED_MB") if file.suffix.lower() == ".gz" else None
     with _opened(file) as stream:
         text = stream.read() if most is None else stream.read(most + 1)
@@ -242,9 +245,20 @@ def read_json(file: Path) -> Iterator[Row]:
     if _has_one_object_a_line(text):
         yield from read_json_lines(file)
         return
-    content = _parsed(text, str(file)) if text.strip() else []
+    content = _one_or_several(text, str(file)) if text.strip() else []
     for number, row in enumerate(content if isinstance(content, list) else rows_of_object(content, str(file)), start=1):
         yield _checked(row, f"{file}, row {number}")
+
+
+def _one_or_several(text: str, place: str) -> Any:
+    """The JSON value of a file, or the list of the objects that follow each other in it."""
+    text, objects, end = text.strip(), [], 0
+    with suppress(ValueError, RecursionError):
+        while text[end : end + 1] == "{":
+            content, end = _DECODER.raw_decode(text, end)
+            end += len(text[end:]) - len(text[end:].lstrip(" \t\r\n,"))
+            objects.append(content)
+    return objects if len(objects) > 1 and end == len(text) else _parsed(text, place)
 
 
 def _has_one_object_a_line(text: str) -> bool:
@@ -270,6 +284,8 @@ def _once(pairs: list[tuple[str, Any]]) -> Row:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
+_PARTIAL = re.compile(r"\s*(?:\{|\[\s*(?:\{.*)?)\s*")
+"""A line of JSON with a part of an object, or with a list of objects."""
 
 
 def _parsed(text: str, place: str) -> Any:

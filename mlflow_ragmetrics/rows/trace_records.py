@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
+from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_NAMES
 from mlflow_ragmetrics.rows.chat_messages import mapping_of, question_in
 from mlflow_ragmetrics.rows.passages import are_texts, hits_in, passages_of_columns
 from mlflow_ragmetrics.rows.row_groups import SESSION
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo
 
 
-_FIELD_NAMES = {
-    *RECORD_FIELDS,
-    *(name for names in (ALIASES, ALIASES_BY_NATURE) for each in names.values() for name in each),
-}
 TRACES_TAG = "ragmetrics.run"
 """The tag with the run's id, on traces that an evaluation wrote for its rows."""
 TRACE_TIMES = ("request_time", "execution_duration")
@@ -185,7 +181,7 @@ def _only_text(inputs: Any) -> Any:
     """Inputs with their only text, under a name that is no field's, as the question; other inputs unchanged."""
     if not isinstance(inputs, Mapping) or question_in(inputs) is not inputs:
         return inputs
-    texts = [value for name, value in inputs.items() if isinstance(value, str) and str(name) not in _FIELD_NAMES]
+    texts = [value for name, value in inputs.items() if isinstance(value, str) and str(name) not in RECORD_NAMES]
     return {**inputs, "question": texts[0]} if len(texts) == 1 else inputs
 
 

@@ -173,6 +173,8 @@ ROW = [{"answer": "a"}]
         ({"rows": ROW, "other": [{"answer": "b"}]}, ROW),
         ({**dict.fromkeys("abcdef"), "data": "x"}, r"must be a list of objects .*\(its keys: `a`, .*, `e`\)"),
         ({"one": ROW, "other": ROW}, "has several lists"),
+        ({"metrics": [{"name": "x"}], "entries": ROW}, ROW),
+        ({"predictions": ROW}, ROW),
     ],
 )
 @pytest.mark.filterwarnings("ignore:the rows of")

@@ -149,6 +149,25 @@ OPENAI_CLASSIC = {
     "input": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}],
     "ideal": REFERENCE,
 }
+PROMPTFOO = {
+    "vars": {"question": QUESTION, "contexts": CONTEXTS, "expected": REFERENCE},
+    "prompt": {"raw": f"Answer: {QUESTION}", "label": "short"},
+    "response": {"output": ANSWER, "tokenUsage": {"total": 12}},
+    "success": True,
+}
+AZURE = {
+    "inputs.query": QUESTION,
+    "inputs.response": ANSWER,
+    "inputs.context": CONTEXTS,
+    "inputs.ground_truth": REFERENCE,
+    "outputs.groundedness.groundedness": 5,
+}
+EXPERIMENT = {
+    "input": {"question": QUESTION},
+    "output": {"answer": ANSWER, "contexts": CONTEXTS},
+    "expected": {"answer": REFERENCE},
+    "scores": {"Factuality": 1},
+}
 
 
 class Printed(str):
@@ -265,6 +284,9 @@ FILES: dict[str, tuple[list[dict[str, Any]], frozenset[str]]] = {
     "OpenAI evals data": ([OPENAI_DATA], ALL),
     "OpenAI evals output items": ([OPENAI_OUTPUT], ALL),
     "OpenAI evals registry": ([OPENAI_CLASSIC], frozenset({"question", "reference"})),
+    "promptfoo results": ([PROMPTFOO], ALL),
+    "Azure AI evaluation": ([AZURE], ALL),
+    "Braintrust experiment": ([EXPERIMENT], ALL),
     "LangChain's printed messages and documents": ([LANGCHAIN], ALL - {"reference"}),
     "HotpotQA": ([HOTPOT], ALL),
     "SQuAD": ([SQUAD], ALL),

@@ -85,14 +85,17 @@ def test_passages_in_one_text_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "passage", ["doc-17", "The Eiffel Tower", "kb/faq/refunds", "Terms of sale.pdf", "https://a.org/x"]
+    "passage",
+    ["doc-17", "The Eiffel Tower", "kb/faq/refunds", "Terms of sale.pdf", "https://a.org/x", "Search Guide, Chapter 7"],
 )
 def test_passages_that_are_pointers_to_passages_are_named(passage: str) -> None:
     rows = [{"answer": "Anna did it.", "contexts": [passage, passage]}] * 2
     assert warned(rows, "faithfulness", "4 of 4 passages look like an id, a title or a path")
 
 
-@pytest.mark.parametrize("passage", ["Anna did it in 1925.", "Paris", "東京は2020年に開催した。"])
+@pytest.mark.parametrize(
+    "passage", ["Anna did it in 1925.", "The rules in section 3 apply here.", "Paris", "東京は2020年に開催した。"]
+)
 def test_short_passages_are_no_pointers(passage: str) -> None:
     assert not warned([{"answer": "Anna did it.", "contexts": [passage]}] * 2, "faithfulness", "title")
 
@@ -109,6 +112,15 @@ def test_answers_that_are_their_references_are_named() -> None:
     equal, other = {"answer": "Anna.", "reference": "Anna."}, {"answer": "Anna.", "reference": "Bea."}
     assert warned([equal, equal, other], "correctness", "2 of 3 answers equal the reference word for word")
     assert not warned([equal, other, other], "correctness", "word for word")
+
+
+def test_answers_that_may_be_the_references_are_named() -> None:
+    rows = [{"question": "Who?", "answer": "Anna.", "prediction": "It was Bea."}] * 2
+    way = "if the answers are in 'prediction' and the references in 'answer', use columns={'answer': 'prediction', "
+    assert warned(rows, "coherence", way)
+    with pytest.raises(MissingFieldError, match="--columns answer=prediction,reference=answer"):
+        rm.evaluate(rows, ["rouge"])
+    assert not warned([{**row, "reference": "Anna."} for row in rows], "rouge", "references in")
 
 
 def test_all_missing_columns_are_named_at_once() -> None:

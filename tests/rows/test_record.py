@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
-from mlflow_ragmetrics.rows.aliases import ALIASES, FIELD_OF, RECORD_FIELDS
+from mlflow_ragmetrics.rows import read_samples
+from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, RECORD_FIELDS, RECORD_NAMES
 from mlflow_ragmetrics.rows.record import content_id, to_sample
 from mlflow_ragmetrics.rows.row_groups import with_ids
 
@@ -23,7 +24,7 @@ TEXT_FIELDS = ("question", "answer", "reference")
 @pytest.mark.parametrize("field", [*TEXT_FIELDS, "contexts", "retrieved_doc_ids", "gold_doc_ids"])
 def test_every_alias(field: str) -> None:
     value = "x" if field in TEXT_FIELDS else ["x", "y"]
-    for name in (field, *ALIASES[field]):
+    for name in (field, *ALIASES[field], *(() if field == "contexts" else ALIASES_BY_NATURE[field])):
         sample = to_sample({name: value})
         read = sample.texts if field == "contexts" else getattr(sample, field)
         assert read == (value if field in TEXT_FIELDS else ("x", "y")), name
@@ -33,6 +34,37 @@ def test_every_alias(field: str) -> None:
 def test_no_name_has_two_meanings() -> None:
     names = [name for field in RECORD_FIELDS for name in (field, *ALIASES[field])]
     assert len(names) == len(set(names)) == len(FIELD_OF)
+    assert len(RECORD_NAMES) == len({*RECORD_NAMES})
+
+
+def test_ambiguous_names_count_only_where_the_field_has_no_other() -> None:
+    sample = to_sample(
+        {"Response": "a", "model_answer": "b", "ground_truth": None, "Gold Answers": "c", "answers": ["d"]}
+    )
+    assert (sample.answer, sample.metadata) == ("a", {"model_answer": "b"})
+    assert "`gold_answers`" in sample.invalid["reference"]
+    assert to_sample({"answers": "a"}).answer == "a"
+    assert to_sample({"answers": '["a", "b"]'}).references == ("a", "b")
+    assert to_sample({"output": {"pred": "a", "search_results": ["It is a."]}}).texts == ("It is a.",)
+
+
+def test_a_column_mapping_may_name_a_path() -> None:
+    record = {"configs": {"small": {"predicted": "a"}}, "inputs": '{"mine": "q"}', "a.b": "r"}
+    columns = {"answer": "configs.small.predicted", "question": "inputs.mine", "reference": "a.b"}
+    (sample,) = read_samples([record], columns)
+    assert (sample.question, sample.answer, sample.reference) == ("q", "a", "r")
+    assert to_sample({"a": {"b": "c"}}, {"answer": "a.x.y"}).answer is None
+
+
+@pytest.mark.parametrize("name", ["result", "response", "output"])
+def test_passages_beside_the_answer_in_a_mapping(name: str) -> None:
+    sample = to_sample({"query": {"query": "q"}, name: {"answer": "a", "source_documents": ["It is a."]}})
+    assert (sample.question, sample.answer, sample.texts, sample.metadata) == ("q", "a", ("It is a.",), {})
+
+
+def test_a_value_under_another_name_of_a_field_is_kept() -> None:
+    sample = to_sample({"answer": "a", "prediction": "b", "output": "a", "response": None})
+    assert (sample.answer, sample.metadata) == ("a", {"prediction": "b"})
 
 
 def test_canonical_names_beat_aliases_unless_missing() -> None:
@@ -81,9 +113,10 @@ def test_missing_is_not_blank(value: object) -> None:
 @pytest.mark.parametrize(
     ("record", "field", "words"),
     [
-        ({"answer": ["a", "b"]}, "answer", ["`answer`", "list", "text"]),
+        ({"answer": ["a", "b"]}, "answer", ["`answer`", "list", "text", "--columns reference=answer"]),
         ({"output": b"x"}, "answer", ["`answer`", "bytes", "`output`"]),
         ({"outputs": {"foo": 1}}, "answer", ["`answer`", "dict", "`outputs`"]),
+        ({"inputs": {"foo": "a"}}, "question", ["--columns question=inputs.foo"]),
         ({"answer": {"foo": "a"}}, "answer", ["dict"]),
         ({"answer": "{'foo': 'a'}"}, "answer", ["dict"]),
         ({"answer": "['a', 'b']"}, "answer", ["list"]),
@@ -144,6 +177,12 @@ def test_an_answer_without_thoughts_is_unchanged() -> None:
     turns = [("user", "Hi"), ("ai", "<think>Hm.</think>Hello"), ("user", "Where?"), ("ai", "<think>Hm.</think>Paris")]
     sample = to_sample({"messages": turns})
     assert (sample.answer, [turn.content for turn in sample.history or ()]) == ("Paris", ["Hi", "Hello"])
+
+
+def test_a_list_of_one_text_is_the_text() -> None:
+    sample = to_sample({"question": ["q"], "outputs": ["a"]})
+    assert (sample.question, sample.answer, to_sample({"answer": "['a']"}).answer) == ("q", "a", "a")
+    assert to_sample({"answer": '["a"]'}).answer == '["a"]'  # JSON may be the answer
 
 
 def test_accepted_answers() -> None:
@@ -266,6 +305,15 @@ def test_a_repeated_given_id_is_an_error() -> None:
     assert caught.value.field == "id"
     with pytest.raises(InvalidFieldError, match="Row 1: `id`"):
         list(with_ids([to_sample({"id": ["a"]})]))
+
+
+def test_ids_of_questions_that_rows_share_are_their_groups() -> None:
+    rows = [{"question_id": each, "answer": "a"} for each in ("q1", "q2", "q1")]
+    with pytest.warns(UserWarning, match="rows 1 and 3 and others share a 'question_id'"):
+        samples = list(with_ids(map(to_sample, rows)))
+    assert [sample.id for sample in samples] == ["q1-1", "q2-1", "q1-2"]
+    assert [sample.metadata["question_id"] for sample in samples] == ["q1", "q2", "q1"]
+    assert [sample.id for sample in with_ids(map(to_sample, rows[:2]))] == ["q1", "q2"]
 
 
 def test_a_stream_compares_ids_with_those_of_the_last_rows() -> None:

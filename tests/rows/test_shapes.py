@@ -44,6 +44,8 @@ def test_names_of_contexts_count_where_the_values_are_texts(name: str) -> None:
         ["doc-1", "doc-2"],
         ["chunk 1", "chunk 2"],
         ["Annual report 2024.pdf"],
+        ["https://example.org/a, chapter 2: Lakes", "Lake guide p.45-52"],
+        "Handbook, section 3.2",
         ["s3://bucket/key"],
         [1, 2],
         7,

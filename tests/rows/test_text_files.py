@@ -134,6 +134,9 @@ def test_quotes_without_quoting_and_lines_above_the_header(
         ('{"id": [1, 2], "answer": ["a", "b"]}', None),
         ('{"id": {"0": 1, "1": 2}, "answer": {"0": "a", "1": "b"}}', None),
         ('{"1": {"answer": "a"}, "2": {"answer": "b"}}', None),
+        ('{"set": {"1": {"answer": "a"}, "2": {"answer": "b"}, "mean": {"x": 1}}}', "left out: mean"),
+        ('{"id": 1,\n"answer": "a"}\n{"id": 2, "answer": "b"}', None),
+        ('[{"n": 1, "row": {"id": 1, "answer": "a"}}, {"n": 2, "row": {"id": 2, "answer": "b"}}]', None),
         ('{"columns": ["id", "answer"], "data": [[1, "a"], [2, "b"]]}', None),
     ],
 )

@@ -169,6 +169,10 @@ def test_a_langchain_document_is_a_chunk() -> None:
         ([({"page_content": "a"}, 0.5), [{"page_content": "b"}, None]], ["a", "b"]),
         ([["Title", ["a.", "b."]]], ["a. b."]),
         ("[('a', 0.4), ('b', 0.3)]", ["a", "b"]),
+        ("[{'text': 'a', 'score': tensor(0.4, device='cuda:0')}, {'text': 'b', 'score': inf}]", ["a", "b"]),
+        ("[np.str_('a'), np.str_('b')]", ["a", "b"]),
+        ("OrderedDict([('text', 'a'), ('id', 'b')])", ["a"]),
+        ("OrderedDict({'text': 'a'})", ["a"]),
         ("frozenset({'a'})", ["a"]),
         ("deque(['a', 'b'])", ["a", "b"]),
         ([{"content": [{"type": "text", "text": "a "}, {"type": "text", "text": "b"}]}], ["a b"]),
@@ -182,10 +186,10 @@ def test_contexts_in_one_value(text: Any, texts: list[str]) -> None:
     assert [chunk.text for chunk in chunks] == texts
 
 
-@pytest.mark.parametrize("element", [{"id": "x"}, b"x", ["nested"], {"text": {"a": 1}}, {"text": [1]}, True])
+@pytest.mark.parametrize("element", [{"id": "x"}, b"x", ["nested"], "[b'x']", {"text": {"a": 1}}, {"text": [1]}, True])
 def test_what_is_no_chunk(element: object) -> None:
     with pytest.raises(InvalidFieldError, match="`contexts`"):
-        chunks_of([element])
+        chunks_of(element if isinstance(element, str) else [element])
 
 
 def test_document_ids_leave_out_chunks_without_id() -> None:
