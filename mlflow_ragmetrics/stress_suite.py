@@ -11,7 +11,7 @@ from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Verify, ask
 from mlflow_ragmetrics.core.score import Item, Message, Sample, Score
-from mlflow_ragmetrics.display.document import Heading, Line, Table, number, to_text
+from mlflow_ragmetrics.display.document import Block, Document, Heading, Line, Table, number
 from mlflow_ragmetrics.display.text import interval
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.claims import has_context, read_findings, verified_claims
@@ -43,7 +43,7 @@ _SHARED = 0.5
 
 
 @dataclass(frozen=True)
-class Stress:
+class Stress(Document):
     """The kinds of edits that the judge notices: the ``report`` on the edited answers has one metric per kind.
 
     ``negation``, ``number``, ``name``, ``date``, ``unit``, ``order`` (two names or numbers exchanged, "before" for
@@ -70,8 +70,7 @@ class Stress:
         noticed = 0 if share is None else round(share * edits)
         return {"kind": _kind(key), "edits": edits, "noticed": noticed, "share": share, **limits, "failed": failed}
 
-    def to_text(self, width: int | None = None) -> str:
-        """Return the table with an explanation, ``width`` columns wide (default: the terminal)."""
+    def _blocks(self) -> list[Block]:
         records = [self._record(key) for key in self.report.keys]
         intervals = [interval(record["ci_low"], record["ci_high"], 2) for record in records]
         columns = {
@@ -86,10 +85,7 @@ class Stress:
         note = "; ".join(f"{kind}: {meaning}" for kind, meaning in _MEANINGS.items() if kind in {"noticed", *kinds})
         table = Table(columns, left=["kind"], droppable=["failed"])
         incomplete = self.report.banner[:1] if self.report.incomplete else []
-        return to_text([Heading(heading), table, *map(Line, [f"{note}.", *incomplete])], width)
-
-    def __str__(self) -> str:
-        return self.to_text()
+        return [Heading(heading), table, *map(Line, [f"{note}.", *incomplete])]
 
     def plot(self) -> Figure | None:
         """Plot the share noticed by kind, with its interval; ``None`` if nothing was judged."""

@@ -14,6 +14,7 @@ import mlflow_ragmetrics as rm
 import mlflow_ragmetrics.errors as errors
 import mlflow_ragmetrics.spark as spark
 from making.text import escaped, prose
+from mlflow_ragmetrics.display.document import Document
 from mlflow_ragmetrics.results.evaluation import Evaluation
 
 __all__ = ["GROUPS", "group", "group_of"]
@@ -92,12 +93,10 @@ def _class(name: str, found: type) -> Iterator[str]:
     base = next((each.__name__ for each in found.__mro__[1:] if each.__name__ in named), None)
     if base:
         yield f"Derives from `{base}`."
-    private = [
-        each
-        for each in found.__mro__[:0:-1]
-        if each.__module__ in (found.__module__, Evaluation.__module__) and each.__name__ not in named
-    ]
-    for member, value in (item for each in (*private, found) for item in vars(each).items()):
+    shared = {found.__module__, Document.__module__, Evaluation.__module__}
+    private = [each for each in found.__mro__[:0:-1] if each.__module__ in shared and each.__name__ not in named]
+    members = {name: value for each in (*private, found) for name, value in vars(each).items()}
+    for member, value in members.items():
         if member.startswith("_") or (dataclasses.is_dataclass(found) and not callable(value) and not _getter(value)):
             continue
         function = getattr(value, "__func__", None) or _getter(value) or value

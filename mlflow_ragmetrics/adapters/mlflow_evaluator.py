@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mlflow
+import pandas as pd
 from mlflow.models.evaluation import EvaluationResult, ModelEvaluator
 from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 
@@ -15,9 +16,6 @@ from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NAME = "ragmetrics"
 _READ_HERE = ("suite", "columns", "col_mapping", "traces")
@@ -54,8 +52,6 @@ class RagMetricsEvaluator(ModelEvaluator):
         """Score the dataset's predictions, or those of ``model``, and log the result to ``run_id``."""
         config = _unnested(evaluator_config)
         suite = Suite.of(config["suite"], **{name: each for name, each in config.items() if name not in _READ_HERE})
-        import pandas as pd
-
         features = dataset.features_data
         table = (
             features if isinstance(features, pd.DataFrame) else pd.DataFrame(features, columns=dataset.feature_names)
@@ -93,8 +89,6 @@ def _unnested(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 def _with_outputs(table: pd.DataFrame, outputs: Any, answer: str | None) -> pd.DataFrame:
     """The inputs with the model's outputs: one column, or several, with the answer in the column ``answer``."""
-    import pandas as pd
-
     if isinstance(outputs, Mapping) or (isinstance(outputs, list) and outputs and isinstance(outputs[0], Mapping)):
         outputs = pd.DataFrame(outputs)
     if not isinstance(outputs, pd.DataFrame):

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 
 from mlflow_ragmetrics.calibration.outcome import Bin, Calibration, OtherVerdicts
 from mlflow_ragmetrics.core.options import check_count, shown
@@ -22,9 +23,6 @@ from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.rows.values import as_number
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
 from mlflow_ragmetrics.statistics.thresholds import threshold_gain
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Values = np.ndarray[Any, Any]
 
@@ -241,8 +239,6 @@ def rows_to_label(
     is the score, because it would influence people. The same ``seed`` gives the same rows. ``InvalidOptionError`` for
     an unknown key or a budget below 1, ``InvalidDataError`` if no row is left.
     """
-    import pandas as pd
-
     check_count("budget", budget)
     results = results_of(report)
     key = named_key(results, key)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.display.document import Block, Heading, Line, Table, cell, number, to_text
+import pandas as pd
+
+from mlflow_ragmetrics.display.document import Block, Document, Heading, Line, Table, number
 from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate
 from mlflow_ragmetrics.statistics.thresholds import ThresholdGain
 from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -40,7 +41,7 @@ class OtherVerdicts:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Document):
     """The metric ``key`` compared with labels. Precision, recall and F1 are for finding bad ("unsupported") rows.
 
     ``rows`` counts rows with a measured score and a label; ``unlabelled`` and ``unscored`` (not measured) ones are left
@@ -102,8 +103,6 @@ class Calibration:
     @property
     def table(self) -> pd.DataFrame:
         """One row per set of verdicts (the metric at each threshold, then the others): counts and figures."""
-        import pandas as pd
-
         judge = f" by {self.judge}" if self.judge and any(other.cost is not None for other in self.beside) else ""
         own = [(f"{self.key} at {self.default:g} (default){judge}", self.at_default)]
         own += [] if self.gain is None else [(f"{self.key} at {self.gain.chosen:g} (best){judge}", self.at_chosen)]
@@ -173,19 +172,6 @@ class Calibration:
             costs = [record["cost"] for record in records]
             shown["$ per 1,000 rows"] = ["–" if cost is None or cost != cost else f"{cost:.2f}" for cost in costs]
         return Table(shown, left=["verdicts"], droppable=["F1", "accuracy", "rows"])
-
-    def _repr_html_(self) -> str:
-        return cell(self._blocks())
-
-    def to_text(self, width: int | None = None) -> str:
-        """The agreement as a table, then correlations and the decision on the threshold.
-
-        If the table is wider than ``width`` columns, it omits figures that follow from the others.
-        """
-        return to_text(self._blocks(), width)
-
-    def __str__(self) -> str:
-        return self.to_text()
 
     def plot(self) -> Figure | None:
         """The reliability plot: the share of good rows by score; ``None`` for grades."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.display.document import Block, Heading, Line, Table, cell, number, to_text
+from mlflow_ragmetrics.display.document import Block, Document, Heading, Line, Table, number
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.results.pairing import measured, metric_spans, numbers_of
 from mlflow_ragmetrics.results.results import Source, results_groups, results_of
@@ -19,9 +19,6 @@ from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics.sample_size import power_of
 from mlflow_ragmetrics.statistics.significance import equal_columns
 from mlflow_ragmetrics.text.messages import counted
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _CORRELATION = 0.5
 
@@ -46,7 +43,7 @@ class MetricPower:
 
 
 @dataclass(frozen=True)
-class PowerReport:
+class PowerReport(Document):
     """The power of one evaluation or comparison: ``metrics`` by key, for a difference of ``detect``.
 
     ``tests``: the number of distinct metrics in Holm's correction; all but the tested one are assumed to have no
@@ -65,8 +62,6 @@ class PowerReport:
     @property
     def table(self) -> pd.DataFrame:
         """One row per metric: rows, groups, design effect, smallest difference, rows and groups needed."""
-        import pandas as pd
-
         return pd.DataFrame([vars(each) for each in self.metrics.values()]).rename(columns={"key": "metric"})
 
     def _blocks(self) -> list[Block]:
@@ -91,16 +86,6 @@ class PowerReport:
             Table(columns, left=["metric"], droppable=["design effect", "groups"]),
             *(Line(note, "faint") for note in notes),
         ]
-
-    def _repr_html_(self) -> str:
-        return cell(self._blocks())
-
-    def to_text(self, width: int | None = None) -> str:
-        """A table of the metrics and notes on how to read it."""
-        return to_text(self._blocks(), width)
-
-    def __str__(self) -> str:
-        return self.to_text()
 
 
 def power(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from mlflow_ragmetrics.comparison.changes import ChangedRow, SessionPasses, session_passes
 from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
@@ -19,6 +20,7 @@ from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.display.document import (
     Block,
     Cell,
+    Document,
     Folded,
     Heading,
     Line,
@@ -47,7 +49,6 @@ from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 _SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_effect")
@@ -90,7 +91,7 @@ _OVER_GROUPS = (
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Document):
     """B compared with A: one of ``differences`` per metric, and the most changed ``rows``.
 
     ``a`` and ``b`` are the two evaluations. ``pairing`` describes how their rows were matched, ``warnings`` how the
@@ -161,8 +162,6 @@ class Comparison:
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row per metric: means, difference, interval, p-values, wins, ties, losses, effect, rows needed, …."""
-        import pandas as pd
-
         return pd.DataFrame([each.record() for each in self.differences])
 
     @property
@@ -190,8 +189,6 @@ class Comparison:
         those of ``table``, and ``mark``: ``few rows`` or ``few groups`` with fewer than ten (effective) ones.
         ``p_holm``, and so ``verdict``, is adjusted over slices and metrics.
         """
-        import pandas as pd
-
         return pd.DataFrame(
             [{"slice": name, **each.record(), "mark": _mark(each)} for name, each in self._slices(column)]
         )
@@ -434,9 +431,6 @@ class Comparison:
         if self.too_few is not None:
             return to_text([Line(f"{self.title}: {self.too_few}"), *self._warnings], width).rstrip()
         return to_text([*self._blocks(), *self._changed_blocks(answers=False)], width).rstrip()
-
-    def __str__(self) -> str:
-        return self.to_text()
 
     def to_markdown(self, fail_on: Iterable[str] = ()) -> str:
         """The same as Markdown, with the most changed rows folded, for example for ``$GITHUB_STEP_SUMMARY``.

@@ -161,6 +161,23 @@ def to_text(blocks: Sequence[Block], width: int | None = None) -> str:
     return "\n".join(line.plain for line in terminal_lines(blocks, width))
 
 
+class Document:
+    """A result that people read: as text where it is printed, as HTML in a notebook."""
+
+    def _blocks(self) -> Sequence[Block]:
+        raise NotImplementedError
+
+    def to_text(self, width: int | None = None) -> str:
+        """The result as text. A table that is wider than ``width`` columns omits its least important figures."""
+        return to_text(self._blocks(), width)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return cell(self._blocks())
+
+
 def terminal_lines(blocks: Sequence[Block], width: int | None = None) -> Iterator[Text]:
     """The blocks as lines for rich, with single blank lines around headings and tables."""
     was_blank = True
