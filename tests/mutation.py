@@ -2,7 +2,8 @@
 
 Install the tool with ``pip install -e ".[test,mutation]"``, then run ``python tests/mutation.py --sample 200``. The
 table ``[tool.cosmic-ray]`` in pyproject.toml names the modules and the operators. A change counts as noticed when a
-test of its room fails: the tests of its own file run first, then the other tests of the room and the golden cases.
+test of its room fails: the tests of its own file run first, then the other tests of the room, the golden cases and
+those of the public reports.
 A change that no test notices is printed as a diff. The script ends with 1 if fewer than `--least` are noticed.
 """
 
@@ -38,6 +39,7 @@ CONFIG = toml.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool
 PRINTED = Path("pytest.log")  # in a worker's own copy
 # The tests of the modules that lie in no room, which all tests use.
 ROOT_TESTS = ["tests/results", "tests/test_report.py", "tests/test_suite.py", "tests/test_every_row.py"]
+ANY_ROOM = ["tests/test_golden.py", "tests/reports"]
 Span = tuple[tuple[int, int], tuple[int, int]]
 # These say nothing about a figure: how strictly a class or a `zip` is built, where a warning points, and how much is
 # remembered.
@@ -61,7 +63,7 @@ def main() -> int:
         tempfile.TemporaryDirectory() as folder,
         ProcessPoolExecutor(options.workers, initializer=prepare, initargs=(folder,)) as pool,
     ):
-        list(pool.map(check, sorted({"tests/test_golden.py", *(path for change in drawn for path in change.tests)})))
+        list(pool.map(check, sorted({*ANY_ROOM, *(path for change in drawn for path in change.tests)})))
         for change, (diff, was_noticed) in zip(drawn, pool.map(noticed, drawn), strict=True):
             outcomes.append((change.room, was_noticed))
             outcome = "noticed" if was_noticed else f"NO TEST NOTICES\n{diff}"
@@ -181,7 +183,7 @@ def noticed(change: Change) -> tuple[str, bool]:
     with use_mutation(module, get_operator(change.operator)(), change.occurrence) as (before, after):
         compiled.unlink(missing_ok=True)  # Python compares the second and the size only
         passed = not own.exists() or passes(str(module), str(own))
-        passed = passed and passes(str(module), *change.tests, "tests/test_golden.py", f"--ignore={own}")
+        passed = passed and passes(str(module), *change.tests, *ANY_ROOM, f"--ignore={own}")
     compiled.unlink(missing_ok=True)
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), str(module), n=1, lineterm="")
     return "\n".join(lines), not passed

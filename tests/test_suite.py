@@ -14,7 +14,6 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import (
-    BudgetExceededError,
     InvalidDataError,
     InvalidOptionError,
     MissingFieldError,
@@ -102,30 +101,6 @@ def test_several_judges_vote_and_a_failed_one_does_not() -> None:
     assert picked.value == 0.5
     with pytest.raises(InvalidOptionError, match="models='z' is not configured"):
         rm.Suite(["correctness(models=['z'])"], judge=judges)
-
-
-class SpentJudge:
-    """Answers twice, then never again."""
-
-    name = "spent"
-
-    def __init__(self) -> None:
-        self.left = 2
-
-    def answer(self, questions: Any) -> list[Any]:
-        if not self.left:
-            raise BudgetExceededError("spent: max_calls=2 is reached", fatal=True)
-        self.left -= 1
-        return scripted().answer(questions)
-
-
-def test_a_spent_budget_ends_the_run_and_keeps_what_is_done() -> None:
-    rows = [{**RECORD, "id": str(i), "answer": f"Answer number {i}."} for i in range(9)]
-    with pytest.raises(BudgetExceededError, match="max_calls") as caught:
-        rm.Suite(["correctness"], judge=SpentJudge(), concurrency=1).evaluate(rows)
-    report = caught.value.report
-    assert report.table["correctness_status"].tolist() == ["ok", "ok"] + ["error"] * 7
-    assert "max_calls" in report.table["correctness_reason"][8]
 
 
 def test_inside_a_running_loop_and_from_threads() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import mlflow
-import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
@@ -88,11 +87,6 @@ def test_a_metric_has_the_same_name_in_every_door(door: Callable[[rm.Suite], Any
         assert {each.name for each in trace.info.assessments if each.feedback is not None} == NAMES
         (correctness,) = (each for each in trace.info.assessments if each.name == "rag_correctness")
         assert correctness.metadata["ragmetrics.key"] == "correctness"
-
-
-def test_elsewhere_it_is_the_key(suite: rm.Suite) -> None:
-    table = suite.evaluate(pd.DataFrame(ROWS), progress=False).table
-    assert {*SUITE, "rag_score"} <= {*table.columns}
 
 
 @pytest.mark.parametrize("key", ["correctness", pytest.param("context_sufficiency", marks=pytest.mark.slow)])

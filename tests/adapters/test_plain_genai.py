@@ -32,11 +32,6 @@ def a_third(answer: str) -> rm.Score:
     return rm.Score(value=1 / 3, reason="**a third** of it")
 
 
-def test_the_run_says_judge_and_status_by_itself() -> None:
-    tags = mlflow.get_run(evaluated(rm.scorer("white_paper"))).data.tags
-    assert (tags["ragmetrics.judge"], tags["ragmetrics.status"]) == ("lexical", "complete")
-
-
 def test_scorers_of_several_suites_are_described_together() -> None:
     run_id = evaluated(rm.get_scorer("faithfulness", threshold=0.9), rm.get_scorer("rouge"))
     description = results_of(run_id).description

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.calibrate_scores import _reliability_bins, rows_to_label
+from mlflow_ragmetrics.calibration.calibrate_scores import _reliability_bins
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
@@ -124,20 +124,3 @@ def test_ten_bins_of_equal_width_hold_the_scores() -> None:
     assert [(each.rows, each.good) for each in bins] == [(2, 0.5), (1, 1.0), (1, 1.0), (2, 0.5)]
     assert bins[0].score == pytest.approx(0.025)
     assert [each.rows for each in _reliability_bins(np.linspace(0, 0.999, 100), np.ones(100))] == [10] * 10
-
-
-def test_only_measured_rows_are_calibrated() -> None:
-    """Rows that a rule scored, with labels that contradict the rule."""
-    report, good = labelled_report(40)
-    ruled = [Row(Sample(id=f"ruled {n}"), {"faithfulness": Score(1.0, details={"unmeasured": "x"})}) for n in range(9)]
-    labels = {
-        **dict(zip([row.sample.id for row in report.rows], good, strict=True)),
-        **{f"ruled {n}": 0 for n in range(9)},
-    }
-    found = rm.calibrate(Report([*report.rows, *ruled]), labels)
-    assert (found.rows, found.unscored) == (40, 9)
-    assert "9 not measured" in str(found)
-    alone = rm.calibrate(report, good)
-    assert (found.at_default, found.auroc) == (alone.at_default, alone.auroc)
-    table = rows_to_label(Report([*report.rows, *ruled]), budget=100)
-    assert not table["id"].str.startswith("ruled").any()

@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import re
-
-from mlflow_ragmetrics.suite_file import SuiteSettings
-
 
 def test_the_file_is_written_and_works(ragmetrics, written, rows):
     assert ragmetrics("init").exit_code == 0
@@ -20,13 +16,6 @@ def test_a_file_that_is_there_stays_as_it_is(ragmetrics, tmp_path):
     assert (tmp_path / "suite.yaml").read_text(encoding="utf-8") == "mine"
     assert ragmetrics("init", "--force").exit_code == 0
     assert (tmp_path / "suite.yaml").read_text(encoding="utf-8") != "mine"
-
-
-def test_every_key_of_a_suite_is_in_the_file(ragmetrics, tmp_path):
-    ragmetrics("init", "all.yaml")
-    text = (tmp_path / "all.yaml").read_text(encoding="utf-8")
-    named = set(re.findall(r"^(?:# )?(\w+):", text, re.MULTILINE))
-    assert set(SuiteSettings.model_fields) - {"name_prefix"} <= named
 
 
 def test_a_folder_that_does_not_exist_is_named(ragmetrics):

@@ -26,13 +26,6 @@ def test_help_names_every_command_and_loads_nothing_heavy():
     assert "loaded []" in done.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(ragmetrics, command):
-    result = ragmetrics(command, "--help")
-    assert result.exit_code == 0
-    assert result.stdout.startswith(f"Usage: main {command}")
-
-
 def test_the_version_is_the_package_s(ragmetrics):
     assert ragmetrics("--version").stdout.split()[-1] == __version__
 
@@ -48,9 +41,3 @@ def test_help_fits_80_columns(ragmetrics, command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     shown = ragmetrics(command, "--help").stdout
     assert max(map(len, shown.splitlines())) <= 80
-
-
-def test_an_unknown_command_is_refused(ragmetrics):
-    result = ragmetrics("evalute")
-    assert result.exit_code == 2
-    assert "evalute" in result.stderr

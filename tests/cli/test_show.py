@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import mlflow
 import pytest
@@ -11,8 +10,6 @@ import pytest
 import mlflow_ragmetrics as rm
 
 from .conftest import ROWS, Run
-
-Rows = list[dict[str, Any]]
 
 
 @pytest.fixture
@@ -65,17 +62,6 @@ def test_mistakes_are_one_sentence(ragmetrics: Run, run: str) -> None:
         result = ragmetrics("show", *arguments)
         assert result.exit_code == 2
         assert said in result.stderr
-
-
-def test_a_limit_outside_the_range_is_refused_with_the_range(ragmetrics: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"answer": "It is high.", "contexts": ["It is high."]}\n')
-    evaluate = ("evaluate", "a.jsonl", "-m", "faithfulness", "--no-log", "--fail-under")
-    refused = ragmetrics(*evaluate, "faithfulness=80")
-    assert refused.exit_code == 2
-    assert "range, from 0 to 1; write 0.8 for 80 %" in refused.stderr
-    assert ragmetrics(*evaluate, "faithfulness_1to5=6").exit_code == 2
-    assert ragmetrics(*evaluate, "faithfulness_1to5=4").exit_code == 0
-    assert ragmetrics(*evaluate, "faithfulness/pass_rate=1.5").exit_code == 2
 
 
 def test_which_part_failed_is_shown_and_chosen_by(ragmetrics: Run, mlflow_store: str) -> None:

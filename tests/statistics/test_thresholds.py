@@ -24,6 +24,8 @@ def test_the_best_threshold_lies_between_the_classes_with_few_decimals() -> None
     values, bad = np.array([0.1, 0.2, 0.61, 0.9]), np.array([True, True, False, False])
     assert best_threshold(values, bad, default=0.95) == 0.4
     assert best_threshold(values, bad, default=0.5) == 0.5
+    two = np.array([0.1, 0.2, 0.5, 0.8]), np.array([True, False, True, False])
+    assert [best_threshold(*two, default) for default in (0.3, 0.45)] == [0.2, 0.7]
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.booleans()), min_size=2, max_size=30))

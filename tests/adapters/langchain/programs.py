@@ -22,13 +22,20 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel, FakeListLLM
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
-from langchain_core.tools import create_retriever_tool, tool
+from langchain_core.tools import InjectedToolCallId, create_retriever_tool, tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import BaseModel, Field
 
@@ -320,16 +327,6 @@ FROM_ALL: dict[str, tuple[Built, str]] = {
 }  # fmt: skip
 for name, (build, shape) in FROM_ALL.items():
     program(ALL, name=name, retrieved="abc", shape=shape)(lambda build=build: GATHERED | build())
-
-
-@program([B], retrieved="b", shape="Raw and reranked documents, both among the outputs")
-def raw_and_reranked_in_the_output() -> Any:
-    return (
-        {"raw": Shelf(), "question": RunnablePassthrough()}
-        | RunnablePassthrough.assign(reranked=lambda state: best(state["raw"]))
-        | RunnablePassthrough.assign(context=lambda state: joined(state["reranked"]))
-        | RunnablePassthrough.assign(answer=PROMPT | Model() | StrOutputParser())
-    )
 
 
 @program([A, B], retrieved="ab", shape="Documents among the chain's inputs")
@@ -670,12 +667,6 @@ def agent_with_dicts() -> Any:
     return agent_of(tool_giving([{"id": str(each.id), "content": each.page_content} for each in (A, B)]))
 
 
-@program([A, B], retrieved="ab", needs="langchain")
-def agent_with_json_results() -> Any:
-    results = [{"id": str(each.id), "text": each.page_content} for each in (A, B)]
-    return agent_of(tool_giving(json.dumps({"results": results})))
-
-
 @program(ALL, retrieved="abc", needs="langchain", shape="An agent with a structured response")
 def agent_with_a_structured_response() -> Any:
     from langchain.agents.structured_output import ToolStrategy
@@ -732,19 +723,6 @@ def classic_conversation() -> Any:
     return invoked(chain, {"question": "When was it built?", "chat_history": history})
 
 
-@program([B], retrieved="b", needs="langchain_classic", shape="`ContextualCompressionRetriever`")
-def classic_compression() -> Any:
-    from langchain_classic.retrievers import ContextualCompressionRetriever
-    from langchain_core.documents.compressor import BaseDocumentCompressor
-
-    class Reranker(BaseDocumentCompressor):
-        def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> Any:
-            return best(documents)
-
-    finder = ContextualCompressionRetriever(base_compressor=Reranker(), base_retriever=Shelf())
-    return answered_from(finder | joined)
-
-
 @program([A, B, C], retrieved="abc", needs="langchain_classic", shape="`EnsembleRetriever`")
 def classic_ensemble() -> Any:
     from langchain_classic.retrievers import EnsembleRetriever
@@ -753,6 +731,243 @@ def classic_ensemble() -> Any:
         retrievers=[Shelf(documents=[A, B]), Shelf(documents=[A, C])], weights=[0.6, 0.4], id_key=None
     )
     return answered_from(finder | joined)
+
+
+# ---------------------------------------------------------------- texts, quotes and conversations
+
+TEXT_A, TEXT_B, TEXT_C = (each.page_content for each in ALL)
+
+
+def answered(messages: Sequence[BaseMessage]) -> str:
+    return ANSWER
+
+
+def calling(name: str, says: str = "", **arguments: Any) -> AIMessage:
+    return AIMessage(says, tool_calls=[{"name": name, "args": arguments or {"query": "x"}, "id": f"{name} {says}"}])
+
+
+class Scripted(Model):
+    """A model that calls tools only if its reply says so."""
+
+    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Model:
+        return self
+
+
+def scripted(*replies: Any) -> Model:
+    """A model that gives these replies, one after the other."""
+    left = list(replies)
+    return Scripted(reply=lambda _: left.pop(0))
+
+
+# ---------------------------------------------------------------- passages that come as text
+
+
+@program([A], shape="A context string among the inputs")
+def text_among_the_inputs() -> Any:
+    return invoked(PROMPT | Model() | StrOutputParser(), {"context": TEXT_A, "question": QUESTION})
+
+
+@program([A])
+def notes_of_a_model_in_a_list() -> Any:
+    """Notes of the first model are not passages, although they are a list of texts."""
+    notes = PROMPT | Model(reply=lambda _: "Tower, granite.\nYear: 1869, says the note.") | StrOutputParser()
+    return (
+        {"context": shelf_of(A) | joined, "question": RunnablePassthrough()}
+        | notes
+        | (lambda text: [f"Note: {line}" for line in text.splitlines()])
+        | (lambda lines: "\n".join([*lines, QUESTION]))
+        | Model()
+        | StrOutputParser()
+    )
+
+
+# ---------------------------------------------------------------- what formatters do
+
+
+@program([A, B], shape="One text with two ids, which the formatter shows once")
+def one_text_under_two_ids() -> Any:
+    again = Document(TEXT_A, id="a2")
+
+    def once(found: list[Document]) -> str:
+        return "\n".join(dict.fromkeys(each.page_content for each in found))
+
+    context = Shelf(documents=[A, again, B]) | once
+    return answered_from(context)
+
+
+@program([A, B], retrieved="ab", shape="Passages in content blocks of the prompt")
+def content_blocks_in_the_prompt() -> Any:
+    def blocks(found: list[Document]) -> list[BaseMessage]:
+        parts: list[Any] = [{"type": "text", "text": each.page_content} for each in found]
+        return [SystemMessage("Answer from these."), HumanMessage([*parts, {"type": "text", "text": QUESTION}])]
+
+    return shelf_of(A, B) | blocks | Model() | StrOutputParser()
+
+
+# ---------------------------------------------------------------- chains of several calls
+
+
+@program([A, B], retrieved="ab", answer="Der Leuchtturm wurde 1869 gebaut.")
+def translated_afterwards() -> Any:
+    told = answered_from(shelf_of(A, B) | joined)
+    german = ChatPromptTemplate.from_template("Into German: {text}")
+    return {"text": told} | german | Model(reply=lambda _: "Der Leuchtturm wurde 1869 gebaut.") | StrOutputParser()
+
+
+# ---------------------------------------------------------------- graphs
+
+
+class Asked(BaseModel):
+    """A graph's state."""
+
+    question: str
+    documents: list[Any] = Field(default_factory=list)
+    answer: str = ""
+
+
+@program([A, B], retrieved="ab", needs="langgraph", shape="A pydantic object as state and input")
+def pydantic_state() -> Any:
+    def find(state: Any) -> Any:
+        return {"documents": shelf_of(A, B).invoke(state.question)}
+
+    def tell(state: Any) -> Any:
+        return {"answer": Model().invoke(f"{joined(state.documents)}\n{state.question}").content}
+
+    return invoked(graph_of(Asked, ("find", find), ("tell", tell)), Asked(question=QUESTION))
+
+
+def harbour_first(second: str, tell: Callable[[Any], Any], found: Callable[[str], list[Document]]) -> Any:
+    """A graph that stores its documents in the thread's state; only the second question counts."""
+    nodes = (("find", lambda state: {"documents": found(state["question"])}), ("tell", tell))
+    graph = graph_of(Growing, *nodes, checkpointer=memory())
+
+    def run(config: Any) -> Any:
+        graph.invoke({"question": "When do ferries leave?"}, THREAD)
+        return graph.invoke({"question": second}, {**config, **THREAD})
+
+    return run
+
+
+def tell_all(state: Any) -> Any:
+    said = "You are welcome." if "thanks" in state["question"] else ANSWER
+    return {"answer": Model(reply=lambda _: said).invoke(f"{joined(state['documents'])}\n{state['question']}").content}
+
+
+@program([A], retrieved="a", needs="langgraph", shape="A later turn whose prompt shows an earlier turn's documents too")
+def documents_of_all_turns_shown() -> Any:
+    return harbour_first(
+        QUESTION, tell_all, lambda asked: Shelf(documents=[C if "ferries" in asked else A]).invoke(asked)
+    )
+
+
+# ---------------------------------------------------------------- agents
+
+
+def agent_asked(model: Model, *tools: Any, question: str = QUESTION, **options: Any) -> Any:
+    from langchain.agents import create_agent
+
+    return invoked(create_agent(model, list(tools), **options), {"messages": [HumanMessage(question)]})
+
+
+@program(["21 degrees"], answer="It is 21 degrees.", needs="langchain", shape="A tool that returns a few words")
+def weather() -> Any:
+    return agent_asked(Model(reply=lambda _: "It is 21 degrees."), tool_giving("21 degrees"))
+
+
+@program([A, B], needs="langchain", shape="A text next to a tool call that quotes the first tool's output")
+def a_word_beside_a_tool_call() -> Any:
+    history, today = tool_giving(TEXT_A, name="history"), tool_giving(TEXT_B, name="today")
+    second = calling("today", f"{TEXT_A} Let me see what is there today.")
+    return agent_asked(scripted(calling("history"), second, ANSWER), history, today)
+
+
+@program([A, B], needs="langchain", shape="A tool that returns content blocks, or Anthropic's search results")
+def tool_with_search_results() -> Any:
+    results = [
+        {"type": "search_result", "source": each.id, "title": "-", "content": [{"type": "text", "text": text}]}
+        for each, text in ((A, TEXT_A), (B, TEXT_B))
+    ]
+    return agent_asked(Model(reply=answered), tool_giving(results))
+
+
+@program([A, B], retrieved="ab", needs="langchain")
+def tool_with_a_command() -> Any:
+    from langgraph.types import Command
+
+    @tool
+    def look_up(query: str, call: Annotated[str, InjectedToolCallId]) -> Any:
+        """Look things up."""
+        found = store_of([A, B]).similarity_search(QUESTION, k=2)
+        message = ToolMessage(joined(found), tool_call_id=call, artifact=found)
+        return Command(update={"messages": [message]})
+
+    return agent_asked(scripted(calling("look_up"), ANSWER), look_up)
+
+
+# ---------------------------------------------------------------- agents over several turns
+
+
+def thread_of(question: str, reply: Any, *, earlier: Sequence[str] = ("Do ferries leave on Sundays?",)) -> Any:
+    """An agent with a memory: the earlier questions are asked without a handler, then ``question`` with it."""
+    from langchain.agents import create_agent
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        (found,) = store_of(ALL).similarity_search(query, k=1)
+        return found.page_content
+
+    def told(messages: Sequence[BaseMessage]) -> Any:
+        asked = str(next(each for each in reversed(messages) if each.type == "human").content)
+        if asked in earlier or asked == QUESTION:
+            if messages[-1].type == "tool":
+                return ANSWER if asked == QUESTION else str(messages[-1].content)
+            return calling("look_up", query=asked)
+        return reply()
+
+    agent = create_agent(Scripted(reply=told), [look_up], checkpointer=memory())
+
+    def run(config: Any) -> Any:
+        for asked in earlier:
+            agent.invoke({"messages": [HumanMessage(asked)]}, THREAD)
+        return agent.invoke({"messages": [HumanMessage(question)]}, {**config, **THREAD})
+
+    return run
+
+
+@program(
+    [],
+    answer="You are welcome.",
+    question="Many thanks!",
+    needs="langchain",
+    shape="Small talk after a turn that searched",
+)
+def small_talk_after_a_search() -> Any:
+    return thread_of("Many thanks!", lambda: "You are welcome.")
+
+
+@program([C], answer=TEXT_C, question="Say that again?", needs="langchain", shape="A turn that quotes an earlier turn")
+def an_earlier_result_quoted() -> Any:
+    return thread_of("Say that again?", lambda: TEXT_C)
+
+
+@program([C], answer="Ferries leave the harbour at ten.", question="At what hour?", needs="langchain")
+def an_earlier_result_told_wrongly() -> Any:
+    return thread_of("At what hour?", lambda: "Ferries leave the harbour at ten.")
+
+
+@program([A], needs="langchain", shape="A third turn with its own search")
+def a_third_turn_with_its_own_search() -> Any:
+    return thread_of(QUESTION, lambda: "", earlier=("Do ferries leave on Sundays?", "Who walks down each morning?"))
+
+
+# ---------------------------------------------------------------- several results, several calls
+
+
+@program([A, C], needs="langchain")
+def one_tool_asked_twice() -> Any:
+    calls = calling("look_up", TEXT_A), calling("look_up", f"So: {TEXT_A} Now the ferries.", query="ferries")
+    return agent_asked(scripted(*calls, ANSWER), tool_giving(TEXT_A, TEXT_C))
 
 
 # ---------------------------------------------------------------- the page
@@ -785,7 +1000,7 @@ def line(program: Program) -> str:
 
 def main() -> None:
     """Write the page."""
-    from tests.adapters.langchain import more_programs, programs  # noqa: F401 - it adds to the programs listed here
+    from tests.adapters.langchain import programs
 
     page = Path(__file__).parents[3] / "docs" / "guides" / "langchain.md"
     page.parent.mkdir(exist_ok=True)

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 import pytest
+from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 import mlflow_ragmetrics as rm
@@ -104,6 +105,19 @@ def test_a_chain_without_retriever_says_so_once(collected: Any, caplog: pytest.L
         assert [score.status for score in scores.values()] == ["skipped", "skipped", "ok"]
         assert "context" in scores["faithfulness"].reason.lower()
     assert sum("faithfulness is skipped" in record.message for record in caplog.records) == 1
+    assert "name it with question=" not in caplog.text
+
+
+def test_contexts_that_are_assumed_and_a_question_that_is_not_found_are_said_once(
+    collected: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = {"context": [Document(page_content="It is red.")], "answer": "It is red."}
+    with rm.RagMetricsCallback(["faithfulness"], sink=collected) as handler:
+        RunnableLambda(lambda _: found).batch([{"a": 1, "b": 2}, {"c": 3, "d": 4}], {"callbacks": [handler]})
+    said = [record.message for record in caplog.records]
+    assert len(said) == 2
+    assert sum(text.startswith("The model's input is unknown") for text in said) == 1
+    assert sum("name it with question=" in text for text in said) == 1
 
 
 def test_failing_chains_are_counted_and_not_scored(handler: Any, collected: Any, library: Any) -> None:

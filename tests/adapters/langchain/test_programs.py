@@ -9,7 +9,7 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
-from tests.adapters.langchain import more_programs, programs  # noqa: F401 - the programs in it are listed
+from tests.adapters.langchain import programs
 from tests.adapters.langchain.programs import ANSWER, PROGRAMS, A
 
 

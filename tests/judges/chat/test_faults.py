@@ -190,18 +190,3 @@ def test_replies_of_two_forms_with_the_same_names_have_a_schema_each() -> None:
     assert list(alone["properties"]) == list(judged["properties"]) == ["texts"]
     assert "verdict" not in json.dumps(alone)
     assert "verdict" in json.dumps(judged)
-
-
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_key_ends_the_judge_at_once_and_is_not_shown(status: int) -> None:
-    with misbehaving_server(*[Fault(status=status)] * 99) as server:
-        judge = judge_at(server.url)
-        rows = [{**ROW, "id": str(i), "answer": f"Answer {i}."} for i in range(5)]
-        with pytest.raises(JudgeError, match=f"HTTP {status}") as raised:
-            rm.Suite(["correctness"], judge=judge, concurrency=1).evaluate(rows)
-    assert len(server.requests) == 1
-    errors = {row.scores["correctness"].error for row in raised.value.report.rows}
-    (said,) = errors
-    assert said is not None
-    assert f"HTTP {status}" in said
-    assert "0123456789abcdef" not in said

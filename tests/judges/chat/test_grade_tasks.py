@@ -23,16 +23,6 @@ def answer(question: Question[Any], **reply: Any) -> Any:
     return None if isinstance(found, JudgeReplyError) else found
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [(1, 1.0), (5, 5.0), (3.5, 3.5), ("4/5", 4.0), (0, None), (0.99, None), (5.01, None), (6, None), ("1.0", 1.0)],
-)
-def test_a_grade_is_a_number_from_1_to_5(given: Any, expected: float | None) -> None:
-    question = Grade("correctness", "Red.", "Which?", "Red.")
-    found = answer(question, grades=[{"id": "correctness", "reason": "So.", "grade": given}])
-    assert found == (None if expected is None else Rating(expected, "So."))
-
-
 @pytest.mark.parametrize(("given", "expected"), [(0, 0.0), (0.5, 0.5), (1, 1.0), (0.4, None), (2, None)])
 def test_a_tone_is_one_of_three_numbers(given: Any, expected: float | None) -> None:
     found = answer(Tone("No idea.", "Unknown."), grades=[{"id": "tone", "reason": "So.", "grade": given}])
