@@ -11,7 +11,6 @@ from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.display.document import escaped
 from mlflow_ragmetrics.display.marked import rationale
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.results.codec import metadata_of
 from mlflow_ragmetrics.results.marks import DIAGNOSIS
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
 
     from mlflow_ragmetrics.results.marks import Diagnosis
-
-
-class TraceAbsentError(RagMetricsError):
-    """The store has no trace with this id (yet)."""
 
 
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
@@ -111,23 +106,20 @@ def write_assessment(trace_id: str, assessment: Assessment, identity: str) -> No
 def add_feedback(trace_id: str, feedback: Feedback, run_id: str, time_ms: int = 0) -> None:
     """Write ``feedback`` of the run to the trace; a second call with the same name and ``time_ms`` has no effect.
 
-    Raises:
-        TraceAbsentError: if the store has no such trace, even after MLflow has exported pending traces.
-        RagMetricsError: if the store fails.
+    If the store has no such trace, MLflow first exports pending traces. Raises ``RagMetricsError`` if the store still
+    has none, or if it fails.
     """
     import mlflow
 
+    identity = f"{run_id} {feedback.name} {time_ms}"
     with explained(run_id):
-        for is_exported in (False, True):
-            try:
-                write_assessment(trace_id, feedback, f"{run_id} {feedback.name} {time_ms}")
-                return
-            except mlflow.exceptions.MlflowException as error:
-                if error.error_code != _ABSENT:
-                    raise
-                if is_exported:
-                    raise TraceAbsentError(f"there is no trace {trace_id} in the store") from error
-                mlflow.flush_trace_async_logging()
+        try:
+            write_assessment(trace_id, feedback, identity)
+        except mlflow.exceptions.MlflowException as error:
+            if error.error_code != _ABSENT:
+                raise
+            mlflow.flush_trace_async_logging()
+            write_assessment(trace_id, feedback, identity)
 
 
 def remove_assessment(trace_id: str, assessment_id: str) -> None:

@@ -145,7 +145,7 @@ class MLflowSink:
         def append() -> int:
             nonlocal live
             if live.outbox is not self._service.outbox:  # since the outbox cannot be written
-                live.hand_over()
+                live.count("seen", by=-1, settled=True)
                 live = self.prepare()
             return live.append(answer, partial(self._note_done, live))
 
@@ -253,17 +253,11 @@ class LiveRun:
         """Count an answer that will arrive."""
         self.outbox.accept(self._number)
 
-    def count(self, name: str, *, settled: bool = False) -> None:
-        """Count a lost answer (``dropped``, ``failed``, …); ``settled``: it will not get scores."""
+    def count(self, name: str, *, by: int = 1, settled: bool = False) -> None:
+        """Count a lost answer (``dropped``, ``failed``, …); ``settled``: it will not get scores here."""
         with self._counting:
-            self._losses[name] += 1
+            self._losses[name] += by
             self._settled += settled
-
-    def hand_over(self) -> None:
-        """Forget an accepted answer that another outbox accepts."""
-        with self._counting:
-            self._losses["seen"] -= 1
-            self._settled += 1
 
     def settle(self) -> None:
         """Store the counts in the outbox. If that fails, they are stored later."""
@@ -331,7 +325,8 @@ class LiveRun:
                 self._writer.write()
             with self._changed:
                 for number, outcome in self.outbox.take_written(self._number).items():
-                    self._pending.pop(number, _ignored)(outcome)
+                    if (done := self._pending.pop(number, None)) is not None:  # else of an earlier process
+                        done(outcome)
             waiting = self.outbox.waiting(self._number) > 0
         except Exception as error:  # after any error, the answers wait and the error is logged
             failure = str(error) or type(error).__name__
@@ -371,10 +366,6 @@ class LiveRun:
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
-
-
-def _ignored(outcome: int) -> None:
-    """Ignore an answer from an earlier process with the same number."""
 
 
 _LIVE_RUNS: dict[tuple[Outbox, str, str], LiveRun] = {}

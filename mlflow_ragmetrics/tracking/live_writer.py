@@ -26,13 +26,7 @@ from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.results.codec import record_of, row_of
 from mlflow_ragmetrics.results.marks import cause_figure, diagnose
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.feedback import (
-    SOURCE_RUN,
-    TraceAbsentError,
-    add_feedback,
-    diagnosis_feedback,
-    feedback_of,
-)
+from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, add_feedback, diagnosis_feedback, feedback_of
 from mlflow_ragmetrics.tracking.outbox import Outbox, Waiting
 from mlflow_ragmetrics.tracking.run import COMPLETE, Home, new_run, status_of
 from mlflow_ragmetrics.tracking.traces import write_live_traces
@@ -97,6 +91,9 @@ class LiveWriter:
                     self._measure(writer, waiting, others)
                 self._share(writer, run, others)
                 self._deliver(writer, run.info.experiment_id)
+        except RagMetricsError:
+            if self._outbox.run(self._number, "run_id") is None or self._present_run() is not None:
+                raise  # else the run was deleted meanwhile: its answers go to a new one
         finally:
             self._outbox.end_lease(self._number)
 
@@ -136,7 +133,8 @@ class LiveWriter:
         If the run has sums of this outbox that the outbox lacks, it continues from them. It lacks them if it has
         forgotten the run since, or if it was damaged, as by a power failure.
         """
-        sums = {name: _decompressed(text) for name, text in run.data.tags.items() if name.startswith(_SUMS_TAG)}
+        packed_sums = {name: text for name, text in run.data.tags.items() if name.startswith(_SUMS_TAG)}
+        sums = {name: json.loads(zlib.decompress(base64.b85decode(text))) for name, text in packed_sums.items()}
         shared, state = sums.pop(self._tag, None), self._outbox.run(self._number, "figures")
         if shared is not None and (state is None or state["sums"].get(_ANSWERS, 0) < shared["sums"].get(_ANSWERS, 0)):
             losses = {"damaged": 1} if shared["run"] == self._number else shared["losses"]
@@ -186,7 +184,8 @@ class LiveWriter:
         """
         state = self._outbox.run(self._number, "figures") or LiveFigures(None).state
         losses = self._outbox.run(self._number, "losses") or {}
-        text = _compressed({**state, "windows": {}, "losses": losses, "run": self._number})
+        sums = as_json({**state, "windows": {}, "losses": losses, "run": self._number})
+        text = base64.b85encode(zlib.compress(sums.encode(), 9)).decode()  # fits into a tag
         if run.data.tags.get(self._tag) == text:
             return
         writer.tags({self._tag: text})
@@ -235,9 +234,8 @@ class LiveWriter:
         try:
             for assessment in feedback if trace_id is not None else ():
                 add_feedback(trace_id, assessment, writer.run_id, answer.content["time_ms"])
-        except RagMetricsError as error:
-            if not isinstance(error, TraceAbsentError):
-                writer.present_tags()  # raises if the store does not answer: then everything waits
+        except RagMetricsError:
+            writer.present_tags()  # raises if the store does not answer: then everything waits
             return False
         return True
 
@@ -245,7 +243,7 @@ class LiveWriter:
         """Record losses in the run, and end it if it was created here; ``silence``: why no judge answered."""
         waiting = self._outbox.waiting(self._number)
         if waiting and self._outbox.is_in_memory:
-            self._outbox.note_losses(self._number, {"lost": waiting})
+            self._outbox.settle(self._number, {"lost": waiting})
             waiting = 0
         losses = self._outbox.run(self._number, "losses") or {}
         lacks = waiting or "damaged" in losses or _absent(losses)
@@ -302,16 +300,6 @@ def packed(row: Row, trace_id: str | None, *, is_new: bool) -> dict[str, Any]:
     return {**content, "row": record_of(row)}
 
 
-def _compressed(sums: Mapping[str, Any]) -> str:
-    """JSON in a form that fits into a tag."""
-    return base64.b85encode(zlib.compress(as_json(sums).encode(), 9)).decode()
-
-
-def _decompressed(text: str) -> dict[str, Any]:
-    sums: dict[str, Any] = json.loads(zlib.decompress(base64.b85decode(text)))
-    return sums
-
-
 class MarkCounts(Counter[str]):
     """The number of rows so far with each mark, such as ``<key>/n_error``."""
 
@@ -349,10 +337,7 @@ class LiveFigures:
         state = state or {}
         self._windows = {key: deque(values, _WINDOW) for key, values in state.get("windows", {}).items()}
         self._sums, self._marks = Counter[str](state.get("sums", {})), MarkCounts(state.get("marks", {}))
-        self._all_sums, self._all_marks = self._sums.copy(), MarkCounts(self._marks)
-        for sums in others:
-            self._all_sums.update(sums["sums"])
-            self._all_marks.update(sums["marks"])
+        self._others = list(others)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -360,20 +345,25 @@ class LiveFigures:
         windows = {key: list(values) for key, values in self._windows.items()}
         return {"sums": self._sums, "marks": self._marks, "windows": windows}
 
+    def _total(self) -> tuple[Counter[str], MarkCounts]:
+        sums, marks = self._sums.copy(), MarkCounts(self._marks)
+        for other in self._others:
+            sums.update(other["sums"])
+            marks.update(other["marks"])
+        return sums, marks
+
     @property
     def answers(self) -> int:
         """The number of answers."""
-        return int(self._all_sums[_ANSWERS])
+        return int(self._total()[0][_ANSWERS])
 
     @property
     def figures(self) -> dict[str, float]:
         """``<key>/mean`` and the counts, under MLflow's names."""
-        keys = [name.removesuffix(_VALUES) for name in self._all_sums if name.endswith(_VALUES)]
-        figures = {f"{key}/mean": self._mean(key) for key in keys} | self._all_marks.figures
+        sums, marks = self._total()
+        keys = [name.removesuffix(_VALUES) for name in sums if name.endswith(_VALUES)]
+        figures = {f"{key}/mean": sums[key] / sums[f"{key}{_VALUES}"] for key in keys} | marks.figures
         return {mlflow_name(name): value for name, value in figures.items()}
-
-    def _mean(self, key: str) -> float:
-        return self._all_sums[key] / self._all_sums[f"{key}{_VALUES}"]
 
     def add(
         self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None, is_non_answer: bool = False
@@ -385,18 +375,16 @@ class LiveFigures:
         """
         from mlflow.entities import Metric
 
+        values = {key: score.measurement for key, score in scores.items() if score.measurement is not None}
+        self._marks.add(scores, cause, is_non_answer)
+        self._sums.update({_ANSWERS: 1, **values, **{f"{key}{_VALUES}": 1 for key in values}})
+        sums, marks = self._total()
         points: dict[str, float] = {}
-        for marks in (self._marks, self._all_marks):
-            marks.add(scores, cause, is_non_answer)
-        for key, score in scores.items():
-            value = score.measurement
-            if value is not None:
-                for sums in (self._sums, self._all_sums):
-                    sums.update({key: value, f"{key}{_VALUES}": 1})
-                window = self._windows.setdefault(key, deque(maxlen=_WINDOW))
-                window.append(value)
-                points |= {key: value, f"{key}/mean": self._mean(key), f"{key}/rolling_mean": fmean(window)}
-        points |= self._all_marks.figures
-        for sums in (self._sums, self._all_sums):
-            sums[_ANSWERS] += 1
-        return [Metric(mlflow_name(name), value, time_ms, self.answers - 1) for name, value in points.items()]
+        for key, value in values.items():
+            window = self._windows.setdefault(key, deque(maxlen=_WINDOW))
+            window.append(value)
+            mean = sums[key] / sums[f"{key}{_VALUES}"]
+            points |= {key: value, f"{key}/mean": mean, f"{key}/rolling_mean": fmean(window)}
+        points |= marks.figures
+        step = int(sums[_ANSWERS]) - 1
+        return [Metric(mlflow_name(name), value, time_ms, step) for name, value in points.items()]

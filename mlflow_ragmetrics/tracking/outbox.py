@@ -231,12 +231,7 @@ class Outbox:
                 with self._changing():
                     pass
 
-    def note_losses(self, number: int, losses: Mapping[str, int]) -> None:
-        """Add to the losses of the run."""
-        with self._changing():
-            self._add_losses(number, losses)
-
-    def settle(self, number: int, losses: Mapping[str, int], settled: int) -> None:
+    def settle(self, number: int, losses: Mapping[str, int], settled: int = 0) -> None:
         """Add to the losses of the run; ``settled`` accepted answers will not arrive."""
         with self._changing() as db:
             self._add_losses(number, losses)

@@ -98,8 +98,6 @@ def write_live_traces(
 
     A trace that exists is overwritten. Raises an error of ``write_errors()`` if the store does not accept the traces.
     """
-    if uri.startswith("databricks"):
-        raise NotImplementedError("whole traces need a server or database that is not Databricks")
     traces = []
     for trace_id, (row, time_ms) in rows.items():
         diagnosis = diagnose(row.scores, language)
@@ -242,10 +240,7 @@ def _write_all(rows: Sequence[Row], target: _Target) -> Iterator[list[str]]:
     """Write traces in batches and yield their ids; a server receives several batches at a time."""
     import mlflow
 
-    uri = mlflow.get_tracking_uri()
-    if uri.startswith("databricks"):
-        raise NotImplementedError("whole traces need a server or database that is not Databricks")
-    if not uri.startswith("http"):  # a database has one writer at a time
+    if not mlflow.get_tracking_uri().startswith("http"):  # a database has one writer at a time
         yield from (_write(batch, target) for batch in _batches(rows))
         return
     pool = ThreadPoolExecutor(_UPLOADS, "ragmetrics-upload")
@@ -263,8 +258,11 @@ def _write(rows: Sequence[Row], target: _Target) -> list[str]:
 
 
 def _store(traces: Sequence[Trace], experiment_id: str, uri: str | None = None) -> None:
+    import mlflow
     from mlflow.tracing.client import TracingClient
 
+    if (uri or mlflow.get_tracking_uri()).startswith("databricks"):
+        raise NotImplementedError("whole traces need a server or database that is not Databricks")
     client = TracingClient(uri)
     if not _write_in_one_transaction(client.store, experiment_id, traces):
         for trace in traces:

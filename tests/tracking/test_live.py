@@ -17,7 +17,7 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking import live as module
-from mlflow_ragmetrics.tracking.feedback import TraceAbsentError, add_feedback, feedback_of
+from mlflow_ragmetrics.tracking.feedback import add_feedback, feedback_of
 from mlflow_ragmetrics.tracking.live import LiveRun, live_run
 from mlflow_ragmetrics.tracking.live_writer import LiveFigures, Service, packed
 from mlflow_ragmetrics.tracking.outbox import Outbox, open_outbox
@@ -281,5 +281,5 @@ def test_feedback_on_a_trace_and_on_none() -> None:
     (found,) = mlflow.get_trace(span.trace_id).info.assessments
     assert (found.name, found.value, found.rationale) == ("faithfulness", 0.5, "half")
     assert found.metadata["mlflow.assessment.sourceRunId"] == run_id
-    with pytest.raises(TraceAbsentError):
+    with pytest.raises(RagMetricsError, match=r"tr-0+"):
         add_feedback("tr-" + "0" * 32, feedback, run_id)
