@@ -42,6 +42,8 @@ _COMMANDS = {
 _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 RECEIVED: list[int] = []
 """The signals that asked this command to stop; a library may lose the exception of the first one."""
+NOTED = "signals are noted"
+"""If this is in a context's ``meta``, a signal only adds to ``RECEIVED``: a library could lose an exception."""
 _AT_ONCE = b"Ended at once: files being written are incomplete.\n"
 
 
@@ -85,13 +87,13 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _stoppable(), reserved_memory():
+            with _stoppable(ctx), reserved_memory():
                 return super().invoke(ctx)
         except RagMetricsError as error:
             raise _Refusal(str(error)) from None
-        except KeyboardInterrupt as error:
+        except KeyboardInterrupt:
             click.echo("Stopped before the end; nothing more was written.", err=True)
-            ctx.exit(exit_code_of(error))
+            ctx.exit(stopped_code())
         except Exception as error:
             if isinstance(error, click.ClickException) or not is_out_of_memory(error):
                 raise
@@ -139,22 +141,14 @@ def _say_warning(message: Warning | str, category: type[Warning], *_: object, **
         _say(f"Warning: {message}")
 
 
-class Stopped(KeyboardInterrupt):
-    """Raised by the signal ``number``; SIGTERM, sent by Kubernetes and ``timeout``, is handled like Ctrl-C."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
-def exit_code_of(interruption: KeyboardInterrupt) -> int:
-    """130 for Ctrl-C, 143 for SIGTERM."""
-    return 128 + (interruption.number if isinstance(interruption, Stopped) else signal.SIGINT)
+def stopped_code() -> int:
+    """130 after Ctrl-C, 143 after SIGTERM, which Kubernetes and ``timeout`` send."""
+    return 128 + (RECEIVED[0] if RECEIVED else signal.SIGINT)
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let the signals raise ``Stopped`` in this context; signals with another handler are left alone."""
+def _stoppable(context: click.Context) -> Iterator[None]:
+    """Let the signals raise ``KeyboardInterrupt`` in this context; signals with another handler are left alone."""
     ours = {
         number: default
         for number, default in _DEFAULTS.items()
@@ -165,7 +159,8 @@ def _stoppable() -> Iterator[None]:
         for each in ours:
             signal.signal(each, end_at_once)
         RECEIVED.append(number)
-        raise Stopped(number)
+        if NOTED not in context.meta:
+            raise KeyboardInterrupt
 
     RECEIVED.clear()
     for number in ours:

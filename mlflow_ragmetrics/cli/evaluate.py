@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from mlflow_ragmetrics.cli import exit_code_of
+from mlflow_ragmetrics.cli import stopped_code
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
     NOT_COMPLETE,
@@ -201,7 +201,7 @@ def command(
     are_reached = not is_gated or _gates_reached(report, made, junit, limits)
     if interruption is not None:
         _say_stopped(report, len(samples), made, output=output, is_logged=log)
-        context.exit(exit_code_of(interruption))
+        context.exit(stopped_code())
     if report.incomplete is not None:
         click.echo("The evaluation is not complete; see above.", err=True)
         context.exit(NOT_COMPLETE)

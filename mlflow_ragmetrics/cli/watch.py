@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import copy_context
-from types import FrameType
 from typing import Any
 
 import click
 
-from mlflow_ragmetrics.cli import RECEIVED, end_at_once
+from mlflow_ragmetrics.cli import NOTED, RECEIVED, end_at_once, stopped_code
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.cli.shared_options import (
     default_option,
@@ -83,35 +80,10 @@ def command(
     pause = milliseconds(every, "every") / 1000
     watch = Watch(suite_of(default="rag", **options), experiment, filter_string, sample, moment(since, "since"), limit)
     open_store(tracking_uri)
-    with _noted_signals():
-        code = 0
-        with suppress(CancelledEvaluationError):
-            code = _pass(watch) if once else _repeat(watch, pause)
-        context.exit(128 + RECEIVED[0] if RECEIVED else code)
-
-
-@contextmanager
-def _noted_signals() -> Iterator[None]:
-    """Only note the signals that ask to stop: an exception inside a library could be lost there, or leave a lock.
-
-    A second signal ends the process at once.
-    """
-
-    def note(number: int, frame: FrameType | None) -> None:
-        for each in before:
-            signal.signal(each, end_at_once)
-        RECEIVED.append(number)
-
-    is_main = threading.current_thread() is threading.main_thread()
-    numbers = [each for each in (signal.SIGINT, signal.SIGTERM) if is_main and signal.getsignal(each) != signal.SIG_IGN]
-    before = {number: signal.getsignal(number) for number in numbers}
-    try:
-        for number in before:
-            signal.signal(number, note)
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    context.meta[NOTED], code = True, 0
+    with suppress(CancelledEvaluationError):
+        code = _pass(watch) if once else _repeat(watch, pause)
+    context.exit(stopped_code() if RECEIVED else code)
 
 
 def _repeat(watch: Any, pause: float) -> int:
