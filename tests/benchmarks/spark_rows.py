@@ -1,18 +1,16 @@
 """Lexical scores of many rows on Spark: rows per second, CPU time of workers and Java, and their memory.
 
-``python tests/benchmarks/spark_rows.py [--rows 100000] [--master 'local[1]'] [--words 60] [--against TREE]``
+``python tests/benchmarks/spark_rows.py [--rows 100000] [--master 'local[1]'] [--words 60]``
 
 Rows are written as Parquet before the clock starts; the timed run reads them, scores them with the preset ``lexical``
 and writes rows, reasons and items as Parquet. Memory is resident memory, read twice per second and shown as the maximum
-of each tenth of the run. ``--against`` repeats the run with the package in TREE, in another Java process. Needs the
-extra ``spark``, Java and ``/proc``.
+of each tenth of the run. Needs the extra ``spark``, Java and ``/proc``.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -90,7 +88,7 @@ def processes_below(ancestor: int) -> Iterator[tuple[str, int, float]]:
 
 
 def run(master: str, folder: Path, rows: int, words: int) -> None:
-    """Create the rows if they are missing, score them, and print time and memory."""
+    """Create the rows, score them, and print time and memory."""
     from pyspark.sql import SparkSession
 
     from mlflow_ragmetrics.spark import score_spark, summarize_spark
@@ -101,8 +99,7 @@ def run(master: str, folder: Path, rows: int, words: int) -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     source, target = str(folder / f"{rows}.parquet"), str(folder / "scored.parquet")
-    if not Path(source).exists():
-        rows_of(spark, rows, words).write.parquet(source)
+    rows_of(spark, rows, words).write.parquet(source)
     frame = spark.read.parquet(source)
     score_spark(frame.limit(100), _SUITE).write.mode("overwrite").format("noop").save()
     samples, began = Samples(), time.perf_counter()
@@ -127,17 +124,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--master", default="local[1]")
     parser.add_argument("--words", type=int, default=60, help="of an answer and of a reference")
-    parser.add_argument("--against", metavar="TREE")
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.folder:
-        run(options.master, options.folder, options.rows, options.words)
-        return
     with tempfile.TemporaryDirectory() as folder:
-        for tree in ["", options.against] if options.against else [""]:
-            print(tree or "this tree", end=", ", flush=True)
-            environment = {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-            subprocess.run([sys.executable, *sys.argv, "--folder", folder], check=True, env=environment)
+        run(options.master, Path(folder), options.rows, options.words)
 
 
 if __name__ == "__main__":

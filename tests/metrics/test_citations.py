@@ -113,22 +113,6 @@ def test_golden_cases_by_hand(answer: str, precision: float | None, recall: floa
         assert found.status == ("skipped" if value is None else "ok")
 
 
-def test_wrong_and_missing_citations_are_items_with_their_sentence() -> None:
-    precision = score("citation_precision", "The house is red [2]. Trees grow [9].")
-    assert [(item.text, item.verdict, str(item.reason)) for item in precision.items] == [
-        ("The house is red.", "NEUTRAL", "[2] does not support the sentence."),
-        ("Trees grow.", "NEUTRAL", "[9] is not one of the passages."),
-    ]
-    assert score("citation_precision", "The house is red [1].").items[0].verdict == "SUPPORTED"
-    assert precision.items[0].evidence[0].chunk == 2
-    assert precision.reason == "0 of 2 citations support their sentence (1 wrong, 0 needless, 1 unknown)."
-    recall = score("citation_recall", "The house is red. Trees grow [3].")
-    assert (recall.items[0].text, str(recall.items[0].reason)) == (
-        "The house is red.",
-        "The sentence cites no passage.",
-    )
-
-
 def test_a_citation_of_the_whole_answer_is_right_where_it_is_for_any_sentence() -> None:
     found = score("citation_precision", "The house is red. Trees grow.", citations=[1, 2, 3])
     assert (found.value, found.details["right"]) == (pytest.approx(2 / 3), 2)
@@ -221,13 +205,6 @@ def test_the_first_two_thousand_marks_of_an_answer_are_citations(count: int, fou
     assert len(citations) == found
     assert [citation.statement for citation in citations] == list(range(found))
     assert sum("[1]" in line for line in lines) == count - found
-
-
-def test_without_citations_all_counts_are_zero() -> None:
-    details = score("citation_precision", "The house is red.").details
-    assert {name: details[name] for name in ("right", "wrong", "needless", "unknown", "total")} == dict.fromkeys(
-        ("right", "wrong", "needless", "unknown", "total"), 0
-    )
 
 
 @pytest.mark.parametrize(("number", "passage"), [(0, None), (1, 1), (2, 3), (3, None)])

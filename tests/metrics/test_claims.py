@@ -5,22 +5,11 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Verify
+from mlflow_ragmetrics.core.question import Extraction, Finding, Verify
 from mlflow_ragmetrics.core.score import Evidence
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.metrics.claims import Correspondence, Verified, held_by, read_findings, to_do, verified_claims
 from mlflow_ragmetrics.text.messages import render
-
-
-def test_questions() -> None:
-    program = verified_claims("A. B.", ["c1", "c2"], role="reference")
-    (claims,) = next(program)
-    assert claims == Claims("A. B.")
-    assert claims.role == "reference"  # type: ignore[union-attr]
-    assert program.send((("A.", "  ", "B."),)) == (Verify(("A.", "B."), ("c1", "c2")),)
-    with pytest.raises(StopIteration) as end:
-        program.send(((Finding("supported"),),))
-    assert end.value.value.counts == {"supported": 1, "contradicted": 0, "neutral": 1, "total": 2}
 
 
 def test_claims_that_their_text_does_not_make_have_no_support() -> None:

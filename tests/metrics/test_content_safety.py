@@ -36,14 +36,6 @@ def test_findings(answer: str, category: str, count: int) -> None:
     assert score.value == pytest.approx(1 - 0.15 * count)
 
 
-def test_each_finding_is_an_item() -> None:
-    score = rm.score("safety", {"answer": "Damn, ann@example.com!"})
-    assert [(item.text, item.verdict, item.reason) for item in score.items] == [
-        ("damn", "FOUND", "Blocked term."),
-        ("ann@example.com", "FOUND", "E-mail address."),
-    ]
-
-
 def test_the_blocklist_grows() -> None:
     record = {"answer": "Das ist STRASSE und  Secret\nProject; 馬鹿な話"}
     terms = ["straße", "secret project", "馬鹿", "rass"]

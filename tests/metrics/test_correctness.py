@@ -10,17 +10,6 @@ from mlflow_ragmetrics.errors import MissingFieldError
 CLEAR, VAGUE = "It is red.", "I don't know."
 
 
-@pytest.mark.parametrize(
-    ("given", "grade"),
-    [(1, 1.0), (5, 5.0), (3.5, 3.5), ("4", 4.0), ("4/5", 4.0), (" 2.5 / 5 ", 2.5), ("4 out of 5", 4.0), ("3,5", 3.5)],
-)
-def test_grades_that_are_read(given: object, grade: float) -> None:
-    score = rm.score("correctness", {"answer": CLEAR, "reference": "r"}, judge=rm.ScriptedJudge(rating=given))
-    assert score.value == pytest.approx((grade - 1) / 4)
-    assert score.scaled == pytest.approx(grade)
-    assert score.details["grade"] == grade
-
-
 def test_a_clear_answer_against_an_indistinct_reference_is_judged() -> None:
     score = rm.score("correctness", {"answer": CLEAR, "reference": VAGUE}, judge=rm.ScriptedJudge(rating=2))
     assert (score.value, score.details["reference_state"]) == (0.25, "indistinct")

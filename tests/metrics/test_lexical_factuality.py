@@ -6,23 +6,6 @@ import pytest
 
 import mlflow_ragmetrics as rm
 
-APPLES = {
-    "answer": "Apples are fruits. Apples grow on trees. Yes. Apples cure cancer.",
-    "reference": "Apples are fruits that grow on trees.",
-}
-
-
-def test_claims_are_sentences_of_three_words() -> None:
-    score = rm.score("lexical_factuality", APPLES)
-    assert score.details == {"supported": 2, "unsupported": 1, "total": 3}
-    assert [(item.text, item.verdict) for item in score.items] == [
-        ("Apples are fruits.", "SUPPORTED"),
-        ("Apples grow on trees.", "SUPPORTED"),
-        ("Apples cure cancer.", "NEUTRAL"),
-    ]
-    assert score.items[2].reason == "1 of 3 distinct terms occurs in the reference."
-    assert score.passed is False
-
 
 def test_repeated_terms_count_once() -> None:
     record = {"answer": "red red red blue", "reference": "blue"}

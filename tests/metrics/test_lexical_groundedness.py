@@ -48,20 +48,6 @@ def test_one_grounding_text_is_enough_and_none_is_missing() -> None:
         assert rm.score("lexical_groundedness", record, on_missing="skip").status == "skipped"
 
 
-@pytest.mark.parametrize(
-    ("options", "threshold"),
-    [
-        ({}, 0.7),
-        ({"preset": "conservative"}, 0.85),
-        ({"preset": "lenient"}, 0.6),
-        ({"threshold": 0.2}, 0.2),
-        ({"preset": "lenient", "threshold": 0.9}, 0.9),
-    ],
-)
-def test_thresholds(options: dict[str, object], threshold: float) -> None:
-    assert lexical_groundedness(**options).threshold == threshold
-
-
 @pytest.mark.parametrize("name", ["HallucinationEvaluator", "hallucination_evaluator"])
 def test_seed_names(name: str) -> None:
     assert rm.score(name, {"answer": "red", "question": "red"}).passed is True
