@@ -182,23 +182,6 @@ def test_a_chain_is_asked_the_questions(project: pytest.Pytester) -> None:
     run(project).assert_outcomes(passed=1)
 
 
-def test_rows_stand_beside_mlflows_own_tests(project: pytest.Pytester, mlflow_store: str) -> None:
-    project.makepyfile(
-        test_answers="""
-        import mlflow
-        import mlflow_ragmetrics as rm
-
-        @mlflow.test
-        def test_run():
-            data = [{"inputs": {"question": "How high?"}, "outputs": "330 m.", "expectations": {}}]
-            data[0]["inputs"]["contexts"] = ["330 m."]
-            result = mlflow.genai.evaluate(data=data, scorers=[rm.get_scorer("faithfulness(threshold=0.8)")])
-            assert result.passed, result.reason
-        """
-    )
-    run(project, "-p", "mlflow.pytest.plugin").assert_outcomes(passed=1)
-
-
 @pytest.mark.slow
 def test_assertions_are_in_the_run_of_mlflows_own_tests(project: pytest.Pytester, mlflow_store: str) -> None:
     project.makepyfile(

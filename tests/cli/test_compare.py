@@ -78,17 +78,6 @@ def test_the_latest_two_runs_are_compared_and_logged(ragmetrics: Run, mlflow_sto
     assert "two (B) against one (A)" in again.output
 
 
-def test_different_judges_are_refused_with_the_way_out(ragmetrics: Run, tmp_path: Path) -> None:
-    for name in ("lexical", "gpt"):
-        table = report_of(noisy(20)).table.assign(faithfulness_judge=name)
-        table.to_json(tmp_path / f"{name}.json", orient="records")
-    refused = ragmetrics("compare", "lexical.json", "gpt.json")
-    assert refused.exit_code == 2
-    assert "judge (lexical / gpt)" in refused.stderr
-    assert "--allow-different" in refused.stderr
-    assert ragmetrics("compare", "lexical.json", "gpt.json", "--allow-different").exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

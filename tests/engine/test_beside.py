@@ -75,13 +75,6 @@ def test_work_that_outlives_its_event_loop_is_no_error() -> None:
     assert ended.wait(10)
 
 
-def test_a_result_that_comes_late_is_waited_for() -> None:
-    done: Future[int] = Future()
-    timer = threading.Timer(1.2, done.set_result, [3])  # longer than one polling interval
-    timer.start()
-    assert result_of(done) == 3
-
-
 def test_a_result_is_waited_for_as_long_as_somebody_awaits_it() -> None:
     done: Future[int] = Future()
     done.set_result(3)

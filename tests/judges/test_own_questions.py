@@ -104,21 +104,6 @@ def test_the_cache_tells_rubrics_apart(tmp_path: Path) -> None:
         assert len(model.sent) == calls
 
 
-def test_a_dry_run_counts_a_rubric_and_sends_nothing() -> None:
-    model = dutiful()
-    (plan,) = rm.Suite([politeness], judge=model).plan([ROW]).values()
-    rm.Suite([politeness], judge=model).evaluate([ROW])
-    assert plan.calls == len(model.sent) == 1
-    assert plan.prompt_tokens == sum(-(-len(message.content) // 4) for message in model.sent[0])
-
-
-def test_a_yaml_file_names_a_metric_of_ones_own(tmp_path: Path) -> None:
-    path = tmp_path / "suite.yaml"
-    path.write_text(f"metrics: ['{__name__}:politeness']\n", encoding="utf-8")
-    report = rm.Suite.from_yaml(path, judge=dutiful()).evaluate([ROW])
-    assert report.rows[0].scores["politeness"].value == 0.75
-
-
 @dataclass(frozen=True)
 class LanguageOf(Question[tuple[str, float]]):
     """Which language is the text in, and how certain is the judge?"""

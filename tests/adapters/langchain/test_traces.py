@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -68,19 +67,6 @@ def test_without_autologging_there_are_new_traces(ask: Callable[..., None], scor
     assert scoring.counts["scored"] == 4
     assert (scoring.counts["unwritten"], scoring.counts["withheld"]) == (0, 0)
     assert numbers_of_traces() == [(number, number) for number in range(1, 5)]
-
-
-@pytest.mark.slow
-def test_concurrent_batches(autolog: None, scoring: Any, plain: Any) -> None:
-    async def ask_all() -> None:
-        batches = [[f"question {10 * batch + row}" for row in range(4)] for batch in range(1, 6)]
-        await asyncio.gather(*(plain.abatch(batch, {"callbacks": [scoring]}) for batch in batches))
-
-    asyncio.run(ask_all())
-
-    assert scoring.flush(30)
-    expected = sorted(10 * batch + row for batch in range(1, 6) for row in range(4))
-    assert numbers_of_traces() == [(number, number) for number in expected]
 
 
 def test_a_span_of_the_application_around_the_call(scoring: Any, plain: Any) -> None:

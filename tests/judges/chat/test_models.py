@@ -11,7 +11,6 @@ from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.models import name_of, open_model
 from tests.judges.fake_models import dutiful
-from tests.judges.misbehaving_server import misbehaving_server
 
 
 @pytest.fixture
@@ -112,12 +111,3 @@ def test_an_mlflow_endpoint_is_asked_through_the_deployments_client(monkeypatch:
     assert inputs["max_tokens"] == 1000
     assert [message["role"] for message in inputs["messages"]] == ["system", "user"]
     assert judge.usage.snapshot()["prompt_tokens"] == 409
-
-
-def test_a_local_server_answers_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    with misbehaving_server() as server:
-        judge = ChatJudge("openai:/local", base_url=server.url)
-        assert judge.answer([Claims("One. Two.")]) == [("One.", "Two.")]
-    assert server.requests[0]["model"] == "local"
-    assert judge.name == "openai:/local"
