@@ -324,6 +324,7 @@ _MOST_BEFORE, _MOST_AFTER = 6, 20
 _WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]{2}|[^\W_]+")  # two Chinese or Japanese characters count as one word
 
 
+@lru_cache(maxsize=512)  # every metric asks
 def is_error_text(text: str) -> bool:
     """Whether ``text`` is the error message of an API or a program, in English or Russian, not an answer about one.
 
