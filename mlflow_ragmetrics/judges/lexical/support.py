@@ -25,7 +25,6 @@ _MISSING_NUMBERS: Final = 0.10
 _MISSING_NAMES: Final = 0.10
 _RELATED: Final = 0.6
 _LONGEST_CLAIM: Final = 200
-_LONGEST_COMPARED: Final = 100
 _WIDTH: Final = 3
 _BESIDE: Final = 2
 _NEAREST: Final = 2
@@ -224,14 +223,13 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int) -> Judg
     terms = terms_of_claim(claim)
     coverage = Coverage(terms, source, most)
     support, places = coverage.support, coverage.places
-    difference = _difference(coverage)
+    difference = _difference(coverage, places[0]) if places else None
     stray = coverage.stray_number
     doubted = _DOUBTED * support if difference is not None or stray is not None else support
     if doubted >= threshold:
-        content = terms.content()[:_LONGEST_COMPARED]
         home = [place for place in places[1:] if source.places[place].passage == coverage.passage]
         others = [*home, *_elsewhere(coverage)]
-        agreeing = [place for place in others if find_difference(terms, content, source.places[place]) is None]
+        agreeing = [place for place in others if _difference(coverage, place) is None]
         return Judgement("SUPPORTED", support, coverage, [*places[:1], *agreeing])
     if difference is None and source.says(claim):
         return Judgement("SUPPORTED", 1.0, coverage, places[:1])
@@ -242,18 +240,16 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int) -> Judg
 
 def difference_from(terms: Terms, source: Source, most: int) -> Difference | None:
     """Return the word in which alone a claim differs from its best sentence in ``source``."""
-    keys = {terms.keys[place] for place in terms.content()[:_LONGEST_COMPARED]}
-    if len(keys - source.postings.keys()) > 1:
-        return None
-    return _difference(Coverage(terms, source, most))
+    coverage = Coverage(terms, source, most)
+    return _difference(coverage, coverage.places[0]) if len(coverage.missing) < 2 and coverage.places else None
 
 
-def _difference(coverage: Coverage) -> Difference | None:
-    words = len(coverage.found) + len(coverage.missing)
-    if not coverage.masks or coverage.most_together < words - 1:  # more than one word differs everywhere
+def _difference(coverage: Coverage, place: int) -> Difference | None:
+    if (
+        coverage.masks[place].bit_count() < len(coverage.found) + len(coverage.missing) - 1
+    ):  # more than one word differs
         return None
-    content = coverage.terms.content()[:_LONGEST_COMPARED]
-    return find_difference(coverage.terms, content, coverage.source.places[coverage.places[0]])
+    return find_difference(coverage.terms, coverage.content, coverage.source.places[place])
 
 
 def _elsewhere(coverage: Coverage) -> list[int]:
