@@ -99,6 +99,14 @@ def test_worst_rows_come_first() -> None:
     assert len(values) == 3
 
 
+def test_rows_with_the_most_unsupported_claims_come_first() -> None:
+    answers = {"one": "It is blue.", "two": "It is red. It is old. He sang. She danced.", "right": "It is red."}
+    rows = [{"id": name, "answer": answer, "contexts": ["It is red. It is old."]} for name, answer in answers.items()]
+    report = rm.Suite(["faithfulness"]).evaluate(rows)
+    assert [row.sample.id for row in report.worst_rows()] == ["two", "one", "right"]
+    assert [row.sample.id for row in report.worst_rows(key="faithfulness")] == ["one", "two", "right"]
+
+
 def test_further_files_stay_as_they_were_given() -> None:
     files = {"note.txt": "mine"}
     records = [{**RECORD, "id": str(number), "topic": str(number % 2)} for number in range(4)]

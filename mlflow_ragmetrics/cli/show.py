@@ -107,7 +107,7 @@ def _table(rows: Sequence[Row], ranking: Ranking, causes: Sequence[str]) -> Tabl
     columns: dict[str, Sequence[Cell]] = {"id": [shorten(row.sample.id, _LONGEST_ID) for row in rows]}
     if causes:
         columns["diagnosis"] = causes[: len(rows)]
-    if ranking.key is None and ranking.keys[1:]:
+    if ranking.composite is None and ranking.keys[1:]:
         columns[f"{ranking.word} score"] = [_worst_cell(row, ranking) for row in rows]
     texts = list(columns)
     columns |= {key: [_cell(row.scores.get(key)) for row in rows] for key in ranking.keys}

@@ -252,7 +252,7 @@ class Evaluation(Figures):
         return [render(line, self._language)]
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
-        """The ``count`` worst rows: by ``key``, else by the composite, else by the worst score of each row.
+        """The ``count`` worst rows: by ``key``, else by unsupported claims, the composite or the worst score.
 
         The worst value is the lowest, or the highest if lower is better. Metrics without a better direction are
         ignored, except as ``key``.

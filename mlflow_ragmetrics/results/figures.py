@@ -105,7 +105,7 @@ class Totals:
 
     @property
     def ranking(self) -> Ranking:
-        """The order of the worst rows: by the first scored composite, else by the worst score of each row."""
+        """The order of the worst rows."""
         composite = next((key for key in self.composites if self._metrics[key].counts["n_measured"]), None)
         keys = sorted(self.keys, key=lambda key: key not in self.composites)
         return Ranking(keys, self.better, composite)

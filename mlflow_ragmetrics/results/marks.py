@@ -98,23 +98,29 @@ def count_lines(keys: Sequence[str], figures: Mapping[str, float], rows: int, la
 
 
 _ABSENT = Score()
+_FAITHFULNESS = "faithfulness"
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The order of the worst rows: by the quality of ``key``, else by the worst score of each row.
+    """The order of the worst rows: by the quality of ``key``, if given.
 
+    Else rows with the most unsupported claims come first, and of equals the row with the least supported claim. Other
+    rows, and suites without ``faithfulness``, are ordered by the composite, else by the worst score of each row.
     ``keys``: the keys of the scores. ``better``: those whose higher values are not better.
     """
 
     keys: Sequence[str]
     better: Mapping[str, Better]
+    composite: str | None = None
     key: str | None = None
 
     @property
     def by(self) -> str:
         """The criterion in words."""
-        return self.key or (f"{self.word} score" if self.keys[1:] else "".join(self.keys))
+        if self.key is None and any(key.endswith(_FAITHFULNESS) for key in self.keys):
+            return "unsupported claims"
+        return self.key or self.composite or (f"{self.word} score" if self.keys[1:] else "".join(self.keys))
 
     @property
     def word(self) -> str:
@@ -126,18 +132,23 @@ class Ranking:
 
         Metrics without a better direction are ignored, except as ``key``.
         """
-        if self.key is not None:
-            score = row.scores.get(self.key, _ABSENT)
+        key = self.key or self.composite
+        if key is not None:
+            score = row.scores.get(key, _ABSENT)
             quality = score.value if score.higher_is_better is None else score.quality
-            return None if quality is None else (quality, self.key)
+            return None if quality is None else (quality, key)
         scored = [(s.quality, name) for name, s in row.scores.items() if s.measured and s.quality is not None]
         return min(scored, default=None)
 
-    def rank(self, row: Row) -> tuple[float, float] | None:
+    def rank(self, row: Row) -> tuple[float, ...] | None:
         """The sort key of the row, lowest first; ties are broken by the mean quality."""
         place = self.place(row)
+        claims = None if self.key else _named(row.scores, _FAITHFULNESS)
+        lacking = [item.support or 0.0 for item in claims.items if not is_right(item)] if claims else []
         qualities = [score.quality for score in row.scores.values() if score.quality is not None]
-        return None if place is None else (place[0], fmean(qualities or [0.0]))
+        if place is None:
+            return None
+        return -len(lacking), min(lacking, default=1.0), place[0], fmean(qualities or [0.0])
 
     def worst(self, rows: Sequence[Row], count: int) -> list[int]:
         """The indices of the ``count`` worst rows, the worst first."""

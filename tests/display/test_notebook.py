@@ -17,7 +17,7 @@ def test_a_report_shows_its_figures_and_its_worst_rows() -> None:
     shown = report._repr_html_()
     assert f"{report.metrics['faithfulness/mean']:.3f}" in shown
     assert shown.index(">bad<") < shown.index(">good<")
-    assert "The 2 worst rows by lowest score" in shown
+    assert "The 2 worst rows by unsupported claims" in shown
     assert "Judge: lexical, offline." in shown
     assert "contradicted" in shown or "not in the passages" in shown
 
