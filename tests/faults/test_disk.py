@@ -20,7 +20,8 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.cli.output import Output
 from mlflow_ragmetrics.core.question import Rating
-from tests.faults.processes import locked
+from tests.faults.processes import ECHO, locked, own_number
+from tests.live_answers import questions
 
 ROWS = [
     {"question": f"Why {n}?", "answer": f"Because {n}. " + 40 * "Indeed it is. ", "reference": f"For {n}."}
@@ -154,6 +155,21 @@ def test_artifacts_and_what_is_logged_again_when_there_is_room(spoil: Callable[[
     assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
     assert len(mlflow.load_table("rag_rows.json", [run.info.run_id])) == len(ROWS)
     assert len(mlflow.search_traces(run_id=run.info.run_id, return_type="list")) == len(ROWS)
+
+
+def test_answers_of_a_service_whose_outbox_is_full_go_to_mlflow(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = disk(4000)
+    monkeypatch.setenv("RAGMETRICS_OUTBOX", str(place))
+    with rm.RagMetricsCallback([own_number]) as handler:
+        for number in range(60):
+            if number == 20:
+                assert handler.flush(60)
+                fill(place)
+            ECHO.invoke(f"question {number}", {"callbacks": [handler]})
+        assert handler.flush(60), handler.counts
+    (run,) = mlflow.search_runs(output_format="list")
+    assert questions(run.info.run_id) == sorted(f"question {number}" for number in range(60))
+    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
 
 
 @pytest.mark.parametrize("spoil", [fill, make_read_only])
