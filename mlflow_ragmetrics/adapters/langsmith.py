@@ -8,9 +8,9 @@ from typing import Any, TypedDict
 
 from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.memory import Recent
 from mlflow_ragmetrics.rows.chat_messages import messages_of
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.row_groups import Recent
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 
 
@@ -56,7 +56,7 @@ class _SharedScores:
     def __init__(self, suite: Suite) -> None:
         self._suite = suite
         self._lock = threading.Lock()
-        self._rows: Recent[_Entry] = Recent(200)
+        self._rows = Recent[str, _Entry](200)
 
     def scores(self, inputs: Any, outputs: Any, reference: Any, context: Any) -> Mapping[str, Score]:
         record = {

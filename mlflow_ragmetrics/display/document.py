@@ -399,10 +399,7 @@ def _html_table(table: Table) -> str:
 
 
 def _html_cell(content: Cell) -> str:
-    if isinstance(content, Interval):
-        return _drawn(content)
-    piece = _styled(content)
-    return f'<span class="{piece.style}">{in_html(piece.text)}</span>' if piece.style else in_html(piece.text)
+    return _drawn(content) if isinstance(content, Interval) else _html_pieces(Line(content))
 
 
 def _drawn(interval: Interval) -> str:

@@ -7,7 +7,7 @@ judges are called from a bounded number of threads. Each sample continues as soo
 from __future__ import annotations
 
 import warnings
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -18,7 +18,7 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.question import Declined, Embed, Outcome, Question
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample
-from mlflow_ragmetrics.engine.memory import rare_collections
+from mlflow_ragmetrics.engine.memory import Recent, rare_collections
 from mlflow_ragmetrics.engine.program import (
     ChargesCaller,
     Job,
@@ -72,7 +72,7 @@ class JudgeSession:
         if store is not None and self._fingerprint is None and not self.local:
             message = f"{self.name}: its answers are not cached because it has no fingerprint that identifies them"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
-        self._answers: OrderedDict[Question[Any], object] = OrderedDict()
+        self._answers = Recent[Question[Any], object](_REMEMBERED)
 
     def known(self, question: Question[Any]) -> tuple[Outcome] | None:
         """A 1-tuple with the outcome if it is already available, else ``None``."""
@@ -85,7 +85,7 @@ class JudgeSession:
             answer = self._store.get(self._fingerprint, question)
             if answer is not None:
                 self._expenses.update({"cached": 1})
-                self._remember(question, answer)
+                self._answers[question] = answer
                 return (answer,)
         return None if self.closed is None else (self.closed,)
 
@@ -125,13 +125,8 @@ class JudgeSession:
     def settle(self, question: Question[Any], outcome: Outcome) -> list[Waiting]:
         """Record an outcome; returns the runs that waited for it."""
         if not isinstance(outcome, JudgeError):
-            self._remember(question, outcome)
+            self._answers[question] = outcome
         return self.waiting.pop(question, [])
-
-    def _remember(self, question: Question[Any], answer: object) -> None:
-        self._answers[question] = answer
-        if len(self._answers) > _REMEMBERED:
-            self._answers.popitem(last=False)
 
 
 class Embedder(Judge):

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
+K = TypeVar("K")
+V = TypeVar("V")
 _ALLOCATIONS = 100_000  # between two passes; each would visit the loaded modules and all rows so far
 _RESERVE = 32 * 2**20  # bytes
 _lock = threading.Lock()
@@ -52,3 +56,23 @@ def is_out_of_memory(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+class Recent(OrderedDict[K, V]):
+    """Keeps the last ``most`` keys; keeps all keys if ``most`` is ``None``.
+
+    >>> recent = Recent(2)
+    >>> for number, key in enumerate("abcde"):
+    ...     recent[key] = number
+    >>> [recent.get(key) for key in "abcde"]
+    [None, None, None, 3, 4]
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        if self._most is not None and len(self) > self._most:
+            self.popitem(last=False)

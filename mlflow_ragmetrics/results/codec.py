@@ -15,14 +15,14 @@ from typing import Any, Union
 from pydantic import TypeAdapter
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 
 
 @cache
 def _adapters() -> dict[type, TypeAdapter[Any]]:
-    return {Row: TypeAdapter(Row), Score: TypeAdapter(Score)}
+    return {Row: TypeAdapter(Row), Score: TypeAdapter(Score), Item: TypeAdapter(Item)}
 
 
 def record_of(value: Union[Row, Score]) -> dict[str, Any]:
@@ -41,6 +41,12 @@ def score_of(record: Mapping[str, Any]) -> Score:
     """The score of a record; raises a ``ValueError`` for any other mapping."""
     score: Score = _adapters()[Score].validate_python(record)
     return score
+
+
+def item_of(record: Mapping[str, Any]) -> Item:
+    """The item of a row of the items' table; raises a ``ValueError`` for any other mapping."""
+    item: Item = _adapters()[Item].validate_python(record)
+    return item
 
 
 _PREFIX = "ragmetrics."

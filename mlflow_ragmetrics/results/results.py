@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.safe_text import redact
-from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
+from mlflow_ragmetrics.core.score import Better, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.results.codec import KEY, score_in
+from mlflow_ragmetrics.results.codec import KEY, item_of, score_in
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.tables import (
     BETTER,
@@ -293,7 +293,7 @@ def stored_rows(results: Results) -> list[Row]:
     """Rows rebuilt from the tables: values, reasons, items and evidence."""
     items: dict[tuple[str, str], list[Item]] = {}
     for record in results.items.to_dict("records"):
-        items.setdefault((str(record["id"]), str(record["metric"])), []).append(_item(_known(record)))
+        items.setdefault((str(record["id"]), str(record["metric"])), []).append(item_of(_known(record)))
     thresholds = results.description.get("thresholds") or {}
     judges = ", ".join(map(str, results.description.get("judge") or ())) or None
     rows = []
@@ -322,21 +322,6 @@ def _sample(record: Mapping[Any, Any], keys: Sequence[str]) -> Sample:
     }
     sample = to_sample(own)
     return sample if sample.id == str(record.get("id")) else replace(sample, id=str(record.get("id", sample.id)))
-
-
-def _item(own: Mapping[str, Any]) -> Item:
-    evidence = own.get("evidence")
-    found = [each for each in evidence if isinstance(each, Mapping)] if isinstance(evidence, (list, tuple)) else []
-    return Item(
-        own.get("kind", "claim"),
-        str(own["text"]),
-        own.get("verdict"),
-        str(own.get("reason", "")),
-        float(own["support"]) if "support" in own else None,
-        tuple(Evidence(each.get("chunk"), each.get("id"), str(each.get("quote") or "")) for each in found),
-        own.get("judge"),
-        own.get("against"),
-    )
 
 
 def _known(record: Mapping[Any, Any]) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.engine.memory import Recent
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import FIELD_OF, QUESTION_IDS, accepted_name
 from mlflow_ragmetrics.rows.chat_messages import mapping_of
@@ -120,29 +120,6 @@ def _shared_field(values_of: Callable[[str], list[Any]], names: Sequence[str] = 
     return None
 
 
-V = TypeVar("V")
-
-
-class Recent(OrderedDict[str, V]):
-    """Keeps the last ``most`` keys; keeps all keys if ``most`` is ``None``.
-
-    >>> recent = Recent(2)
-    >>> for number, key in enumerate("abcde"):
-    ...     recent[key] = number
-    >>> [recent.get(key) for key in "abcde"]
-    [None, None, None, 3, 4]
-    """
-
-    def __init__(self, most: int | None = None) -> None:
-        super().__init__()
-        self._most = most
-
-    def __setitem__(self, key: str, value: V) -> None:
-        super().__setitem__(key, value)
-        if self._most is not None and len(self) > self._most:
-            self.popitem(last=False)
-
-
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
     """Stream the samples of one data set with unique ids: repeats get ``-2``, ``-3``, ….
 
@@ -158,8 +135,8 @@ def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterat
     if first and _has_question_id(first[0]):
         first += islice(stream, _LOOK_AHEAD)
     is_grouped = _warned_of_groups(first)
-    rows = Recent[int](remembered)
-    repeats = Recent[int](remembered)
+    rows = Recent[str, int](remembered)
+    repeats = Recent[str, int](remembered)
     for row, sample in enumerate(chain(first, stream), start=1):
         if "id" in sample.invalid:
             raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")

@@ -17,13 +17,13 @@ from mlflow_ragmetrics.core.question import Grade, Outcome, Question, Steps, ask
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.judges.chat.reply import Problem
 from mlflow_ragmetrics.judges.chat.tasks import (
+    TASKS,
     Block,
     Instruction,
     Part,
     Result,
     Task,
     group_calls,
-    register_task,
     request_of,
 )
 from mlflow_ragmetrics.text.messages import say
@@ -124,7 +124,7 @@ def language_part(questions: Sequence[LanguageOf]) -> Part:
     return Part(tuple(questions), (told,), (Block("text", questions[0].text),), {"language": {"type": "string"}}, read)
 
 
-register_task(LanguageOf, Task(language_part, placeholder=lambda question: ("en", 1.0)))
+TASKS[LanguageOf] = Task(language_part, placeholder=lambda question: ("en", 1.0))
 
 
 @metric(scaled=False)

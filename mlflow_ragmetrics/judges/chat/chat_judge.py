@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -26,6 +25,7 @@ from mlflow_ragmetrics.core.question import (
     Rating,
 )
 from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.engine.memory import Recent
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat import claim_tasks, grade_tasks
 from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage
@@ -36,6 +36,7 @@ from mlflow_ragmetrics.judges.chat.judge_options import MOST_AGREED, Calls, judg
 from mlflow_ragmetrics.judges.chat.models import name_of, open_model
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
 from mlflow_ragmetrics.judges.chat.tasks import (
+    TASKS,
     Block,
     Incomplete,
     Instruction,
@@ -45,7 +46,6 @@ from mlflow_ragmetrics.judges.chat.tasks import (
     Room,
     answers_of,
     group_calls,
-    register_task,
     request_of,
 )
 from mlflow_ragmetrics.text.messages import check_language
@@ -70,8 +70,7 @@ _LONGEST_ECHO = 8000
 _SHOWN = 160
 _MOST_DOUBTS = 12
 _REMEMBERED = 20_000
-for _kind, _task in {**grade_tasks.TASKS, **claim_tasks.TASKS}.items():
-    register_task(_kind, _task)
+TASKS.update({**grade_tasks.TASKS, **claim_tasks.TASKS})
 
 
 class ChatJudge(Judge):
@@ -103,7 +102,7 @@ class ChatJudge(Judge):
         limit = self._client.model.longest_reply or _USUAL_TOKENS
         self._most_tokens = max(limit, min(_MORE_TOKENS * limit, _ENOUGH_TOKENS))
         self._room = self.new_room()
-        self._declines: OrderedDict[tuple[str, str | None], Declines] = OrderedDict()
+        self._declines = Recent[tuple[str, str | None], Declines](_REMEMBERED)
         self.fingerprint = self._identified(call_options)
 
     def _identified(self, call_options: Mapping[str, Any]) -> str | None:
@@ -146,8 +145,6 @@ class ChatJudge(Judge):
             self._declines[question.text, question.question] = word
         elif word is not None and isinstance(question, Grade):
             self._declines.setdefault((question.answer, question.question), word)
-        if len(self._declines) > _REMEMBERED:
-            self._declines.popitem(last=False)
 
     def new_room(self) -> Room:
         """Return the limits of replies and prompts; a known window keeps room for a usual reply."""

@@ -15,7 +15,7 @@ from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.claim_tasks import all_supported
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
-from mlflow_ragmetrics.judges.chat.tasks import answers_of, known_task, request_of
+from mlflow_ragmetrics.judges.chat.tasks import TASKS, answers_of, request_of
 
 FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
 """Claims per sentence in the lowest and the highest estimate of a plan."""
@@ -69,7 +69,7 @@ class PlanJudge(Judge):
         request = request_of(questions, self.judge.form)
         prompt = sum(tokens_in(text) for _, text in self.judge.messages(request))
         shares = [self._claims / _USUAL_CLAIMS if isinstance(question, Claims) else 1 for question in questions]
-        usual = [known_task(question).reply(question, self.judge.form) for question in questions]
+        usual = [TASKS[type(question)].reply(question, self.judge.form) for question in questions]
         wanted = sum(share * length for share, length in zip(shares, usual, strict=True))
         wanted = round(wanted * (_BRIEF if self._claims == FEWEST_CLAIMS else _VERBOSE))
         first, most = self.judge.allowances(self._room.needed(questions))
@@ -99,7 +99,7 @@ _NAMES = "-" * 16
 
 def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int) -> object:
     """Return a placeholder answer: ``claims_a_sentence`` claims per sentence; several are longer than it."""
-    answer = known_task(question).placeholder(question)
+    answer = TASKS[type(question)].placeholder(question)
     if not isinstance(question, Claims):
         return answer
     if claims_a_sentence > 1:

@@ -137,27 +137,13 @@ class Task(Generic[Q]):
         return () if calls == "full" or (calls == "single" and self.single is not None) else self.after
 
 
-_TASKS: dict[type[Question[Any]], Task[Any]] = {}
-
-
-def register_task(kind: type[Q], task: Task[Q]) -> None:
-    """Let chat models answer questions of the class ``kind``; the last registered task wins."""
-    _TASKS[kind] = task
-
-
-def task_of(question: Q) -> Task[Q] | None:
-    """Return the task for a question, or ``None`` if chat models do not answer its kind."""
-    return _TASKS.get(type(question))
-
-
-def known_task(question: Q) -> Task[Q]:
-    """Return the task for a question; ``KeyError`` if it has none."""
-    return _TASKS[type(question)]
+TASKS: dict[type[Question[Any]], Task[Any]] = {}
+"""How chat models answer each class of questions; add another class here."""
 
 
 def request_of(questions: Sequence[Question[Any]], calls: Calls = "full") -> Part:
     """Return the message for questions that may share a call; ``KeyError`` if they have no task."""
-    return known_task(questions[0]).part_in(calls)(questions)
+    return TASKS[type(questions[0])].part_in(calls)(questions)
 
 
 _Questions = Sequence[Question[Any]]
@@ -185,7 +171,7 @@ class Room:
 
     def needed(self, questions: _Questions) -> int:
         """Return the likely length of the reply to these questions, in tokens."""
-        return sum(round(known_task(q).reply(q, self.calls) * self.lengths.get(type(q), 1.0)) for q in questions)
+        return sum(round(TASKS[type(q)].reply(q, self.calls) * self.lengths.get(type(q), 1.0)) for q in questions)
 
     def fits(self, questions: _Questions, measure: Measure) -> bool:
         """Whether one call is likely to answer these questions."""
@@ -196,7 +182,7 @@ class Room:
 
         Doubles the expected length; several replies truncated at the same time count once.
         """
-        for kind in {type(question) for question in questions if known_task(question).divide is not None}:
+        for kind in {type(question) for question in questions if TASKS[type(question)].divide is not None}:
             self.lengths[kind] = max(self.lengths.get(kind, 1.0), min(_LONGEST, 2 * expected.get(kind, 1.0)))
 
     def was_too_long(self, prompt: int) -> None:
@@ -209,7 +195,7 @@ def answers_of(judge: str, questions: _Questions, room: Room, measure: Measure, 
     groups: dict[Hashable, list[Question[Any]]] = {}
     outcomes: Outcomes = {}
     for question in dict.fromkeys(questions):
-        if (task := task_of(question)) is None:
+        if (task := TASKS.get(type(question))) is None:
             message = f"{judge}: a chat model does not answer questions of the kind {question.kind!r}"
             outcomes[question] = JudgeError(message)
         else:
@@ -250,12 +236,12 @@ def _answered(questions: _Questions, room: Room, measure: Measure, ask: Ask) -> 
         if isinstance(answer, JudgeError):  # answers about other pieces would be useless
             return {questions[0]: answer}
         answers.append(answer)
-    return {questions[0]: known_task(questions[0]).join(questions[0], pieces, answers)}
+    return {questions[0]: TASKS[type(questions[0])].join(questions[0], pieces, answers)}
 
 
 def _pieces(question: Question[Any], room: Room, measure: Measure, least: int = 1) -> list[Question[Any]]:
     """Divide the question until its reply fits; if only the prompt is too long, divide its sources; else no pieces."""
-    task = known_task(question)
+    task = TASKS[type(question)]
     parts = max(least, task.parts(question, room.calls), -(-room.needed([question]) // room.reply))
     if parts > 1 and task.divide is not None and len(divided := task.divide(question, parts)) > 1:
         return divided
@@ -274,7 +260,7 @@ def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Seque
     unanswered = {type(question) for question in (*pending, *in_flight)}
     groups: dict[Hashable, list[list[Question[Any]]]] = {}
     for question in pending:
-        task = task_of(question)
+        task = TASKS.get(type(question))
         shared = None if task is None else task.shares(question, calls)
         if task is None or shared is None:
             groups[question] = [[question]]
@@ -286,5 +272,5 @@ def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Seque
 
 
 def _conflicts(question: Question[Any], call: Sequence[Question[Any]]) -> bool:
-    conflict = known_task(question).conflict
+    conflict = TASKS[type(question)].conflict
     return any(type(other) is type(question) and conflict(question, other) for other in call)

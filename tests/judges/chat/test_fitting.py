@@ -27,7 +27,7 @@ from mlflow_ragmetrics.core.question import (
     Verify,
 )
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.tasks import Room, known_task
+from mlflow_ragmetrics.judges.chat.tasks import TASKS, Room
 from tests.judges.fake_models import FakeChatModel, dutiful_reply
 from tests.judges.rows import FULL_SET, ROW
 
@@ -206,7 +206,7 @@ def test_pieces_hold_all_of_a_question_in_order(size: int, parts: int) -> None:
     verify, related = Verify(CLAIMS[:size], CHUNKS[:2]), RelatedChunks("It.", CHUNKS[:size])
     claims = Claims(" ".join(CLAIMS[:size]))
     for question in (verify, related, claims):
-        task = known_task(question)
+        task = TASKS[type(question)]
         pieces = task.divide(question, parts)
         assert len(pieces) == min(parts, size)
         assert task.join(question, pieces, [answer_to(piece) for piece in pieces]) == answer_to(question)
@@ -223,18 +223,18 @@ def answer_to(question: Question[Any]) -> Any:
 @pytest.mark.parametrize(("claims", "parts"), [(1, 1), (60, 1), (61, 2), (120, 2), (121, 3)])
 def test_sixty_claims_are_judged_at_once(claims: int, parts: int) -> None:
     question = Verify(tuple(map(str, range(claims))), CHUNKS[:1])
-    wanted = known_task(question).parts(question, "full")
-    sizes = [len(piece.claims) for piece in known_task(question).divide(question, wanted)]
+    wanted = TASKS[type(question)].parts(question, "full")
+    sizes = [len(piece.claims) for piece in TASKS[type(question)].divide(question, wanted)]
     assert (wanted, len(sizes), sum(sizes), max(sizes) - min(sizes) <= 1) == (parts, parts, claims, True)
 
 
 def test_findings_by_groups_of_passages_are_weighed() -> None:
     question = Verify(("a", "b", "c"), CHUNKS[:4])
-    pieces = known_task(question).spread(question)
+    pieces = TASKS[type(question)].spread(question)
     assert [piece.passages for piece in pieces] == [CHUNKS[:2], CHUNKS[2:4]]
     first = (Finding("NEUTRAL", "", 0.2), Finding("CONTRADICTED", "no", 0.05), Finding("SUPPORTED", "", 0.6))
     second = (Finding("SUPPORTED", "", 0.9, ((2, "x"),)), Finding("NEUTRAL", "", 0.3), Finding("SUPPORTED", "", 0.7))
-    joined = known_task(question).join(question, pieces, [first, second])
+    joined = TASKS[type(question)].join(question, pieces, [first, second])
     assert joined == (Finding("SUPPORTED", "", 0.9, ((4, "x"),)), first[1], second[2])
 
 
@@ -244,9 +244,9 @@ def test_a_verdict_of_a_group_outweighs_a_lesser_one_with_any_support(
     better: str, worse: str, supports: tuple[float | None, float | None]
 ) -> None:
     question = Verify(("a", "b"), CHUNKS[:2])
-    pieces = known_task(question).spread(question)
+    pieces = TASKS[type(question)].spread(question)
     high, low = Finding(better, "", supports[0]), Finding(worse, "", supports[1])
-    assert known_task(question).join(question, pieces, [(high, low), (low, high)]) == (high, high)
+    assert TASKS[type(question)].join(question, pieces, [(high, low), (low, high)]) == (high, high)
 
 
 @pytest.mark.parametrize("supports", [(0.6, 0.5, None), (0.5, None, 0.6), (None, 0.0, 0.6), (None, 0.0, 0.0)])
@@ -255,13 +255,13 @@ def test_of_equal_verdicts_of_groups_the_best_supported_is_taken(supports: tuple
     pieces = [replace(question, passages=(chunk,)) for chunk in question.passages]
     given = [(Finding("SUPPORTED", "", support),) for support in supports]
     best = max(supports, key=lambda support: support or 0.0)
-    assert known_task(question).join(question, pieces, given) == (Finding("SUPPORTED", "", best),)
+    assert TASKS[type(question)].join(question, pieces, given) == (Finding("SUPPORTED", "", best),)
 
 
 def test_claims_in_pieces_keep_what_was_left_out() -> None:
     question = Claims(" ".join(CLAIMS[:2]))
     answers = [("A.",), Extraction(("A.", "B."), ("Left out.",))]
-    joined = known_task(question).join(question, known_task(question).divide(question, 2), answers)
+    joined = TASKS[type(question)].join(question, TASKS[type(question)].divide(question, 2), answers)
     assert joined == Extraction(("A.", "B."), ("Left out.",))
 
 
