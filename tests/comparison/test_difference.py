@@ -185,6 +185,7 @@ def test_the_figures_of_groups_are_there_only_with_groups() -> None:
     assert difference(groups=8, few_groups=True).figures(1.0)["groups"] == "8 (few)"
     assert difference().figures(1.0)["95 % interval"] != "–"
     assert difference(low=None).figures(1.0)["95 % interval"] == "–"
+    assert tuple(difference(difference=0.0).figures(1.0)["95 % interval"])[2] == 0.0
     assert (difference().figures(1.0)["needed"], difference(needed=7).figures(1.0)["needed"]) == ("–", "7")
 
 

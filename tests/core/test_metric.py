@@ -140,7 +140,7 @@ def test_missing_and_invalid_fields() -> None:
         assert (caught.value.field, caught.value.metric) == ("answer", "brevity")
         assert "r1" in str(caught.value)
     with pytest.raises(InvalidFieldError) as invalid:
-        rm.score(brevity, {"answer": ["a"]})
+        rm.score(brevity, {"answer": ["a", "b"]})
     assert invalid.value.field == "answer"
 
 
