@@ -393,6 +393,26 @@ def test_spans_without_their_root_are_refused() -> None:
         list(read_samples([PHOENIX[1]]))
 
 
+def test_passages_of_a_step_within_the_root_are_the_roots() -> None:
+    step = {**PHOENIX[0], "context.span_id": "s3", "parent_id": "s1"}
+    check([PHOENIX[0], step, {**PHOENIX[1], "parent_id": "s3"}], ALL - {"reference"})
+
+
+def test_a_question_of_the_data_comes_before_what_the_model_was_asked() -> None:
+    asked = {**OPENAI_OUTPUT, "sample": {**OPENAI_OUTPUT["sample"], "input": [{"role": "user", "content": "Else?"}]}}
+    bare = {**asked, "id": "outputitem_2", "datasource_item": {"item": {"ground_truth": REFERENCE}}}
+    assert [sample.question for sample in read_samples([asked, bare])] == [QUESTION, "Else?"]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "reference"),
+    [({"answer": "r", "odd": "x"}, "r"), ({"odd": "r"}, "r"), ({"odd": "x", "other": "y"}, None), ({}, None)],
+)
+def test_the_outputs_of_an_example_have_one_reference_or_none(outputs: dict[str, str], reference: str | None) -> None:
+    (sample,) = read_samples([{**LANGSMITH_EXAMPLE, "outputs": outputs}])
+    assert sample.reference == reference
+
+
 def test_passages_that_no_retriever_gave_are_unknown_not_none() -> None:
     (sample,) = read_samples([PHOENIX[0]])
     assert sample.contexts is None
