@@ -50,7 +50,6 @@ I do not have access to real-time data.|Sorry but I do not have the name of auth
 I do not have real-time availability of camping sites.
 I could not find any relevant information in the knowledge base.
 The documents make no mention of a toll.|I wasn't able to find it.|No results found for your query.
-1. Not mentioned in the context.
 The provided excerpts do not seem to mention the fee.
 The passages discuss the bridge, but they do not say when it was built.
 I looked through the documents but did not find an answer.|You haven't provided any documents.
@@ -106,7 +105,9 @@ def lines(table: str) -> list[str]:
     return [text for text in table.replace("\n", "|").split("|") if text]
 
 
-@pytest.mark.parametrize("text", [None, "", "   ", "...", "—", "🤷", "?!", *lines(NON_ANSWERS)])
+@pytest.mark.parametrize(
+    "text", [None, "", "   ", "...", "—", "🤷", "?!", "1. Not mentioned in the context.", *lines(NON_ANSWERS)]
+)
 def test_non_answers_are_indistinct(text: str | None) -> None:
     assert is_indistinct(text)
 
