@@ -180,17 +180,11 @@ def _failure_noted(run_id: str) -> Iterator[None]:
     try:
         with reserved_memory():
             yield
-    except RagMetricsError as error:
-        RunWriter(run_id).note_failure(str(error))
-        raise
-    except write_errors() as error:
+    except BaseException as error:
         _let_go(error)
-        RunWriter(run_id).note_failure(reason_of(error))
-        raise RagMetricsError(f"the report could not be written to run {run_id}: {reason_of(error)}") from error
-    except BaseException as interruption:
-        _let_go(interruption)
-        is_error = isinstance(interruption, Exception)
-        RunWriter(run_id).note_failure(reason_of(interruption) if is_error else "interrupted")
+        RunWriter(run_id).note_failure(reason_of(error) if isinstance(error, Exception) else "interrupted")
+        if isinstance(error, write_errors()) and not isinstance(error, RagMetricsError):
+            raise RagMetricsError(f"the report could not be written to run {run_id}: {reason_of(error)}") from error
         raise
 
 

@@ -329,7 +329,7 @@ class Scorer:
             for code, text in score.warnings:
                 if code == "contexts_assumed":
                     self._warn_once(text)
-        taken = [self._attempt("a sink failed", _taken, take, row, exchange) for take in self._takers]
+        taken = [self._attempt("a sink failed", lambda take=take: [take(row, exchange)]) for take in self._takers]
         outcome = _outcome(row) if all(taken) else "failed"
         self._counts.add(outcome, None if outcome == "scored" else exchange.live)
 
@@ -370,11 +370,6 @@ def _with_way_out(row: Row) -> Row:
         if score.status == "skipped" and "'contexts'" in score.reason:
             scores[key] = replace(score, reason=f"{score.reason}; {why}: name them with contexts=")
     return replace(row, scores=scores)
-
-
-def _taken(take: Taker, row: Row, exchange: Exchange) -> bool:
-    take(row, exchange)
-    return True
 
 
 def untraced_suite(suite: Suite) -> Suite:

@@ -54,9 +54,10 @@ class RagMetricsMiddleware(AgentMiddleware):
             named ``answer``, ``response`` or ``output``, else the only text field.
 
     A structured answer is replaced in ``structured_response`` and in the messages. The result of a tool that ends the
-    turn (``return_direct``) is an answer too; the model cannot answer again, so a failing one counts as exhausted. Any
-    other message that calls tools is not an answer and is not scored. An answer is compared with the tool results for
-    the last question, and with earlier ones if it is based on them. Each answer carries its scores:
+    turn (``return_direct``) is an answer too; the documents in its artifact are passages. The model cannot answer
+    again, so a failing one counts as exhausted. Any other message that calls tools is not an answer and is not scored.
+    An answer is compared with the tool results for the last question, and with earlier ones if it is based on them.
+    Each answer carries its scores:
     ``message.response_metadata["ragmetrics"]`` is ``{key: {"status", "score", "passed", "reason"}}``. A skipped metric
     does not fail an answer.
 
