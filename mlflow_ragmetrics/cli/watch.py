@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 import click
@@ -74,14 +76,14 @@ def command(
 
     Ctrl-C and SIGTERM stop it with 130 and 143: finished rows are written, and the next start continues.
     """
+    context.meta[NOTED], code = True, 0
     from mlflow_ragmetrics.adapters.mlflow_watch import Watch
     from mlflow_ragmetrics.rows.trace_records import milliseconds, moment
 
     pause = milliseconds(every, "every") / 1000
     watch = Watch(suite_of(default="rag", **options), experiment, filter_string, sample, moment(since, "since"), limit)
-    open_store(tracking_uri)
-    context.meta[NOTED], code = True, 0
     with suppress(CancelledEvaluationError):
+        _result(partial(open_store, tracking_uri))
         code = _pass(watch) if once else _repeat(watch, pause)
     context.exit(stopped_code() if RECEIVED else code)
 
@@ -100,14 +102,14 @@ def _repeat(watch: Any, pause: float) -> int:
     return 0
 
 
-def _result(watch: Any) -> Any:
-    """The outcome of a pass on a thread. After a signal it stops between two rows; if it hangs, the process ends."""
+def _result(action: Callable[[], Any]) -> Any:
+    """Run ``action`` on a thread. After a signal a pass stops between two rows; if it hangs, the process ends."""
     outcome, is_stopped = Future[Any](), threading.Event()
 
     def work() -> None:
         ENDED.set(is_stopped)
         try:
-            outcome.set_result(watch.once())
+            outcome.set_result(action())
         except BaseException as error:
             outcome.set_exception(error)
 
@@ -123,7 +125,7 @@ def _result(watch: Any) -> Any:
 
 def _pass(watch: Any) -> int:
     """Do one pass, print its outcome, and return the exit code."""
-    done = _result(watch)
+    done = _result(watch.once)
     waiting = f", {done.waiting} left for the next pass" if done.waiting else ""
     scored = f"traces scored: {done.scored}{waiting}" if done.scored or waiting else "No new traces"
     click.echo(f"{_now()} {scored} (run {done.run_id})")
