@@ -39,30 +39,6 @@ def scripted(**changes: Any) -> rm.ScriptedJudge:
     return rm.ScriptedJudge(**{**script, **changes})
 
 
-def test_a_question_of_several_metrics_is_asked_once() -> None:
-    judge = scripted()
-    report = rm.Suite.preset("white_paper", judge=judge).evaluate([RECORD])
-    kinds = sorted(question.kind for question in judge.asked)
-    assert kinds == ["claims", "grade", "grade", "related_chunks", "verify"]
-    scores = report.rows[0].scores
-    assert {key: scores[key].value for key in scores} == {
-        "correctness": 0.75,
-        "faithfulness": 0.5,
-        "chunk_precision": 0.5,
-        "fact_recall": 0.5,
-        "answer_relevance": 0.75,
-        "rag_score": pytest.approx(0.4 * 0.75 + 0.6 * 0.5),
-    }
-    assert scores["rag_score"].scaled == pytest.approx(1 + 4 * 0.6)
-
-
-def test_rows_keep_their_order_and_ids() -> None:
-    rows = [{**RECORD, "id": str(i)} for i in range(700)]
-    report = rm.Suite(["rouge"]).evaluate(rows)
-    assert [row.sample.id for row in report.rows] == [str(i) for i in range(700)]
-    assert len(report) == len(report.table) == 700
-
-
 def test_a_field_that_no_row_has() -> None:
     rows = [{"question": "q", "answer": "an answer of words"}]
     with pytest.raises(MissingFieldError, match="rouge1_f1 needs the field 'reference' and no row") as caught:
@@ -82,12 +58,6 @@ def test_a_missing_cell_is_skipped_with_the_reason() -> None:
     assert "reference" in report.table["rouge1_f1_reason"][1]
     assert report.table["rouge1_f1"].isna().tolist() == [False, True]
     assert report.metrics["rouge1_f1/n_skipped"] == 1
-
-
-def test_name_prefix_reaches_every_key() -> None:
-    report = rm.Suite.preset("white_paper", judge=scripted(), name_prefix="rag_").evaluate([RECORD])
-    assert all(key.startswith("rag_") for key in report.keys)
-    assert "rag_faithfulness/mean" in report.metrics
 
 
 def test_several_judges_vote_and_a_failed_one_does_not() -> None:
@@ -118,19 +88,6 @@ def test_inside_a_running_loop_and_from_threads() -> None:
     for thread in threads:
         thread.join()
     assert {report.metrics["rag_score/mean"] for report in reports} == {first.metrics["rag_score/mean"]}
-
-
-def test_streams_are_lazy() -> None:
-    taken: list[int] = []
-
-    def source() -> Any:
-        for number in range(100_000):
-            taken.append(number)
-            yield {"answer": f"Sentence number {number} is here."}
-
-    rows = rm.Suite(["coherence"]).stream(source())
-    assert next(rows).scores["coherence"].value == 1.0
-    assert len(taken) < 5_000
 
 
 def test_no_rows() -> None:
@@ -168,29 +125,6 @@ def test_a_plan_counts_the_calls_that_an_evaluation_makes() -> None:
     assert plan.prompt_tokens > 500
     assert judge.usage.snapshot()["calls"] == 0
     assert rm.Suite(["rouge"]).plan([RECORD]) == {}
-
-
-class MoodyJudge:
-    """Grades 5 and 3 in turn."""
-
-    name = "moody"
-
-    def __init__(self) -> None:
-        self.turn = 0
-
-    def answer(self, questions: Any) -> list[Any]:
-        self.turn += 1
-        return scripted(rating=5 if self.turn % 2 else 3).answer(questions)
-
-
-def test_repeating_says_how_far_the_judge_varies() -> None:
-    suite = rm.Suite(["correctness(threshold=0.8)"], judge=MoodyJudge(), concurrency=1)
-    report = suite.evaluate([RECORD], repeat=2)
-    assert report.metrics["correctness/mean"] == 1.0
-    assert report.metrics["correctness/flip_rate"] == 1.0
-    assert report.metrics["correctness/repeat_sd"] == pytest.approx(0.5 / 2**0.5)
-    with pytest.raises(InvalidOptionError, match="repeat=0"):
-        suite.evaluate([RECORD], repeat=0)
 
 
 def test_a_suite_of_local_judges_goes_to_another_process() -> None:

@@ -60,13 +60,6 @@ def test_no_difference_in_few_groups_carries_the_mark() -> None:
     assert found.table["few_groups"].tolist() == [True]
 
 
-def test_the_order_of_rows_changes_nothing() -> None:
-    for number in (12, 50):
-        a, b = side(0.0, number), side(0.1, number, seed=1)
-        mixed = replace(a, rows=a.rows[::-1])
-        assert rm.compare(mixed, b, groups="chat")["m"] == rm.compare(a, b, groups="chat")["m"]
-
-
 def test_repeated_questions_warn() -> None:
     a, b = side(0.0, 30, spread=0), side(0.1, 30, seed=1)
     asked = [f"question {n // 6}" for n in range(180)]

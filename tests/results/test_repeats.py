@@ -83,6 +83,8 @@ def test_gates_are_on_all_repeats_and_on_rows_that_were_measured_each_time() -> 
         report.check(moody=0.8, min_scored=0.9)
     with pytest.raises(GateError, match="19 of 20 rows were measured"):
         report.check(moody=0.1, min_scored=0.96)
+    with pytest.raises(InvalidOptionError, match="repeat=0"):
+        rm.Suite([moody]).evaluate(rows, repeat=0)
 
 
 def test_a_repeat_in_which_no_judge_answered_is_not_complete() -> None:

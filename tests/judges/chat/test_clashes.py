@@ -157,17 +157,13 @@ CHANNELS = "<|channel|>analysis<|message|>{} hm<|end|><|start|>assistant<|channe
 READABLE = {
     **{
         f"{token} at the end": OWN + token
-        for token in ("</s>", " [/INST]", "<|im_end|>", "<|eot_id|>\n", "<end_of_turn></s>", "<｜end▁of▁sentence｜>")
+        for token in (" [/INST]", "<|eot_id|>\n", "<end_of_turn></s>", "<｜end▁of▁sentence｜>")
     },
-    **{f"{tag} around thoughts": f"<{tag}>maybe {{}}</{tag}>\n{OWN}" for tag in ("think", "thought", "THINKING")},
-    "thoughts in brackets": f'[THINK]maybe {{"texts": []}}[/THINK]{OWN}',
-    **{f"a {tag} tag": f"<{tag}>\n{OWN}\n</{tag}>" for tag in ("answer", "output", "json")},
+    "THINKING around thoughts": f"<THINKING>maybe {{}}</THINKING>\n{OWN}",
+    **{f"a {tag} tag": f"<{tag}>\n{OWN}\n</{tag}>" for tag in ("output", "json")},
     "a tool call in text": f'<tool_call>{{"name": "reply", "arguments": {OWN}}}</tool_call><|im_end|>',
     "arguments as text": json.dumps({"name": "reply", "arguments": OWN}),
-    **{f"a wrapper {name}": f'{{"{name}": {OWN}}}' for name in ("output", "properties", "arguments", "response")},
-    "another fence": f"~~~json\n{OWN}\n~~~",
-    "a sentence after it": f"{OWN} Done.",
-    "prose on both sides": f"Here it is:\n{OWN}\nThat is all.",
+    **{f"a wrapper {name}": f'{{"{name}": {OWN}}}' for name in ("arguments", "response")},
     "passages by other names": OWN.replace('"p1"', '"Passage 1"'),
     "passages in brackets": OWN.replace('"p1"', '"[p1]"'),
     "passages by number": OWN.replace('"p1"', "1"),
