@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import mlflow
@@ -66,16 +65,6 @@ def test_suites_as_preset_and_as_object_with_options() -> None:
     assert result.metrics["rag_score/mean"] > 0
     assert result.metrics["rag_score_1to5/mean"] >= 1
     assert "rouge1_f1/mean" in evaluate({"suite": rm.Suite(["rouge"])}).metrics
-
-
-def test_a_suite_in_a_yaml_file(tmp_path: Path) -> None:
-    path = tmp_path / "suite.yaml"
-    path.write_text("metrics: [rouge]\nlanguage: ru\n", encoding="utf-8")
-    for suite in (path, str(path)):
-        assert "rouge1_f1/mean" in evaluate({"suite": suite}).metrics
-    (run, _) = mlflow.MlflowClient().search_runs(["0"])
-    about = mlflow.artifacts.load_dict(f"runs:/{run.info.run_id}/ragmetrics_suite.json")
-    assert about["suite"]["language"] == "ru"
 
 
 @pytest.mark.parametrize("name", ["columns", "col_mapping"])

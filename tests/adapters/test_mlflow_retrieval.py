@@ -82,12 +82,3 @@ def test_contexts_of_a_string_chain_come_from_its_traces(evaluate: Callable[...,
 def test_a_chain_without_a_retriever_is_refused(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(Exception, match="needs the field 'contexts' and no row has it"):
         evaluate(rm.Suite(["faithfulness"]), model=logged(tmp_path, "MODEL_ONLY"))
-
-
-@pytest.mark.slow
-def test_of_a_preset_its_metrics_are_left_out(evaluate: Callable[..., Any], tmp_path: Path) -> None:
-    suite = rm.Suite.preset("white_paper")
-    metrics = evaluate(suite, model=logged(tmp_path, "MODEL_ONLY")).metrics
-    assert "answer_relevance/mean" in metrics
-    assert "faithfulness/mean" not in metrics
-    assert "rag_score/mean" not in metrics

@@ -119,14 +119,6 @@ def test_a_preset_leaves_out_what_it_cannot_score(ragmetrics, written):
     assert "rouge1_f1/mean" not in run.data.metrics
 
 
-@pytest.mark.parametrize(("least", "code"), [("0.5", 0), ("0.99", 1)])
-def test_a_gate_decides_on_the_exit_code(ragmetrics, written, rows, least, code):
-    result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "--fail-under", f"faithfulness={least}")
-    assert result.exit_code == code
-    assert ("Gate failed: faithfulness/mean = 0.7500" in result.stderr) == (code == 1)
-    assert len(runs()) == 1
-
-
 def test_two_files_are_joined_and_what_does_not_match_is_named(ragmetrics, tmp_path):
     results = (EXAMPLES / "retrieval_results.tsv").read_text(encoding="utf-8").splitlines()
     (tmp_path / "runs.tsv").write_text("\n".join(results[:11]) + "\n", encoding="utf-8")

@@ -12,33 +12,6 @@ from mlflow_ragmetrics.engine.threads import Slots, ThreadTimeoutError, Workers,
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 
-@pytest.mark.parametrize("limit", [1, 3, 8])
-def test_no_more_jobs_run_at_once_than_the_limit_and_all_results_come(limit: int) -> None:
-    lock, together = threading.Lock(), threading.Barrier(limit)
-    running = most = 0
-
-    def job(number: int) -> int:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        if number < limit:
-            together.wait(30)
-        with lock:
-            running -= 1
-        return number
-
-    workers: Workers[int] = Workers(Slots(limit))
-    for number in range(40):
-        workers.submit(lambda number=number: job(number))
-    results: list[int] = []
-    while workers.in_flight:
-        results += workers.finished()
-    workers.close()
-    assert sorted(results) == list(range(40))
-    assert most == limit
-
-
 @pytest.mark.parametrize("limit", [0, -1, True, 2.5])
 def test_slots_are_a_whole_number_from_one(limit: Any) -> None:
     with pytest.raises(InvalidOptionError, match="concurrency"):

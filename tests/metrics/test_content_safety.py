@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 import mlflow_ragmetrics as rm
@@ -65,12 +63,3 @@ def test_one_violation_a_category() -> None:
 
 def test_it_never_goes_below_zero() -> None:
     assert rm.score("content_safety", {"answer": " ".join(f"a{i}@x.com" for i in range(9))}).value == 0.0
-
-
-@pytest.mark.parametrize(
-    "answer", ["a" * 50_000, "a@" * 25_000, "a@" + "b." * 25_000 + "1", "1-" * 25_000, "(5" * 25_000]
-)
-def test_long_texts_take_linear_time(answer: str) -> None:
-    began = time.perf_counter()
-    assert rm.score("content_safety", {"answer": answer}).value == 1.0
-    assert time.perf_counter() - began < 10

