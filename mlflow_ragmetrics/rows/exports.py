@@ -5,7 +5,8 @@ The rows of ragas, deepeval, Phoenix's ``get_input_output_context`` and MLflow a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -36,34 +37,49 @@ def records_of_exports(rows: Iterable[Any]) -> Iterator[Any]:
 
 
 def _record_of_export(row: Any) -> Any:
-    if not isinstance(row, Mapping):
-        return row
-    if "datasource_item" in row or ("item" in row and mapping_of(row["item"])):
-        return _openai_item(row)
-    if {"input", "actual_output", "retrieval_context", "source_file"} <= row.keys():
-        return _deepeval_golden(row)
-    if {"input", "ideal"} <= row.keys():  # OpenAI's evals registry: messages, or their JSON
-        return {**row, "input": decoded(row["input"])}
-    if {"record_id", "input", "output"} <= row.keys():
-        return _trulens_record(row)
-    if {"vars", "response"} <= row.keys():
-        return _promptfoo_result(row)
-    if {"trace_id", "request", "response"} <= row.keys():  # a table of MLflow's traces: its texts may be JSON
-        return {**row, "request": decoded(row["request"]), "response": decoded(row["response"])}
-    if any(str(name).startswith("inputs.") for name in row):
-        return _dotted_result(row)
-    if {"dataset_id", "inputs"} <= row.keys() and "run_type" not in row:
-        return _langsmith_example(row)
-    if not any(map(accepted_name, row)):  # {"row": {…}}
-        inner = [name for name, value in row.items() if any(map(accepted_name, mapping_of(value)))]
-        if len(inner) == 1:
-            return {**{name: value for name, value in row.items() if name not in inner}, **mapping_of(row[inner[0]])}
-    return row
+    convert = _converter_of(tuple(row)) if isinstance(row, Mapping) else None
+    return row if convert is None else convert(row)
+
+
+@lru_cache(maxsize=64)
+def _converter_of(names: tuple[Any, ...]) -> Callable[[Record], Record] | None:
+    """The function that converts a row with these names; ``None`` if the row is a record already."""
+    there = set(names)
+    if any(str(name).startswith("inputs.") for name in names):
+        return _dotted_result
+    if {"dataset_id", "inputs"} <= there and "run_type" not in there:
+        return _langsmith_example
+    for needed, convert in _CONVERTERS:
+        if needed <= there:
+            return convert
+    return None if any(map(accepted_name, names)) else _inner_record
+
+
+def _inner_record(row: Record) -> Record:
+    """The row with the entries of its only mapping that has names of fields, such as ``{"row": {…}}``."""
+    inner = [name for name, value in row.items() if any(map(accepted_name, mapping_of(value)))]
+    return (
+        {**{name: row[name] for name in row if name not in inner}, **mapping_of(row[inner[0]])}
+        if len(inner) == 1
+        else row
+    )
+
+
+def _classic_item(row: Record) -> Record:
+    """A line of OpenAI's evals registry: messages, or their JSON."""
+    return {**row, "input": decoded(row["input"])}
+
+
+def _mlflow_trace(row: Record) -> Record:
+    """A row of MLflow's table of traces, whose texts may be JSON."""
+    return {**row, "request": decoded(row["request"]), "response": decoded(row["response"])}
 
 
 def _openai_item(row: Record) -> Record:
     """An item of OpenAI's evals with the model's answer: a data line, or an output item of a run."""
     item = mapping_of(row.get("datasource_item", row.get("item")))
+    if not item and "datasource_item" not in row:
+        return row
     nested = mapping_of(item.get("item")) or item
     sample = mapping_of(row.get("sample", item.get("sample")))
     record = {name: value for name, value in nested.items() if name != "sample"}
@@ -138,6 +154,17 @@ def _reference_in(values: Any) -> dict[str, Any]:
         found = next((values[name] for name in names if not is_missing(values.get(name))), None)
         values = next(iter(values.values())) if found is None and len(values) == 1 else found
     return {} if is_missing(values) else {"reference": values}
+
+
+_CONVERTERS: Sequence[tuple[set[str], Callable[[Record], Record]]] = (
+    ({"datasource_item"}, _openai_item),
+    ({"item"}, _openai_item),
+    ({"input", "actual_output", "retrieval_context", "source_file"}, _deepeval_golden),
+    ({"input", "ideal"}, _classic_item),
+    ({"record_id", "input", "output"}, _trulens_record),
+    ({"vars", "response"}, _promptfoo_result),
+    ({"trace_id", "request", "response"}, _mlflow_trace),
+)
 
 
 def _is_phoenix_span(row: Record) -> bool:

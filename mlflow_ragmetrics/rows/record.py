@@ -117,13 +117,12 @@ def fits(field: str, value: object) -> bool:
 def entries_by_nature(entries: Mapping[Any, Any]) -> dict[str, dict[Any, Any]]:
     """The entries with ambiguous aliases whose values fit, by field; a list of ``answers`` is of accepted answers."""
     found: dict[str, dict[Any, Any]] = {}
-    for name, value in entries.items():
-        field = FIELD_BY_NATURE.get(name)
-        if field is not None:
-            if name == "answers" and not (isinstance(value, str) and not looks_structured(value)):
-                field = "reference"
-            if fits(field, value):
-                found.setdefault(field, {})[name] = value
+    for name in [name for name in entries if name in FIELD_BY_NATURE]:
+        field, value = FIELD_BY_NATURE[name], entries[name]
+        if name == "answers" and not (isinstance(value, str) and not looks_structured(value)):
+            field = "reference"
+        if fits(field, value):
+            found.setdefault(field, {})[name] = value
     return found
 
 
@@ -331,9 +330,7 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
         InvalidOptionError: (``param="columns"``) for an unknown field or a name that is not in the record.
     """
     if isinstance(record, Sample):
-        text, thoughts = shown(record.answer or "")
-        kept = {**record.metadata, "thoughts": thoughts.strip()} if thoughts.strip() else record.metadata
-        return record if text == (record.answer or "") else replace(record, answer=text, metadata=kept)
+        return _without_thoughts(record)
     columns = dict(columns or {})
     named = _mapping(record, columns.pop(PASSAGE_TEXT, None))
     if columns:
@@ -341,9 +338,10 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
     row = with_accepted_names(named, columns.values())
     found, rest = entries_by_field(row, columns)
     readings = {**_NOTHING, **{field: read_field(field, entries) for field, entries in found.items()}}
-    rest |= _unread(found, readings)
+    for field in [field for field, entries in found.items() if len(entries) > 1]:
+        rest |= _unread(field, found[field], readings[field].name)
     nested: Mapping[str, Any] = {}
-    asked, outputs = (_structures(found.get(field)) for field in ("question", "answer"))
+    asked, outputs = _structures(found.get("question")), _structures(found.get("answer"))
     if asked or outputs or not row.keys().isdisjoint(MLFLOW_COLUMNS):
         inner, nested = read_nested(row, asked, outputs)
         readings |= {field: reading for field, reading in inner.items() if readings[field].empty}
@@ -368,15 +366,17 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
     return _sample(readings if row is named else _with_spelling(readings, named, row), metadata)
 
 
-def _unread(found: Mapping[str, Mapping[str, Any]], readings: Mapping[str, Reading]) -> dict[str, Any]:
-    """The entries of fields that were read from another of their names, with another value."""
-    unread: dict[str, Any] = {}
-    for field, entries in found.items():
-        if len(entries) > 1 and (read := readings[field].name) is not None:
-            given = entries[read]
-            others = {name: value for name, value in entries.items() if name != read and not is_missing(value)}
-            unread |= {name: value for name, value in others.items() if _read(field, name, value).value != given}
-    return unread
+def _without_thoughts(sample: Sample) -> Sample:
+    text, thoughts = shown(sample.answer or "")
+    kept = {**sample.metadata, "thoughts": thoughts.strip()} if thoughts.strip() else sample.metadata
+    return sample if text == (sample.answer or "") else replace(sample, answer=text, metadata=kept)
+
+
+def _unread(field: str, entries: Mapping[str, Any], read: str | None) -> dict[str, Any]:
+    """The entries of a field that was read from the one named ``read``, if their values are others."""
+    given = None if read is None else _read(field, read, entries[read]).value
+    others = {name: value for name, value in entries.items() if name != read and not is_missing(value)}
+    return {name: value for name, value in others.items() if read and _read(field, name, value).value != given}
 
 
 def _structures(entries: Mapping[str, Any] | None) -> list[Any]:
