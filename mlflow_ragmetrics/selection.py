@@ -90,6 +90,10 @@ def likely_column(field: str, samples: Iterable[Sample]) -> str | None:
     return next(iter([*near, *telling]), None)
 
 
+def _likely(field: str, samples: Iterable[Sample]) -> str | None:
+    return likely_contexts(samples) if field == "contexts" else likely_column(field, samples)
+
+
 def likely_answers(samples: Sequence[Sample]) -> str | None:
     """Return the unused column with the name of answers, if the answers were read from ``answer`` and no row has a
     reference: ``answer`` may then hold the references."""
@@ -99,6 +103,10 @@ def likely_answers(samples: Sequence[Sample]) -> str | None:
     return next(
         (name for name, known in names.items() if FIELD_BY_NATURE.get(known, FIELD_OF.get(known)) == "answer"), None
     )
+
+
+def _swapped(column: str) -> Text:
+    return say("way.swapped", column=column, mapping=f"columns={{'answer': {column!r}, 'reference': 'answer'}}")
 
 
 def _told_field(name: str) -> str | None:
@@ -114,8 +122,8 @@ def _last(path: str) -> str:
 def way_out(field: str, samples: Sequence[Sample]) -> Text:
     """Return advice for a field that no row has, as the end of a sentence: the likely column and the unused ones."""
     if field == "reference" and (generated := likely_answers(samples)):
-        return say("way.swapped", column=generated)
-    name = likely_contexts(samples) if field == "contexts" else likely_column(field, samples)
+        return _swapped(generated)
+    name = _likely(field, samples)
     unused = sorted(_unused_columns(samples), key=lambda column: column != name)
     shown, more = ", ".join(unused[:_MOST_NAMED]), len(unused) - _MOST_NAMED
     there = say("way.many_unused" if more > 0 else "way.unused", names=shown, n=more) if unused else ""
@@ -181,15 +189,19 @@ def default_metrics(samples: Iterable[Sample]) -> tuple[str | list[str], Text | 
     metrics whose fields the rows have.
     """
     fields: set[str] = set()
+    first: list[Sample] = []
     for sample in samples:
+        first += [sample] if len(first) < LOOKED_AT else []
         fields |= {name for name in FIELDS if getattr(sample, name) is not None} | sample.invalid.keys()
         if "reference" in fields:
             return "white_paper", None
+    lacking = [field for field in ("reference", "contexts") if field not in fields and _likely(field, first)]
+    way = say("default.way", way=way_out(lacking[0], first)) if lacking else ""
     if "contexts" in fields:
-        return "rag", say("default.rag")
+        return "rag", say("default.rag", way=way)
     measures = [each for each in select(("answer_relevance", *_LEXICAL)).metrics if fields.issuperset(each.required)]
     names = [each.spelling for each in measures if "contexts" not in each.definition.optional]
-    return (names, say("default.lexical", keys=", ".join(names))) if names else ("white_paper", None)
+    return (names, say("default.lexical", keys=", ".join(names), way=way)) if names else ("white_paper", None)
 
 
 def preset_named(name: object) -> str | None:
@@ -431,7 +443,7 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
 def _doubts(samples: Sequence[Sample], fields: Collection[str]) -> Iterator[Text]:
     """Warnings about ``fields`` that look like the wrong column or have unseparated values."""
     if "answer" in fields and (generated := likely_answers(samples)):
-        yield say("doubt.swapped", way=say("way.swapped", column=generated))
+        yield say("doubt.swapped", way=_swapped(generated))
     for field in sorted({"retrieved_doc_ids", "gold_doc_ids"}.intersection(fields)):
         lists = [getattr(sample, field) or () for sample in samples]
         joined = ["".join(ids) for ids in lists if len(ids) == 1 and _JOINED.search("".join(ids))]

@@ -170,6 +170,12 @@ def test_the_default_metrics_follow_from_the_fields(fields: list[str], suite: st
     assert warning is None or warning in report.warnings[0]
 
 
+def test_the_default_metrics_name_a_column_that_may_hold_the_reference() -> None:
+    row = {"question": "Why?", "answer": "So.", "label_text": "Because it is so.", "blurbs": ["It is so, they say."]}
+    (warning,) = rm.evaluate([row], progress=False).warnings
+    assert "; if it is 'label_text', use columns={'reference': 'label_text'}" in warning
+
+
 def test_a_report_is_logged_once(mlflow_store: str) -> None:
     report = rm.evaluate([ALL_FIELDS], ["rouge"])
     assert report.run_id is None

@@ -66,7 +66,7 @@ ALIASES: Mapping[str, Sequence[str]] = {
 """Canonical field -> aliases, in search order. The canonical name takes precedence."""
 
 _MODELS = ("generated", "predicted", "model", "llm", "rag", "ai", "bot", "chatbot", "assistant", "agent", "final")
-_EXPERTS = ("ground_truth", "gt", "gold", "golden", "correct", "expected", "reference", "ideal", "true", "standard")
+_EXPERTS = ("ground_truth", "gt", "gold", "golden", "correct", "expected", "reference", "ideal", "true", "target")
 _FOUND = ("retrieved", "retrieval", "context", "search", "top", "similar", "relevant_context")
 
 
@@ -86,7 +86,7 @@ ALIASES_BY_NATURE: Mapping[str, Sequence[str]] = {
     "reference": _combined((*_EXPERTS, "human", "best"), _TEXTS, "ground_truths", "expected_result"),
     "contexts": _combined(
         _FOUND,
-        ("chunk", "passage", "text", "result", "doc", "document", "context", "node"),
+        ("chunk", "passage", "text", "content", "result", "doc", "document", "context", "node"),
         *("passages", "passage", "document", "docs", "chunks", "sources", "document.content"),
         *("ctxs", "context_list", "context_str", "source_nodes", "source_text", "source_chunks"),
     ),
@@ -113,6 +113,7 @@ QUESTION_IDS = ("question_id", "query_id", "qid")
 """Aliases of ``id`` that several rows may share; the shared value is their group."""
 
 _IGNORED = re.compile(r"[\s_\-\ufeff]+")
+_ASIDE = re.compile(r"\([^()]*\)\s*\Z")
 
 
 def folded(name: str) -> str:
@@ -125,14 +126,15 @@ _ACCEPTED = {folded(name): name for name in (*reversed(RECORD_NAMES), *MLFLOW_CO
 
 @lru_cache(maxsize=4096)
 def accepted_name(name: Any) -> str | None:
-    """The accepted name that differs from ``name`` at most in case, blanks, ``_`` and ``-``; ``None`` if none does.
+    """The accepted name that differs from ``name`` at most in case, blanks, ``_``, ``-`` and words in brackets at the
+    end; ``None`` if none does.
 
-    >>> accepted_name("User Input"), accepted_name("Comment")
-    ('user_input', None)
+    >>> accepted_name("User Input"), accepted_name("Answer (final)"), accepted_name("Comment")
+    ('user_input', 'answer', None)
     """
     if not isinstance(name, str):
         return None
-    return name if name in FIELD_OF else _ACCEPTED.get(folded(name))
+    return name if name in FIELD_OF else _ACCEPTED.get(folded(name), _ACCEPTED.get(folded(_ASIDE.sub("", name))))
 
 
 def with_accepted_names(row: Mapping[Any, Any], kept: Iterable[Any] = ()) -> Mapping[Any, Any]:
@@ -152,8 +154,8 @@ def _respelled(names: tuple[Any, ...], kept: tuple[Any, ...]) -> Mapping[Any, st
     for name, accepted in [*renamed.items()]:
         if name in kept or FIELD_OF.get(accepted, accepted) in exact:
             del renamed[name]
-    if len({*renamed.values()}) < len(renamed):
-        repeated = [name for name, accepted in renamed.items() if [*renamed.values()].count(accepted) > 1]
+    repeated = [name for name, accepted in renamed.items() if [*renamed.values()].count(accepted) > 1]
+    if len({*map(folded, repeated)}) < len(repeated):
         columns = " and ".join(map(repr, repeated))
         raise InvalidDataError(f"The columns {columns} differ only in spelling; rename one of them.")
-    return renamed
+    return {name: accepted for name, accepted in renamed.items() if name not in repeated}

@@ -5,6 +5,7 @@ The rows of ragas, deepeval, Phoenix's ``get_input_output_context`` and MLflow a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -13,10 +14,12 @@ from typing import Any, NamedTuple
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.aliases import accepted_name
 from mlflow_ragmetrics.rows.chat_messages import answer_in, mapping_of
+from mlflow_ragmetrics.rows.passages import are_texts
 from mlflow_ragmetrics.rows.trace_records import documents_in
 from mlflow_ragmetrics.rows.values import decoded, is_missing
 
 Record = Mapping[Any, Any]
+_NUMBERED = re.compile(r"(?P<name>.*(?:context|passage|chunk|retriev|doc|snippet).*?)[ _-]*(?P<number>\d{1,2})", re.I)
 _LONG = ("app_json", "record_json", "cost_json", "perf_json")
 
 
@@ -49,10 +52,29 @@ def _converter_of(names: tuple[Any, ...]) -> Callable[[Record], Record] | None:
         return _dotted_result
     if {"dataset_id", "inputs"} <= there and "run_type" not in there:
         return _langsmith_example
+    if _numbered(names):
+        return _with_passages
     for needed, convert in _CONVERTERS:
         if needed <= there:
             return convert
     return None if any(map(accepted_name, names)) else _inner_record
+
+
+def _numbered(names: Iterable[Any]) -> list[list[str]]:
+    """The columns of passages in the order of their numbers, such as ``Context 1`` and ``Context 2``, per name."""
+    columns: dict[str, dict[int, str]] = {}
+    for found in filter(None, map(_NUMBERED.fullmatch, map(str, names))):
+        columns.setdefault(found["name"].lower(), {})[int(found["number"])] = found[0]
+    return [[each for _, each in sorted(numbers.items())] for numbers in columns.values() if len(numbers) > 1]
+
+
+def _with_passages(row: Record) -> Record:
+    """The row with the first of its numbered columns that are texts as a list."""
+    for names in _numbered(row):
+        passages = [row[name] for name in names if not is_missing(row[name])]
+        if are_texts(passages):
+            return {"contexts": passages, **{name: row[name] for name in row if name not in names}}
+    return row
 
 
 def _inner_record(row: Record) -> Record:
