@@ -25,7 +25,7 @@ Limit = Union[str, MetricLike]
 """A condition such as ``"faithfulness >= 0.8"``, or a metric with a threshold."""
 
 _MOST_ITEMS = 5
-_MOST_CHARACTERS = 400
+_LONGEST = 400
 
 
 def assert_score(
@@ -113,7 +113,7 @@ def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
     if score.measurement is not None and limit.holds(score.measurement):
         return Check(key, True, f"{key} is {score.value:.3f}")
     texts = {"question": row.sample.question, "answer": row.sample.answer}
-    said = [Line(f"{name}: {_short(text)}", indent=1) for name, text in texts.items() if text is not None]
+    said = [Line(f"{name}: {shorten(text, _LONGEST)}", indent=1) for name, text in texts.items() if text is not None]
     details = to_text([*said, *_explained(row, score)])
     return Check(key, False, redact(f"{_headline(key, score, limit, row.sample)}\n{details}".rstrip()))
 
@@ -137,7 +137,7 @@ def _explained(row: Row, score: Score) -> list[Line]:
     bad = [item for item in _items(row, score) if item.verdict in FAULTS]
     bad.sort(key=lambda item: FAULTS.index(str(item.verdict)))
     if not bad:
-        return [Line(_short(score.reason), indent=1)] if score.reason and score.measured else []
+        return [Line(shorten(score.reason, _LONGEST), indent=1)] if score.reason and score.measured else []
     lines = [line for item in bad[:_MOST_ITEMS] for line in fault_lines(item, row.sample.contexts or ())]
     more = len(bad) - _MOST_ITEMS
     return [*lines, Line(f"… and {more} more", indent=1)] if more > 0 else lines
@@ -148,7 +148,3 @@ def _items(row: Row, score: Score) -> Iterable[Item]:
         return score.items
     parts = [row.scores[key] for key in score.details["weights"] if key in row.scores]
     return {item.text: item for part in parts for item in part.items}.values()
-
-
-def _short(text: str) -> str:
-    return shorten(text, _MOST_CHARACTERS)

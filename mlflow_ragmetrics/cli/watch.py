@@ -25,7 +25,7 @@ from mlflow_ragmetrics.cli.shared_options import (
     tracking_uri_option,
 )
 from mlflow_ragmetrics.display.document import clean
-from mlflow_ragmetrics.engine.threads import ENDED, CancelledEvaluationError, start_thread
+from mlflow_ragmetrics.engine.threads import ENDED, CancelledEvaluationError, settle, start_thread
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 
 _SLICE = 0.25
@@ -108,10 +108,7 @@ def _result(action: Callable[[], Any]) -> Any:
 
     def work() -> None:
         ENDED.set(is_stopped)
-        try:
-            outcome.set_result(action())
-        except BaseException as error:
-            outcome.set_exception(error)
+        settle(outcome, action)
 
     start_thread(work, name="ragmetrics-watch", context=copy_context())
     while not wait([outcome], timeout=_SLICE).done:

@@ -282,12 +282,11 @@ def adjust(differences: Sequence[Difference]) -> list[Difference]:
 
     A metric that equals another in every row gets that metric's p-value and adds no test.
     """
-    tested = [place for place, each in enumerate(differences) if each.p_value is not None and each.same_as is None]
-    corrected = dict(zip(tested, holm([float(differences[place].p_value or 0.0) for place in tested]), strict=True))
+    corrected = holm([each.p_value if each.same_as is None else None for each in differences])
     found: list[Difference] = []
-    for place, each in enumerate(differences):
+    for each, p_holm in zip(differences, corrected, strict=True):
         same = next((other for other in reversed(found) if other.key == each.same_as), None)
-        own = replace(each, p_holm=corrected.get(place) if same is None else same.p_holm)
+        own = replace(each, p_holm=p_holm if same is None else same.p_holm)
         found.append(own if own.paired_verdict == "cannot be told" else replace(own, needed=None))
     return found
 

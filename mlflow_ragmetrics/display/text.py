@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.core.definition import SIDES
 from mlflow_ragmetrics.core.score import Item
@@ -70,9 +70,9 @@ def figures_table(report: Evaluation) -> Table:
     styles = [_style(figures, key) for key in keys]
     cells = {
         "metric": keys,
-        "mean": [_figure(figures, f"{key}/mean") for key in keys],
+        "mean": [number(figures.get(f"{key}/mean")) for key in keys],
         "95 % interval": [interval(figures.get(f"{key}/ci_low"), figures.get(f"{key}/ci_high")) for key in keys],
-        "1–5": [_figure(figures, f"{key}_1to5/mean", ".1f") for key in keys],
+        "1–5": [number(figures.get(f"{key}_1to5/mean"), 1) for key in keys],
         "passed": [percent(figures[name]) if (name := f"{key}/pass_rate") in figures else "–" for key in keys],
     }
     cells |= {title: [f"{figures.get(f'{key}/{name}', 0):.0f}" for key in keys] for title, name in _COUNTS.items()}
@@ -86,12 +86,7 @@ def figures_table(report: Evaluation) -> Table:
 
 def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
     """One line per slice and metric of ``Report.by``, followed by the marked slices."""
-    import pandas as pd
-
-    records: list[dict[str, Any]] = [
-        {str(name): None if pd.isna(value) else value for name, value in record.items()}
-        for record in slices.to_dict("records")
-    ]
+    records = slices.astype(object).where(slices.notna(), None).to_dict("records")
     columns: dict[str, list[Cell]] = {
         column: [str(record["slice"]) for record in records],
         "metric": [record["metric"] for record in records],
@@ -111,10 +106,6 @@ def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
     """The ends of an interval, or a dash if it is unknown."""
     return "–" if low is None or high is None else f"{low:.{digits}f}–{high:.{digits}f}"
-
-
-def _figure(figures: Mapping[str, float], name: str, form: str = ".3f") -> str:
-    return format(figures[name], form) if name in figures else "–"
 
 
 def _style(figures: Mapping[str, float], key: str) -> Style:

@@ -112,7 +112,7 @@ def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
     done: Future[T] = Future()
 
     def run() -> None:
-        _settle(done, action)
+        settle(done, action)
         if lease is not None:
             lease.end(done)
 
@@ -262,13 +262,14 @@ class Workers(Generic[T]):
                     pass
                 if self._closing.is_set():
                     return
-                _settle(done, job)
+                settle(done, job)
             finally:
                 lease.release()
             self._results.put(done)
 
 
-def _settle(done: Future[T], action: Callable[[], T]) -> None:
+def settle(done: Future[T], action: Callable[[], T]) -> None:
+    """Run ``action``, and give ``done`` its result or its exception."""
     """Run ``action`` and set its result or error, so that the thread survives errors."""
     try:
         done.set_result(action())

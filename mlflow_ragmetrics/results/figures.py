@@ -385,9 +385,7 @@ def slices_frame(
             known = {figure: figures.get(f"{key}/{figure}") for figure in ("mean", "ci_low", "ci_high")}
             mark = ", ".join(filter(None, (few, ruled)))
             records.append({"slice": name, "metric": key, "rows": scored, **known, "mark": mark})
-    tested = [place for place, p in enumerate(p_values) if p is not None]
-    adjusted = holm([p for p in p_values if p is not None])
-    for place, p in zip(tested, adjusted, strict=True):
-        records[place]["p_holm"] = p
+    for record, p in zip(records, holm(p_values), strict=True):
+        record["p_holm"] = p
     frame = pd.DataFrame(records, columns=list(_COLUMNS))
     return frame.astype(dict.fromkeys(("mean", "ci_low", "ci_high", "p_holm"), "Float64"))

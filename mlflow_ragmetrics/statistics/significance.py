@@ -95,13 +95,17 @@ def equal_columns(*sides: Union[Sequence[Vector], Matrix]) -> list[int]:
     return found
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted by Holm (1979), in the given order; the family-wise error rate is at most α."""
+def holm(p_values: Sequence[Union[float, None]]) -> list[Union[float, None]]:
+    """p-values adjusted by Holm (1979), in the given order; the family-wise error rate is at most α.
+
+    ``None`` stays, and does not count as a test.
+    """
     adjusted = list(p_values)
+    tested = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     largest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = largest
+    for rank, (p, place) in enumerate(tested):
+        largest = max(largest, min(1.0, (len(tested) - rank) * p))
+        adjusted[place] = largest
     return adjusted
 
 
