@@ -476,12 +476,8 @@ def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
             error.report = replace(reports[0], stopped=done)  # type: ignore[union-attr]
         raise
     usage = sum((Counter(report.usage) for report in reports), Counter())
-    repeats = repeatability(reports)
-    for key in reports[0].keys:  # count the rows measured every time; the others have no repeats
-        each = zip(*([row.scores[key] for row in report.rows] for report in reports), strict=True)
-        repeats[f"{key}/repeat_n_measured"] = float(sum(all(s.measured for s in scores) for scores in each))
     stopped = next((report.incomplete for report in reports if report.incomplete is not None), None)
-    return replace(reports[0], figures={**reports[0].figures, **repeats}, usage=usage, stopped=stopped)
+    return replace(reports[0], figures={**reports[0].figures, **repeatability(reports)}, usage=usage, stopped=stopped)
 
 
 def _checked_groups(groups: object) -> str | None:
