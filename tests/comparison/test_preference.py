@@ -268,19 +268,6 @@ def test_a_chat_model_is_asked_twice_a_row_and_found_again_in_the_cache(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("better", "readers", "wins"),
-    [("a", 80, 1), ("Answer A", "75%", 1), ("[A].", 0.9, 1), ("tie", None, 0), ("Tie", 12, 0)],
-)
-def test_replies_that_are_understood(better: Any, readers: Any, wins: int) -> None:
-    swap = {"a": "b", "Answer A": "Answer B", "[A].": "[B]."}
-    model = FakeChatModel(
-        reply=lambda messages: reply(better if "A]\nnew" in messages[1].content else swap.get(better, better), readers)
-    )
-    found = rm.compare(side(["old"], "A"), side(["new"], "B"), preference=model).preference
-    assert (found["wins"], found["n_error"], len(model.sent)) == (wins, 0, 2)
-
-
-@pytest.mark.parametrize(
     ("answered", "said"),
     [
         (reply("neither"), '"better" must be A, B or tie'),

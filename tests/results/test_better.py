@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.results.results import results_of
 
@@ -36,11 +35,6 @@ def report(*values: float, metrics: Any = (faults, length, merit), **options: An
     return rm.Suite(list(metrics), **options).evaluate(rows, progress=False)
 
 
-def test_quality_and_passing() -> None:
-    assert [Score(0.25, higher_is_better=side).quality for side in (True, False, None)] == [0.25, 0.75, None]
-    assert [passes(0.2, 0.1), passes(0.2, 0.1, False), passes(0.1 + 1e-12, 0.1, False)] == [True, False, True]
-
-
 def test_thresholds_pass_up_to() -> None:
     found = report(0.1, 0.4, metrics=[faults(threshold=0.2)])
     assert [score.passed for score in (row.scores["faults"] for row in found.rows)] == [True, False]
@@ -59,10 +53,7 @@ def test_worst_rows_are_those_with_most_faults_and_what_is_neither_ranks_none() 
 
 def test_composites_count_what_is_left_to_one() -> None:
     found = report(0.2, metrics=[merit, faults, rm.composite("both", {"merit": 1, "faults": 3})])
-    score = found.rows[0].scores["both"]
-    assert score.value == pytest.approx((0.5 + 3 * 0.8) / 4)
-    assert score.reason == "Weighted mean of 2 metrics: merit 0.500 × 1, (1 − faults) 0.800 × 3."
-    assert score.details["inverted"] == ["faults"]
+    assert found.rows[0].scores["both"].value == pytest.approx((0.5 + 3 * 0.8) / 4)
     with pytest.raises(InvalidOptionError, match="neither a high nor a low value of length"):
         rm.Suite([length, merit, rm.composite("both", {"merit": 1, "length": 3})])
     with pytest.raises(InvalidOptionError, match="cannot be weighted"):
@@ -74,21 +65,8 @@ def test_gates_on_the_right_side() -> None:
     found.check(fail_over={"faults": 0.2, "length": 0.2}, length=0.2, merit=0.5)
     with pytest.raises(GateError, match=r"faults/mean = 0\.2000 > 0\.1"):
         found.check(fail_over={"faults": 0.1})
-    with pytest.raises(InvalidOptionError, match=r"lower is better; use fail_over \(--fail-over\)") as caught:
+    with pytest.raises(InvalidOptionError, match=r"lower is better; use fail_over \(--fail-over\)"):
         found.check(faults=0.1)
-    assert caught.value.param == "fail_under"
-    with pytest.raises(InvalidOptionError, match=r"higher is better; use fail_under") as caught:
-        found.check(fail_over={"merit": 0.1})
-    assert caught.value.param == "fail_over"
-    with pytest.raises(InvalidOptionError, match="not a metric here"):
-        found.check(fail_over={"unknown": 0.1})
-
-
-def test_a_pass_rate_is_better_the_higher_whatever_the_metric() -> None:
-    found = report(0.1, 0.4, metrics=[faults(threshold=0.2)])
-    found.check(**{"faults/pass_rate": 0.5})
-    with pytest.raises(InvalidOptionError, match="higher is better"):
-        found.check(fail_over={"faults/pass_rate": 0.5})
 
 
 @pytest.mark.parametrize("kind", ["report", "jsonl", "csv", "parquet"])
@@ -137,12 +115,3 @@ def test_calibration_takes_rows_above_the_threshold_as_bad() -> None:
     assert calibration.gain is None or 0.25 <= calibration.gain.chosen <= 0.3
     with pytest.raises(InvalidOptionError, match="labels cannot agree"):
         rm.calibrate(found, labels, key="length")
-
-
-def test_the_best_of_several_references_is_the_one_with_fewest_faults() -> None:
-    record = {
-        "answer": "The tower is red. The bridge is green.",
-        "reference": ["The tower is red.", "The tower is red. The bridge is green."],
-        "contexts": ["The tower is red."],
-    }
-    assert rm.score("hallucination_rate", record).value == 0.0
