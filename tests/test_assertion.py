@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
-from mlflow_ragmetrics.results.gates import Condition, condition_of
 
 TOWER: dict[str, Any] = {
     "id": "tower",
@@ -86,10 +83,8 @@ def test_rows_of_a_report_are_not_scored_again() -> None:
     ("limit", "said"),
     [
         ("faithfulness > high", "not a condition on a score"),
-        ("faithfulness >", "not a condition on a score"),
         ("> 0.8", "not a condition on a score"),
         ("faithfulness => 0.8", "not a condition on a score"),
-        ("faithfulness >= nan", "not a condition on a score"),
         ("0.5 < faithfulness < 0.8", "not a condition on a score"),
         ("faithfulness", "has no threshold; write a limit"),
         ("faithfullness >= 0.8", "faithfulness"),
@@ -103,11 +98,6 @@ def test_limits_that_cannot_be_read_are_refused(limit: str, said: str) -> None:
 def test_without_a_limit_nothing_would_be_asserted() -> None:
     with pytest.raises(InvalidOptionError, match="give a limit"):
         rm.assert_score([], TOWER)
-
-
-@given(st.sampled_from([">=", "<=", ">", "<"]), st.floats(-1e6, 1e6).map(lambda number: float(f"{number:g}")))
-def test_a_condition_is_read_back_as_written(sign: str, limit: float) -> None:
-    assert condition_of(f"ndcg(k=5) {sign} {limit:g}") == Condition("ndcg(k=5)", sign, limit)
 
 
 def test_a_claim_that_the_reference_lacks_names_no_passage() -> None:

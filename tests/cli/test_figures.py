@@ -77,23 +77,6 @@ def test_no_mean_of_a_slice_is_cut_on_narrow_terminals(width: int, monkeypatch: 
 
 
 @pytest.mark.usefixtures("files")
-def test_mapped_columns_can_be_groups() -> None:
-    evaluate = ("evaluate", "a.jsonl", "-m", "coherence", "--no-log")
-    code, text = run(*evaluate, "--columns", "reference=talk", "--groups", "talk")
-    assert code == 0
-    assert "over 8 groups (reference)" in text
-
-
-@pytest.mark.usefixtures("files")
-def test_names_that_no_row_has_are_refused_before_scoring() -> None:
-    Path("by_colour.yaml").write_text("metrics: [coherence]\nby: colour\n")
-    for option, value in (("--groups", "chat"), ("--suite", "by_colour.yaml")):
-        code, text = run("evaluate", "a.jsonl", "-m", "coherence", "--no-log", option, value)
-        assert code == 2, text
-        assert "no row has" in text
-
-
-@pytest.mark.usefixtures("files")
 def test_a_comparison_over_groups_by_topic() -> None:
     arguments = ("compare", "a.parquet", "b.parquet", "--groups", "talk", "--by", "topic", "--allow-different")
     code, text = run(*arguments, "--html", "page.html")
