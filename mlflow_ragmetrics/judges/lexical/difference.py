@@ -10,7 +10,7 @@ from mlflow_ragmetrics.judges.lexical.terms import ABOUT_PASSAGES, CANCELLING, N
 
 _FEWEST_SHARED: Final = 2
 _MOST_OTHERS: Final = 1
-_UNITS: Final = frozenset(stem(unit) for units in UNITS.values() for unit in units.split())
+_UNITS: Final = frozenset(map(stem, UNITS))
 _ORDINALS: Final = frozenset(map(stem, ORDINAL_WORDS))
 _LONGEST_SYMBOL: Final = 4
 

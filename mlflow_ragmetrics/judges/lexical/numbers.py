@@ -5,87 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mlflow_ragmetrics.text.word_lists import lines_of
 from mlflow_ragmetrics.text.words import ROMAN, word_set
 
 CURRENCY_SIGNS = frozenset("$€£₽")
 
-_ONES = """zero ноль|one один одна одно одного одной одним|two два две двух двум двумя|three три трёх трех трём трем
-    тремя|four четыре четырёх четырех четырем четырьмя|five пять пяти пятью|six шесть шести шестью|seven семь семи семью
-    |eight восемь восьми восьмью|nine девять девяти девятью|ten десять десяти десятью
-    |eleven eleventh одиннадцать одиннадцати|twelve twelfth двенадцать двенадцати
-    |thirteen thirteenth тринадцать тринадцати|fourteen fourteenth четырнадцать четырнадцати
-    |fifteen fifteenth пятнадцать пятнадцати|sixteen sixteenth шестнадцать шестнадцати
-    |seventeen seventeenth семнадцать семнадцати|eighteen eighteenth восемнадцать восемнадцати
-    |nineteen nineteenth девятнадцать девятнадцати"""
-_TENS = """|ten|twenty twentieth двадцать двадцати|thirty thirtieth тридцать тридцати|forty fortieth сорок сорока
-    |fifty fiftieth пятьдесят пятидесяти|sixty sixtieth шестьдесят шестидесяти|seventy seventieth семьдесят семидесяти
-    |eighty eightieth восемьдесят восьмидесяти|ninety ninetieth девяносто"""
-_HUNDREDS = """|сто ста|двести двухсот|триста трёхсот трехсот|четыреста четырёхсот четырехсот|пятьсот пятисот
-    |шестьсот шестисот|семьсот семисот|восемьсот восьмисот|девятьсот девятисот"""
+
+def _words(kind: str) -> dict[str, str]:
+    """The value of each word of a kind in ``lists/numbers.txt``."""
+    lines = map(str.split, lines_of("numbers"))
+    return {word.replace("_", " "): value for name, value, *words in lines if name == kind for word in words}
 
 
-def _places(groups: str, step: int = 1, first: int = 0) -> dict[str, int]:
-    """The place of each word's group, times ``step``; bars separate the groups."""
-    return {word: step * place for place, words in enumerate(groups.split("|"), first) for word in words.split()}
-
-
-_VALUES = _places(_ONES) | _places(_TENS, 10) | _places(_HUNDREDS, 100)
-SCALES = {"dozen": 12, "дюжина": 12, "дюжины": 12, "hundred": 100}
-for _value, _spelled in (
-    (1_000, "thousand thousands k тысяча тысячи тысяч тысячу тыс tausend mille mil"),
-    (10_000, "万 萬 만"),
-    (100_000_000, "億 亿 억"),
-    (1_000_000, "million millions mn mln mio millionen millón millones milhões milioni миллион миллиона миллионов млн"),
-    (1_000_000_000, "billion billions bn milliarden milliards mrd миллиард миллиарда миллиардов млрд"),
-    (1_000_000_000_000, "trillion trillions триллион триллиона триллионов трлн"),
-):
-    SCALES.update(dict.fromkeys(_spelled.split(), _value))
-
+_VALUES = {word: int(value) for word, value in _words("value").items()}
+SCALES = {word: int(value) for word, value in _words("scale").items()}
 VAGUE = word_set("several few many some thousands millions billions несколько много")  # "several thousand" is no number
 SPELLED = frozenset(_VALUES) | {word for word in SCALES if len(word) > 3}
 
-_ORDINALS = """first первый|second второй|third третий|fourth четвертый|fifth пятый|sixth шестой|seventh седьмой
-    |eighth восьмой|ninth девятый|tenth десятый"""
-ORDINAL_WORDS = _places(_ORDINALS, first=1)
+ORDINAL_WORDS = {word: int(value) for word, value in _words("ordinal").items()}
 ORDINALS = {str(place): word for word, place in ORDINAL_WORDS.items() if word.isascii()}
 REGNAL = {word.capitalize(): place for word, place in ORDINAL_WORDS.items()} | ROMAN  # behind a name
-
-# Words and signs before a number that make it the least or the most.
-BOUNDS = {
-    words: bound
-    for bound, spelled in (
-        ("≥", ">|≥|at least|minimum of|more than|over|above|более|больше|свыше|более чем"),
-        ("≤", "<|≤|at most|maximum of|less than|fewer than|up to|under|below|менее|меньше|менее чем"),
-    )
-    for words in spelled.split("|")
-}
-
-_MONTH_NAMES = """january jan январь января январе янв|february feb февраль февраля феврале фев
-    |march mar март марта марте|april apr апрель апреля апреле апр|may май мая мае|june jun июнь июня июне
-    |july jul июль июля июле|august aug август августа августе авг
-    |september sep sept сентябрь сентября сентябре сен|october oct октябрь октября октябре окт
-    |november nov ноябрь ноября ноябре ноя|december dec декабрь декабря декабре дек"""
-MONTHS = _places(_MONTH_NAMES, first=1)
-
-# Units in full, by kind of quantity; other spellings are synonyms.
-UNITS = {
-    "share": "percent point процент",
-    "money": "dollar euro rouble pound cent доллар евро рубль",
-    "temperature": "celsius fahrenheit градус",
-    "length": "kilometer meter centimeter millimeter mile foot inch yard километр метр сантиметр",
-    "mass": "kilogram gram milligram microgram pound ounce ton килограмм грамм миллиграмм тонна",
-    "volume": "liter milliliter tablespoon teaspoon cup pint quart gallon литр",
-    "time": "second minute hour day week month year decade century секунда минута час день неделя месяц год век",
-    "speed": "kph mph",
-    "power": "watt kilowatt megawatt volt millivolt kilovolt",
-    "area": "acre hectare гектар",
-}
-
-# Abbreviations that are units only after a number.
-UNITS_BEHIND_NUMBERS = {
-    "m": "meter", "mi": "mile", "g": "gram", "l": "liter", "h": "hour", "s": "second", "v": "volt", "mv": "millivolt",
-    "kv": "kilovolt", "w": "watt", "t": "ton", "м": "метр", "г": "год",
-}  # fmt: skip
+BOUNDS, MONTHS, UNITS, UNITS_BEHIND_NUMBERS = map(_words, ("bound", "month", "unit", "behind"))
 
 _DATE = re.compile(r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")

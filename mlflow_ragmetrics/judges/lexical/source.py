@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
 from mlflow_ragmetrics.text.sentences import Sentence, blanked, read_sentences, without_marks
-from mlflow_ragmetrics.text.word_lists import pattern_of
-from mlflow_ragmetrics.text.words import has_content, has_words, normalised, word_set
+from mlflow_ragmetrics.text.word_lists import pattern_of, words_of
+from mlflow_ragmetrics.text.words import has_content, has_words, normalised
 
 _LONGEST_KEPT: Final = 8_000  # characters; the cache holds many texts up to this length
 _PREFIX: Final = 5
@@ -185,24 +185,10 @@ def places_per_word(characters: int) -> int:
 
 _FEWEST_WORDS: Final = 3
 _AHEAD: Final = 100
-_SUBJECTS: Final = word_set(
-    """he she it they we you i this that these those there the his her its their он она оно они это этот эта эти
-    мы вы его её их"""
-)
+_SUBJECTS: Final = words_of("subjects")
 _NO_CLAIM = pattern_of("no_claims", before=r"[\W_]*", after=r"[\W_]*")
-_ACCORDING = (
-    "(?:based on|according to|from|на основе|согласно|laut|nach|gemäß|d['’]après|selon|según|de acuerdo con|secondo|"
-    "segundo|根据|に(?:よると|基づくと)) ?[^,.:;，：、]{1,60}?"
-)
-_LEAD_IN = pattern_of("lead_ins", passages=_ACCORDING)
-_SIGNED = re.compile(
-    r"\W*(?:(?:with |my )?(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|"
-    r"(?:yours )?(?:sincerely|faithfully|truly)|"
-    r"sincerely yours|cheers|с уважением|с наилучшими пожеланиями|"
-    r"mit freundlichen grüßen|viele grüße|cordialement|"
-    r"saludos|atentamente|cordiali saluti|distinti saluti|atenciosamente)\W*",
-    re.IGNORECASE,
-)
+_LEAD_IN = pattern_of("lead_ins", passages=pattern_of("according").pattern)
+_SIGNED = pattern_of("signatures", before=r"\W*", after=r"\W*")
 _NAME = re.compile(r"[A-ZÀ-ÞА-ЯЁ]\w*\.?(?: [A-ZÀ-ÞА-ЯЁ]\w*\.?){0,2}")
 _BOLD = re.compile(r"\*\*[^*]*[^*.!?…]\*\*:?")
 _REMARK = pattern_of("remarks_on_passages", before=r"\b(?=[iwptcdsnотк])")  # tries only words with these initials
@@ -229,11 +215,11 @@ def split_claims(text: str) -> tuple[str, ...]:
         if (lead := _LEAD_IN.match(piece)) is not None and has_content(piece[lead.end() :]):
             piece = piece[lead.end() :]
         is_heading = marker.startswith("#") or _BOLD.fullmatch(text, start, end) is not None
+        is_signed = is_signed or _SIGNED.fullmatch(piece) is not None
         if piece and not (is_heading or is_signed or _states_nothing(piece)):
             stated.append(piece)
         elif piece and not is_bare_courtesy(piece):
             others.append(piece)
-        is_signed = is_signed or _SIGNED.fullmatch(piece) is not None
     return tuple(claim for piece in stated or others for claim in _clauses(piece))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -13,7 +12,8 @@ from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.judges.lexical.difference import Difference, find_difference
 from mlflow_ragmetrics.judges.lexical.source import MOST_PLACES, Source, source_of
 from mlflow_ragmetrics.judges.lexical.terms import ABOUT_PASSAGES, CONTENT, NAME, NUMBER, Terms, terms_of
-from mlflow_ragmetrics.text.words import has_content, word_set
+from mlflow_ragmetrics.text.word_lists import pattern_of, words_of
+from mlflow_ragmetrics.text.words import has_content
 
 THRESHOLD: Final = 0.65
 
@@ -150,25 +150,8 @@ def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
 
 
 _LABEL_REACH: Final = 5  # from "passage" to its number, and from one number to the next in "passages 1, 2 and 3"
-# Stems whose number is only a label: "passage 2", "step 6".
-_NUMBERED: Final = word_set(
-    """passag step document sourc excerpt chunk paragraph section figur tabl отрывок отрывк шаг документ
-    источник раздел"""
-)
-_LEAD = re.compile(
-    r"\W*(?:(?:and|but|also|however|additionally|furthermore|moreover|finally|in addition|overall)\b,?\s+)?(?:"
-    r"(?:(?:according to|based on|as \w+ (?:in|by)|per|from|in)\s+)?(?:both\s+|all\s+)?(?:the\s+|this\s+|these\s+)?"
-    r"(?:given\s+|provided\s+|first\s+|second\s+|third\s+|last\s+)?"
-    r"(?:passage|text|context|document|source|article|excerpt|information)s?(?:\s+provided|\s+given)?"
-    r"(?:\s+\d{1,2}(?:(?:\s*,\s*|\s+and\s+|\s*,\s+and\s+)\d{1,2})*)?"
-    r"(?:,|\s+(?:also\s+|further\s+)?(?:state|say|mention|note|explain|suggest|indicate|add|report|confirm)s?"
-    r"(?:\s+that\b)?)"
-    r"|step\s+\d{1,2}\s*[:.)-]"
-    r"|(?:согласно|в|во|как указано в)\s+(?:отрывк|текст|контекст|документ|источник)\w*(?:\s+\d{1,2})?"
-    r"(?:,|\s+(?:сказано|указано|говорится|сообщается|утверждается)[\s,]+что\b)"
-    r"|шаг\s+\d{1,2}\s*[:.)-])\s*",
-    re.IGNORECASE,
-)
+_NUMBERED: Final = words_of("numbered")
+_LEAD = pattern_of("leads", before=r"\W*", after=r"\s*")
 
 
 @lru_cache(maxsize=2048)  # a claim is compared with the passages and with the reference

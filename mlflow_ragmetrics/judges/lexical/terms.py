@@ -34,7 +34,8 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
     share_of_hundred,
     spelled_number,
 )
-from mlflow_ragmetrics.text.words import INVISIBLE, MARKS, ROMAN, STOP_WORDS, ByWord, normalised, word_set
+from mlflow_ragmetrics.text.word_lists import words_of
+from mlflow_ragmetrics.text.words import INVISIBLE, MARKS, ROMAN, STOP_WORDS, ByWord, normalised
 
 _LONGEST_STEMMED: Final = 40
 # The first alternative, plain words, matches most tokens and halves the time. No alternative is tried at a blank.
@@ -51,15 +52,8 @@ _TOKEN = re.compile(
     rf"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){{2,}}"
     rf"|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][{MARKS}{INVISIBLE}]*(?:-\r?\n[ \t]*(?=[^\W\d_]))?)+(?:['’][^\W\d_]+)?)"
 )
-ABOUT_PASSAGES = word_set(
-    """passag provid mention base accord inform text context state given specif howev overal addit summari
-    summar conclus note answer question step follow отрывок отрывк текст контекст согласн упомянут указа ответ
-    вопрос"""
-)
-NEGATORS = word_set(
-    """not no never neither nor cannot without none nobody nothing nowhere hardly не нет ни никогда нельзя без
-    никто ничто ничего нигде никакой никакая никакие"""
-)
+ABOUT_PASSAGES = words_of("about_passages")
+NEGATORS = words_of("negators")
 CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
 _VERBS = frozenset(("is", "was", "has", "had", "был", "была", "было", "является"))
 _NUMBER = re.compile(r"[<>≤≥=-]*\s?\.?\d")
