@@ -55,17 +55,13 @@ _BEHIND_STOP: Final = (
     r"(?=[\s<]|\Z|[^\W\d_a-z])"
     rf"|(?:(?<=[.!?…。] )|(?<=[.!?…。]  ))(?:{_BRACKETED}|\[[^\[\]\n]{{0,20}}\d{{1,3}}\]|⟦\d{{1,3}}⟧)(?=\s|\Z)"
 )
-_FIRST_OF_MARK: Final = rf"&<$\\\\\[【\ue200⁽⁰¹²³⁴-⁹†‡\U000f0000-\U000f0fff{_EMOJI}"
-_FIRST_BEHIND_STOP: Final = r"(*_~`^{［〔〖«⟦①-⑳"
-_HAS_MARK: Final = re.compile(f"[{_FIRST_OF_MARK}]")
-_HAS_MARK_BEHIND: Final = re.compile(rf"[.!?…。]{_CLOSER}{{0,3}} {{0,2}}[{_FIRST_BEHIND_STOP}]")
+_HAS_MARK: Final = re.compile(rf"[&<$\\\[【\ue200⁽⁰¹²³⁴-⁹†‡\U000f0000-\U000f0fff{_EMOJI}(*_~`^{{［〔〖«⟦①-⑳]")
 _MARK: Final = re.compile(
-    rf"(?=[{_FIRST_OF_MARK}{_FIRST_BEHIND_STOP}])(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})"
+    rf"(?={_HAS_MARK.pattern})(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})"
     rf"|(?P<line>{_BLOCK_TAG}|{_HIDDEN})|(?P<entity>{_ENTITY})"
     r"|(?P<math>\\[()\[\]]|\$-?\d[\d.,]*\$(?!\d))"
     rf"|(?<=[\w,;] )(?P<link>\[(?P<label>[^\[\]\n]{{1,200}})\]\(https?://[^()\s]{{1,300}}\))|(?P<within>(?<=\w){_INLINE_TAG}(?=\w))|{_INLINE_TAG})"
 )
-_NO_MATH: Final = str.maketrans("\\$()[]", "      ")
 _CITED: Final = re.compile(_CITATION)
 _MARKUP: Final = re.compile(rf"{_RAISED}|{_BLOCK_TAG}|{_INLINE_TAG}")
 _BEFORE_STOP: Final = re.compile(r"(?<!\s)\s+(?=[.,;:!?…])")
@@ -78,26 +74,20 @@ def blanked(text: str) -> str:
 
     Entities are read: ``&amp;`` is ``&`` and ``&shy;`` has no width.
     """
-    return _MARK.sub(_blank, text) if _has_marks(text) else text
-
-
-def _has_marks(text: str) -> bool:
-    return _HAS_MARK.search(text) is not None or _HAS_MARK_BEHIND.search(text) is not None
+    return _MARK.sub(_blank, text) if _HAS_MARK.search(text) else text
 
 
 def _blank(mark: re.Match[str]) -> str:
+    shown, length = _shown(mark), len(mark[0])
     if mark.lastgroup == "line":
-        return "\n".ljust(len(mark[0]))
+        return "\n".ljust(length)
+    if mark.lastgroup == "within":
+        return "\u2060" * length
     if mark.lastgroup == "entity":
-        character = unescape(mark[0])
-        if len(character) > 1:
-            return mark[0]
-        return character.rjust(len(mark[0]), " " if character in "<>" or character.isspace() else "\u2060")
-    if mark.lastgroup == "math":
-        return mark[0].translate(_NO_MATH)
-    if mark.lastgroup == "link":
-        return f" {mark['label']}".ljust(len(mark[0]))
-    return ("\u2060" if mark.lastgroup == "within" else " ") * len(mark[0])
+        return (
+            shown.rjust(length, " " if shown in "<>" or shown.isspace() else "\u2060") if len(shown) == 1 else mark[0]
+        )
+    return f" {shown}".ljust(length)
 
 
 def _shown(mark: re.Match[str]) -> str:
@@ -112,7 +102,7 @@ def without_marks(text: str) -> str:
     """
     if _HAS_EMPHASIS.search(text):
         text = _EMPHASIS.sub("", text)
-    if _has_marks(text):
+    if _HAS_MARK.search(text):
         text = _BEFORE_STOP.sub("", _MARK.sub(_shown, text))
     return text.strip()
 
@@ -161,13 +151,8 @@ def _behind(words: Iterable[str]) -> str:
     return "(?:" + "|".join(rf"(?<=\b(?i:{pattern})\.)" for pattern in patterns) + ")"
 
 
-_ORDINALS: Final = [
-    f"{word}_{digits}"
-    for word in ("step", "шаг", "schritt", "der", "dem", "des", "den", "das", "vom", "zum", "zur", "im")
-    for digits in ("0", "00")
-]
 _NEVER: Final = (
-    rf"(?<=\.)(?=\s)(?:{_behind([*words_of('abbreviations'), *_ORDINALS])}"
+    rf"(?<=\.)(?=\s)(?:{_behind(words_of('abbreviations'))}"
     r"|(?<=\d\.)(?=\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)(?:[a-z]{1,6})?\b)"
     r"|(?<=\d\.)(?=\s\d{1,2}\.\s\d{4}\b)|(?:(?<=\d\.\s\d\.)|(?<=\d\.\s\d\d\.))(?=\s\d{4}\b))"
     r"|(?<=\s\.)(?=[^\W\d_])"

@@ -29,7 +29,6 @@ _WIDTH: Final = 3
 _BESIDE: Final = 2
 _NEAREST: Final = 2
 _NEIGHBOURS: Final = 0.5
-_FULL: Final = 0.8
 _COMPARED: Final = 3
 _MIDDLE: Final = 0.45
 _STEEPNESS: Final = 12.0
@@ -132,16 +131,14 @@ def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
     """Return at most ``wanted`` sentences that share most with a claim, nearest first.
 
     Shared content words are weighted by inverse document frequency. Each adjacent pair that is adjacent in the sentence
-    too adds half a word. Sentences with fewer than 0.8 times the words of the fullest one are skipped if enough remain.
+    too adds half a word.
     """
     keys, source, masks = coverage.terms.keys, coverage.source, coverage.masks
-    fewest = _FULL * coverage.most_together
-    full = [place for place, mask in masks.items() if mask.bit_count() >= fewest]
-    if len(full) < wanted:
-        full = list(masks)
     total = len(source.places)
     weights = [math.log(1 + total / len(source.postings[keys[place]])) for place in coverage.found]
-    scores = {place: sum(weight for bit, weight in enumerate(weights) if masks[place] >> bit & 1) for place in full}
+    scores = {
+        place: sum(weight for bit, weight in enumerate(weights) if mask >> bit & 1) for place, mask in masks.items()
+    }
     pairs = set(pairwise([keys[place] for place in coverage.content]))
     ranked = sorted(scores, key=lambda place: (-scores[place], place))[: _COMPARED * wanted]
     for place in ranked:

@@ -55,7 +55,6 @@ _TOKEN = re.compile(
 ABOUT_PASSAGES = words_of("about_passages")
 NEGATORS = words_of("negators")
 CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
-_VERBS = frozenset(("is", "was", "has", "had", "был", "была", "было", "является"))
 _NUMBER = re.compile(r"[<>≤≥=-]*\s?\.?\d")
 _CODE = re.compile(r"[a-z]{1,2}\d?\+|[a-f]-|[a-z]{1,2}\d[a-z\d]*|\d{1,4}[a-z]|\d+(?:\.\d+)?e[-+]?\d+")
 _VERSION = re.compile(r"\d{1,2}\.\d{0,2}0")
@@ -65,7 +64,6 @@ _ISE = re.compile(r"(?<=[a-z]{3})([iy])s(e|ed|es|er|ers|ing|ation|ations)$")
 _RE = re.compile(r"(?<=[a-z]{2})([bt])re(s?)$")
 _BREAKS = frozenset(".!?;:,()\n")
 _UNSTEMMED = frozenset("abfhjkopquvwxz")  # no suffix of the English stemmer has these last letters
-_OR = frozenset(("or", "nor", "или", "ни"))
 _MINUS = frozenset(("minus", "минус"))
 _DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
 _ONE = frozenset(("a", "one"))
@@ -222,8 +220,7 @@ def terms_of(text: str) -> Terms:
             keys, taken, is_number = _read(words, gaps, place, is_label)
             following = place + taken
             kind = CONTENT | NUMBER if is_number else kind
-        begins = opening and not tokens[place][1:2].isupper() and words[following] not in _VERBS
-        if capital and not (begins or in_capitals or kind & NUMBER):
+        if capital and not (opening or in_capitals or kind & NUMBER):
             kind |= NAME
         for each in keys:
             terms.add(each, starts[place], ends[following - 1], kind | negated if kind else 0)
@@ -232,7 +229,7 @@ def terms_of(text: str) -> Terms:
             sign = None
         elif kind & NUMBER and words[following] in UNITS_BEHIND_NUMBERS:
             unit = stem(UNITS_BEHIND_NUMBERS[words[following]])
-        negated = _negation(word, kind, terms, negated)
+        negated = NEGATED if is_negator(word) else 0 if kind or word in CANCELLING else negated
         opening = False
     return terms
 
@@ -260,17 +257,6 @@ def _bind(terms: Terms, words: list[str], place: int, start: int) -> None:
             return
 
 
-def _negation(word: str, kind: int, terms: Terms, negated: int) -> int:
-    """Return ``NEGATED`` if the next content word after ``word``, the last term so far, is negated; else 0."""
-    if is_negator(word):
-        return NEGATED
-    if kind or word in CANCELLING:
-        return 0
-    if word in _OR and terms.kinds[-2:-1] and terms.kinds[-2] & NEGATED:  # "no taste or smell"
-        return NEGATED
-    return negated
-
-
 def is_longer_than(most: int, texts: Iterable[str]) -> bool:
     """Whether ``texts`` together have more than ``most`` words, numbers and marks; stops reading there."""
     texts = list(texts)
@@ -292,7 +278,7 @@ def _word_of(token: str) -> _Word:
     capital = content and token != token.lower()
     if _CODE.fullmatch(folded):
         return _Word(folded, f"#{folded}", CONTENT | NUMBER, False, False)
-    special = folded in _BREAKS or folded in CANCELLING or folded in _OR or is_negator(folded)
+    special = folded in _BREAKS or folded in CANCELLING or is_negator(folded)
     return _Word(
         folded, key, CONTENT if content else 0, capital, bool(key) and not (capital or special or token in ROMAN)
     )
