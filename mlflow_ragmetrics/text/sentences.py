@@ -164,9 +164,8 @@ _ALWAYS: Final = (
     rf"|(?<=…)(?=[”\"»)]*\s+[A-ZА-ЯЁ])"
     rf"|(?:{_behind(words_of('closing_abbreviations'))}(?=\s)|(?<=\w\w\.)(?=\w))(?=\s*(?P<next>[A-ZА-ЯЁ]\w*))"
 )
-_STOP: Final = re.compile(rf"[.…\"](?:(?P<never>{_NEVER})|(?P<always>{_ALWAYS}))")
-_SHORT_NAME: Final = "(?:" + "|".join(rf"(?<=\W[A-ZÄÖÜА-ЯЁ\d]{rest}\.)" for rest in ("", r"\w", r"\w\w")) + ")"
-_STOP_AMONG_CAPITALS: Final = re.compile(
+_SHORT_NAME: Final = "(?:" + "|".join(rf"(?<=\W[A-ZÄÖÜА-ЯЁ]{rest}\.)" for rest in ("", r"\w", r"\w\w")) + ")"
+_STOP: Final = re.compile(
     rf"[.…\"](?:(?P<never>{_NEVER}|{_SHORT_NAME}(?=\s{{1,9}}[a-zß-öø-ÿа-яёα-ω]))|(?P<always>{_ALWAYS}))"
 )
 
@@ -209,13 +208,11 @@ def _read_sentences(text: str) -> Sequence[Sentence]:
     in_capitals = masked.isupper() and all(map(str.isupper, filter(str.isalpha, masked)))
     if in_capitals and len(masked.lower()) == len(masked):  # capitals mark no beginnings
         masked = masked.lower()
-    first_letter = _LETTER.search(masked)
-    stops = _STOP if first_letter is None or first_letter[0].islower() else _STOP_AMONG_CAPITALS
     language = "ru" if _CYRILLIC.search(masked) else "en"
     pieces: list[Sentence] = []
     for begin, first, end in _pieces(masked):
         marker = "#" if begin in headers else text[begin:first].strip()
-        for start, stop in _cut(masked[first:end], stops, language):
+        for start, stop in _cut(masked[first:end], language):
             start, stop = first + start, first + stop
             visible = masked[start:stop].lstrip()
             begins = stop - len(visible)
@@ -293,7 +290,7 @@ def _numbers(label: str) -> tuple[int, ...]:
     return (*letter, ROMAN.get(label.upper(), 0))
 
 
-def _cut(piece: str, stops: re.Pattern[str], language: str) -> list[tuple[int, int]]:
+def _cut(piece: str, language: str) -> list[tuple[int, int]]:
     """The sentences of one line as (start, end); a part without letters is joined with its neighbour."""
     if _STOP_INSIDE.search(piece) is None:
         return [(0, len(piece))]
@@ -301,7 +298,7 @@ def _cut(piece: str, stops: re.Pattern[str], language: str) -> list[tuple[int, i
     if _WRAPPED.fullmatch(piece) is not None:
         inside = piece.strip()
         piece = piece.replace(inside, f" {inside[1:-1]} ")
-    parts = _segments(language, stops.sub(_clear, piece))
+    parts = _segments(language, _STOP.sub(_clear, piece))
     spans: list[tuple[int, int]] = []
     end = 0
     joins = False
