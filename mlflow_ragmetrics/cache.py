@@ -77,13 +77,6 @@ class SQLiteStore:
             takes_nothing_more = "readonly" in str(error) or "is full" in str(error)  # it can still be read
             self._give_up(error, reading=not takes_nothing_more)
 
-    def close(self) -> None:
-        """Close the file; the next use reopens it."""
-        with self._lock:
-            if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-            self._connection = None
-
     def _open(self) -> sqlite3.Connection:
         if self._connection is None or self._process != os.getpid():  # SQLite connections must not survive a fork
             self._process = os.getpid()

@@ -74,12 +74,12 @@ def drive(
     """
     began, kept = time.perf_counter(), kept or WorstRows()
     stop: Stop | None = None
-    with charged_to(Expenses() if expenses is None else expenses) as charged, progress_of(progress, total) as bar:
+    with charged_to(Expenses() if expenses is None else expenses) as charged, progress_of(progress, total) as count:
         try:
             with reserved_memory():
                 for row in start():
                     kept.add(row)
-                    bar.advance(row)
+                    count()
         except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:
             for row in ahead():
                 kept.add(row)

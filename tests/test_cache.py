@@ -60,7 +60,7 @@ def test_every_answer_comes_back_as_it_was(tmp_path: Path, question: Question, a
     store = SQLiteStore(tmp_path / "deep" / "cache.db")
     assert store.get("judge", question) is None
     store.put("judge", question, answer)
-    store.close()
+    del store
     again = SQLiteStore(tmp_path / "deep" / "cache.db").get("judge", question)
     assert again == answer
     assert type(again) is type(answer)
@@ -104,7 +104,7 @@ def test_the_file_is_for_its_owner_and_holds_no_judge_in_clear(tmp_path: Path) -
     path = tmp_path / "c.db"
     store = SQLiteStore(path)
     store.put("judge;key=sk-1234567890", Claims("T"), ("T",))
-    store.close()
+    del store
     assert path.stat().st_mode & 0o077 == 0
     assert b"sk-1234567890" not in path.read_bytes()
 

@@ -47,11 +47,6 @@ class Request:
     source: Union[str, Path, None] = None
     selected: dict[str, None] | None = field(default_factory=dict)
 
-    @property
-    def ids(self) -> list[str]:
-        """The ids of all rows."""
-        return [sample.id for sample in self.samples]
-
     @cached_property
     def suite(self) -> Suite:
         """The suite, by default the one of ``rm.evaluate``. A language model's answers are cached unless the marker

@@ -193,13 +193,8 @@ class Clusters:
 
 
 def clusters_of(values: Vector, groups: Union[Labels, None] = None) -> Union[Clusters, None]:
-    """The clusters of one metric's scores (NaN: not scored) by the group of each row; ``None`` without a score.
-
-    Raises ``ValueError`` unless there is one group per row.
-    """
+    """The clusters of one metric's scores (NaN: not scored) by the group of each row; ``None`` without a score."""
     scored = ~np.isnan(values)
-    if groups is not None and len(groups) != len(values):
-        raise ValueError(f"{len(groups)} groups are given for {len(values)} rows")
     if not scored.any():
         return None
     ordered = np.sort(values[scored])

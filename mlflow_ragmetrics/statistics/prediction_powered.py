@@ -45,7 +45,7 @@ def true_mean(labels: Numbers, scores: Numbers, *, groups: Union[Labels, None] =
     """Estimate the mean label of all rows from the label (NaN: none) and the judge's score (NaN: none) of each row.
 
     The labelled rows must be chosen at random. ``groups``: the group of each row. Labels and scores may have different
-    scales. Raises ``ValueError`` without a label, or for lists of different lengths.
+    scales. At least one row has a label.
     """
     y, f = np.asarray(labels, dtype=float), np.asarray(scores, dtype=float)
     value, slope, error, alone, degrees = _estimate(y, f, groups)
@@ -71,12 +71,7 @@ def _estimate(labels: Vector, scores: Vector, groups: Union[Labels, None]) -> tu
     The degrees of freedom are 0 if the variance is unknown.
     """
     codes = np.arange(labels.size) if groups is None else group_codes(groups)
-    if not labels.size == scores.size == codes.size:
-        sizes = f"{labels.size} labels, {scores.size} scores and {codes.size} groups"
-        raise ValueError(f"{sizes} are given: give one of each per row")
     is_labelled, is_scored = ~np.isnan(labels), ~np.isnan(scores)
-    if not is_labelled.any():
-        raise ValueError("no row has a label")
     order = np.lexsort((labels, scores, codes) if groups is not None else (labels, scores))  # in any row order
     centre = np.sort(scores[is_scored]).mean() if is_scored.any() else 0.0
     y = np.where(is_labelled, labels, 0.0)[order]

@@ -85,11 +85,6 @@ def test_what_is_not_known_is_none() -> None:
     assert (equal.groups, equal.design_effect) == (2, None)
 
 
-def test_as_many_groups_as_rows_must_be_given() -> None:
-    with pytest.raises(ValueError, match="2 groups are given for 3 rows"):
-        clusters_of(np.ones(3), ["a", "b"])
-
-
 def test_effective_rows_lie_between_groups_and_rows() -> None:
     same = np.repeat(DRAW.random(20), 3)
     groups = np.repeat(np.arange(20), 3)

@@ -105,13 +105,6 @@ def test_one_label_or_one_group_has_no_interval() -> None:
     assert true_mean(labels, scores, groups=np.arange(50) < 10).low is None
 
 
-def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="no row has a label"):
-        true_mean([np.nan], [0.5])
-    with pytest.raises(ValueError, match="2 labels, 1 scores"):
-        true_mean([0.5, 0.1], [0.5])
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 99), st.booleans())
 def test_order_and_names_change_no_bit(seed: int, use_groups: bool) -> None:
