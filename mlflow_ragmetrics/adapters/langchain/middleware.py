@@ -122,15 +122,12 @@ class RagMetricsMiddleware(AgentMiddleware):
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call ``handler(request)``; if the tool ends the turn, score its result, and replace it if it fails."""
-        result = handler(request)
-        messages, text = _direct_answer(request, result)
-        return self._checked_result(result, self._scores(messages, text))
+        return self._checked_result(request, handler(request))
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """Await ``handler(request)`` and continue as ``wrap_tool_call``."""
         result = await handler(request)
-        messages, text = _direct_answer(request, result)
-        return self._checked_result(result, await run_beside(partial(self._scores, messages, text)))
+        return await run_beside(partial(self._checked_result, request, result)) if _ends_turn(request) else result
 
     def _scores(self, messages: Sequence[Any], answer: str | None) -> Mapping[str, Score]:
         if answer is None or not answer.strip():
@@ -169,7 +166,15 @@ class RagMetricsMiddleware(AgentMiddleware):
         extras = {name: value for name, value in message.additional_kwargs.items() if name not in _RAW_ANSWERS}
         return {"content": "" if calls else text, "tool_calls": calls, "additional_kwargs": extras}
 
-    def _checked_result(self, result: Any, scores: Mapping[str, Score]) -> Any:
+    def _checked_result(self, request: Any, result: Any) -> Any:
+        if not _ends_turn(request) or getattr(result, "status", None) == "error":
+            return result
+        if not isinstance(result, ToolMessage):
+            message = f"the tool {request.tool.name} ends the turn without a message, so its answer cannot be judged"
+            raise InvalidOptionError(message, param="suite")
+        messages = request.state["messages"] if isinstance(request.state, Mapping) else request.state
+        found = result.model_copy(update={"content": ""})  # the documents in its artifact are passages
+        scores = self._scores([*messages, *([found] if tool_chunks(found) else [])], read_text(str(result.text)))
         if not scores:
             return result
         noted = {**result.response_metadata, "ragmetrics": _described(scores)}
@@ -191,13 +196,8 @@ class RagMetricsMiddleware(AgentMiddleware):
 
 def _described(scores: Mapping[str, Score]) -> dict[str, dict[str, Any]]:
     return {
-        key: {
-            "status": score.status,
-            "score": score.value,
-            "passed": score.passed,
-            "reason": score.error or score.reason,
-        }
-        for key, score in scores.items()
+        key: {"status": each.status, "score": each.value, "passed": each.passed, "reason": each.error or each.reason}
+        for key, each in scores.items()
     }
 
 
@@ -250,19 +250,8 @@ def _answer_in(response: Any, fields: Mapping[str, str]) -> str | None:
     return str(message.text)
 
 
-def _direct_answer(request: Any, result: Any) -> tuple[Sequence[Any], str | None]:
-    """The messages before the answer of a tool that ends the turn, and the answer; none for others and failed calls.
-
-    The documents in its artifact are passages.
-    """
-    if not getattr(request.tool, "return_direct", False) or getattr(result, "status", None) == "error":
-        return (), None
-    if not isinstance(result, ToolMessage):
-        message = f"the tool {request.tool.name} ends the turn without a message, so its answer cannot be judged"
-        raise InvalidOptionError(message, param="suite")
-    messages = request.state["messages"] if isinstance(request.state, Mapping) else request.state
-    found = result.model_copy(update={"content": ""})
-    return [*messages, *([found] if tool_chunks(found) else [])], read_text(str(result.text))
+def _ends_turn(request: Any) -> bool:
+    return bool(getattr(request.tool, "return_direct", False))
 
 
 def _check_suite(suite: Suite, option: str) -> None:
