@@ -35,7 +35,14 @@ from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of, remove_assessment, write_assessment
 from mlflow_ragmetrics.tracking.run import COMPLETE, alone_in, new_run
 from mlflow_ragmetrics.tracking.traces import link_traces
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, explained, mlflow_name, named_failure
+from mlflow_ragmetrics.tracking.writer import (
+    STATUS_TAG,
+    RunWriter,
+    explained,
+    mlflow_name,
+    named_failure,
+    unless_absent,
+)
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Trace, TraceInfo
@@ -287,9 +294,8 @@ def _is_written(row: Row, missing: Mapping[str, Union[Assessment, None]], run_id
 
     An attempt has the same assessment id in all processes, so two processes write it only once.
     """
-    from mlflow.exceptions import MlflowException
 
-    try:
+    def write() -> bool:
         for key, failed in missing.items():
             attempt = 1 if failed is None else _attempt(failed) + 1
             feedback = feedback_of(key, row.scores[key], run_id)
@@ -297,8 +303,6 @@ def _is_written(row: Row, missing: Mapping[str, Union[Assessment, None]], run_id
             if failed is not None:
                 remove_assessment(row.sample.id, str(failed.assessment_id))
             write_assessment(row.sample.id, feedback, f"watch {key} {attempt}")
-    except MlflowException as error:
-        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-            return False
-        raise
-    return True
+        return True
+
+    return unless_absent(write) is not None

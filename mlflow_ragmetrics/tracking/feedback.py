@@ -14,7 +14,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.results.codec import metadata_of
 from mlflow_ragmetrics.results.marks import DIAGNOSIS
-from mlflow_ragmetrics.tracking.writer import explained, few_attempts, mlflow_name
+from mlflow_ragmetrics.tracking.writer import ABSENT, explained, few_attempts, mlflow_name, unless_absent
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
-_ABSENT = "RESOURCE_DOES_NOT_EXIST"
 _DIGITS = 4
 
 
@@ -95,7 +94,7 @@ def write_assessment(trace_id: str, assessment: Assessment, identity: str) -> No
         with few_attempts():  # a server's error for a duplicate makes MLflow retry for minutes
             mlflow.log_assessment(trace_id=trace_id, assessment=assessment)
     except mlflow.exceptions.MlflowException as error:
-        if error.error_code == _ABSENT:
+        if error.error_code == ABSENT:
             raise
         with suppress(mlflow.exceptions.MlflowException):
             if mlflow.get_assessment(trace_id, assessment_id) is not None:
@@ -116,7 +115,7 @@ def add_feedback(trace_id: str, feedback: Feedback, run_id: str, time_ms: int = 
         try:
             write_assessment(trace_id, feedback, identity)
         except mlflow.exceptions.MlflowException as error:
-            if error.error_code != _ABSENT:
+            if error.error_code != ABSENT:
                 raise
             mlflow.flush_trace_async_logging()
             write_assessment(trace_id, feedback, identity)
@@ -126,11 +125,7 @@ def remove_assessment(trace_id: str, assessment_id: str) -> None:
     """Remove an assessment; does nothing if it does not exist, as after a lost reply."""
     import mlflow
 
-    try:
-        mlflow.delete_assessment(trace_id=trace_id, assessment_id=assessment_id)
-    except mlflow.exceptions.MlflowException as error:
-        if error.error_code != _ABSENT:
-            raise
+    unless_absent(lambda: mlflow.delete_assessment(trace_id=trace_id, assessment_id=assessment_id))
 
 
 def _assessment_id(trace_id: str, identity: str) -> str:

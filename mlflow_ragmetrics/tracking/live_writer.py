@@ -35,6 +35,7 @@ from mlflow_ragmetrics.tracking.writer import (
     RunWriter,
     explained,
     mlflow_name,
+    unless_absent,
     write_errors,
 )
 
@@ -105,19 +106,13 @@ class LiveWriter:
 
     def _present_run(self) -> Run | None:
         """The run; ``None``, with a warning, if it was deleted, and ``None`` if it is not created yet."""
-        from mlflow.exceptions import MlflowException
-
         run_id = self._outbox.run(self._number, "run_id")
         if run_id is None:
             return None
         with explained(run_id):
-            try:
-                run = self._client.get_run(run_id)
-                if run.info.lifecycle_stage == "active":
-                    return run
-            except MlflowException as error:
-                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                    raise
+            run = unless_absent(lambda: self._client.get_run(run_id))
+        if run is not None and run.info.lifecycle_stage == "active":
+            return run
         _logger.warning("run %s does not exist or was deleted: its waiting answers go to a new run", run_id)
         self._outbox.note_run(self._number, None)
         return None
@@ -165,17 +160,10 @@ class LiveWriter:
 
     def _is_delivered(self, answer: Waiting, run_id: str) -> bool:
         """Whether the answer's trace has scores of the run."""
-        from mlflow.exceptions import MlflowException
-
-        if answer.content["trace_id"] is None:
-            return False
-        try:
-            trace = self._client.get_trace(answer.content["trace_id"], display=False)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise
-            return False
-        return any((each.metadata or {}).get(SOURCE_RUN) == run_id for each in trace.info.assessments)
+        trace_id = answer.content["trace_id"]
+        trace = trace_id and unless_absent(lambda: self._client.get_trace(trace_id, display=False))
+        assessments = trace.info.assessments if trace else ()
+        return any((each.metadata or {}).get(SOURCE_RUN) == run_id for each in assessments)
 
     def _share(self, writer: RunWriter, run: Run, others: Sequence[Mapping[str, Any]]) -> None:
         """Store the sums in the run, then add up those of all outboxes.

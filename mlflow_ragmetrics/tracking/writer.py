@@ -40,6 +40,8 @@ FIGURES = "rag_figures.json"
 PAGE = "ragmetrics_report.html"
 STATUS_TAG = "ragmetrics.status"
 WRITER_TAG = "mlflow.ragmetrics.writer"  # the page of a run does not show tags that begin with "mlflow."
+ABSENT = "RESOURCE_DOES_NOT_EXIST"
+"""MLflow's error code."""
 LONGEST_PARAM = 6000
 _TABLES_TAG = "mlflow.loggedArtifacts"
 LONGEST_TAG = 5000
@@ -264,6 +266,18 @@ def named_failure(what: str, errors: tuple[type[Exception], ...] | None = None) 
         raise
     except store_errors as error:
         raise RagMetricsError(f"{what}: {reason_of(error)}") from error
+
+
+def unless_absent(action: Callable[[], T]) -> T | None:
+    """The result of ``action``; ``None`` if the store does not have what it reads or removes."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return action()
+    except MlflowException as error:
+        if error.error_code != ABSENT:
+            raise
+        return None
 
 
 def few_attempts() -> AbstractContextManager[None]:
