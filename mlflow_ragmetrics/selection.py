@@ -34,6 +34,7 @@ _POINTER = re.compile(r"(?=[^\d/]*[\d/])[!-~]+")
 """An id with a digit, or a path."""
 _JOINED = re.compile(r"[^\s,;][,;] ?[^\s,;]")
 _TITLE = re.compile(r"[A-Z][\w'’-]*,?(?: (?:[A-Z][\w'’-]*,?|\(\w+\)|\d{1,4}|of|the|and|in|for|to|de)){1,9}")
+_VERDICT = re.compile(rf"[\[ ]*(?:{_LABEL.pattern}|yes|no)[\] ]*", re.IGNORECASE)
 _NO_TEXT = re.compile(r"(?:id|type|time|length|model|provider|name|tokens|score|count|version)s?")
 """The last word in the name of a column that is not a text of its own."""
 _DEEPEST = 4
@@ -69,6 +70,7 @@ _TELLING = {
         "best",
         "gt_",
         "_gt",
+        "original",
         "эталон",
         "referenz",
     ),
@@ -84,6 +86,7 @@ def likely_column(field: str, samples: Iterable[Sample]) -> str | None:
     texts = [name for name, values in columns.items() if values and all(isinstance(value, str) for value in values)]
     names = [folded(name) for name, known in FIELD_OF.items() if known == field]
     texts = [name for name in texts if _told_field(name) in (field, None)]
+    texts = [name for name in texts if not all(map(_VERDICT.fullmatch, columns[name]))]
     texts = [name for name in texts if not _NO_TEXT.fullmatch(re.split(r"[\W_]", name.lower())[-1])]
     near = [name for name in texts if difflib.get_close_matches(folded(_last(name)), names, n=1, cutoff=0.75)]
     telling = [name for name in texts if _told_field(name) == field]

@@ -78,7 +78,7 @@ def _combined(kinds: Iterable[str], nouns: Iterable[str], *others: str) -> list[
 
 
 _TEXTS = ("answer", "response", "output")
-_IDS = ("id", "doc_id", "document_id", "chunk_id", "passage_id")
+_IDS = ("doc_id", "document_id", "chunk_id", "passage_id")
 
 ALIASES_BY_NATURE: Mapping[str, Sequence[str]] = {
     "question": _combined(("user", "test"), ("question", "query", "prompt"), "questions", "question_text"),
@@ -91,7 +91,9 @@ ALIASES_BY_NATURE: Mapping[str, Sequence[str]] = {
         *("ctxs", "context_list", "context_str", "source_nodes", "source_text", "source_chunks"),
     ),
     "retrieved_doc_ids": _combined(("retrieved",), _IDS),
-    "gold_doc_ids": _combined(("gold", "golden", "relevant", "expected", "ground_truth"), _IDS),
+    "gold_doc_ids": _combined(
+        ("gold", "golden", "relevant", "expected", "ground_truth"), _IDS, "gold_ids", "relevant_ids"
+    ),
     "history": ["conversation", "chat_history"],
 }
 """Ambiguous aliases: ``sources`` may be URLs, ``conversation`` may be an id. They are used only if the values are texts

@@ -16,7 +16,7 @@ from mlflow_ragmetrics.rows.aliases import accepted_name
 from mlflow_ragmetrics.rows.chat_messages import answer_in, mapping_of
 from mlflow_ragmetrics.rows.passages import are_texts
 from mlflow_ragmetrics.rows.trace_records import documents_in
-from mlflow_ragmetrics.rows.values import decoded, is_missing
+from mlflow_ragmetrics.rows.values import decoded, is_missing, looks_structured
 
 Record = Mapping[Any, Any]
 _NUMBERED = re.compile(r"(?P<name>.*(?:context|passage|chunk|retriev|doc|snippet).*?)[ _-]*(?P<number>\d{1,2})", re.I)
@@ -72,7 +72,7 @@ def _with_passages(row: Record) -> Record:
     """The row with the first of its numbered columns that are texts as a list."""
     for names in _numbered(row):
         passages = [row[name] for name in names if not is_missing(row[name])]
-        if are_texts(passages):
+        if are_texts(passages) and not any(isinstance(each, str) and looks_structured(each) for each in passages):
             return {"contexts": passages, **{name: row[name] for name in row if name not in names}}
     return row
 
@@ -90,6 +90,17 @@ def _inner_record(row: Record) -> Record:
 def _classic_item(row: Record) -> Record:
     """A line of OpenAI's evals registry: messages, or their JSON."""
     return {**row, "input": decoded(row["input"])}
+
+
+def _alpaca_item(row: Record) -> Record:
+    """An instruction of Alpaca's form, whose input is often blank."""
+    asked = [
+        str(row[name]) for name in ("instruction", "input") if not is_missing(row[name]) and str(row[name]).strip()
+    ]
+    return {
+        "question": "\n".join(asked) or None,
+        **{name: row[name] for name in row if name not in ("instruction", "input")},
+    }
 
 
 def _mlflow_trace(row: Record) -> Record:
@@ -185,6 +196,7 @@ _CONVERTERS: Sequence[tuple[set[str], Callable[[Record], Record]]] = (
     ({"input", "ideal"}, _classic_item),
     ({"record_id", "input", "output"}, _trulens_record),
     ({"vars", "response"}, _promptfoo_result),
+    ({"instruction", "input", "output"}, _alpaca_item),
     ({"trace_id", "request", "response"}, _mlflow_trace),
 )
 

@@ -168,6 +168,7 @@ EXPERIMENT = {
     "expected": {"answer": REFERENCE},
     "scores": {"Factuality": 1},
 }
+ALPACA = {"instruction": QUESTION, "input": "", "output": ANSWER}
 
 
 class Printed(str):
@@ -286,6 +287,7 @@ FILES: dict[str, tuple[list[dict[str, Any]], frozenset[str]]] = {
     "OpenAI evals registry": ([OPENAI_CLASSIC], frozenset({"question", "reference"})),
     "promptfoo results": ([PROMPTFOO], ALL),
     "Azure AI evaluation": ([AZURE], ALL),
+    "Alpaca": ([ALPACA], frozenset({"question", "answer"})),
     "Braintrust experiment": ([EXPERIMENT], ALL),
     "LangChain's printed messages and documents": ([LANGCHAIN], ALL - {"reference"}),
     "HotpotQA": ([HOTPOT], ALL),

@@ -137,8 +137,9 @@ def test_numbered_columns_of_passages_are_a_list() -> None:
     (sample,) = read_samples([{"Question": "q", "doc_1": "a.pdf", "doc_2": "b.pdf", **passages}])
     assert sample.texts == ("It is a.", "It is b.", "It is c.")
     assert sample.metadata == {"doc_1": "a.pdf", "doc_2": "b.pdf"}
-    (single,) = read_samples([{"answer": "a", "context_1": "b"}])
-    assert single.contexts is None
+    for row in ({"answer": "a", "context_1": "It is b."}, {"context_v1": '["It is a."]', "context_v2": '["It is b."]'}):
+        (sample,) = read_samples([row])
+        assert sample.contexts is None
 
 
 @pytest.mark.parametrize("name", ["history", "conversation", "chat_history"])
