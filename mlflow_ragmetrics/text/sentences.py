@@ -36,7 +36,7 @@ _RAISED: Final = (
     r"|(?<=[.!?…。])<(?P<linked>a|cite)\b[^<>]{0,300}>\W{0,2}\d{1,3}\W{0,2}</(?P=linked)>"
 )
 _CITATION: Final = (
-    rf"\^?\[\^?\d{{1,3}}(?:\s{{0,3}}[,;–-]\s{{0,3}}\^?\d{{1,3}})*\](?:{_LINK}|\^)?|[【\ue200][^【】\ue200\ue201\n]{{0,100}}[】\ue201]"
+    rf"\^?\[{{1,2}}\^?\d{{1,3}}(?:\s{{0,3}}[,;–-]\s{{0,3}}\^?\d{{1,3}})*\]{{1,2}}(?:{_LINK}|\^)?|\[\^[\w-]{{1,30}}\]|[【\ue200][^【】\ue200\ue201\n]{{0,100}}[】\ue201]"
     rf"|\(\[[^\[\]\n]{{1,60}}\]{_LINK}\)"
     rf"|{_BEHIND_WORD}⁽?[⁰¹²³⁴-⁹†‡]{{1,3}}(?:[,˒⁻–][⁰¹²³⁴-⁹]{{1,3}})*⁾?|{_RAISED}"
     "|[\U000f0000-\U000f0fff]"  # what ``metrics/citations.py`` puts in place of a citation
@@ -44,13 +44,13 @@ _CITATION: Final = (
 _AFTER_STOP: Final = "(?:" + "|".join(rf"(?<=[.!?…。]{_CLOSER * count})" for count in range(4)) + ")"
 _AUTHOR: Final = r"[A-ZÀ-ÞА-Я][\w'’-]{1,20}"
 _BRACKETED: Final = (  # in round brackets: the number of a source or page, a file, an address, or authors and a year
-    r"\((?:(?:(?i:see|from|sources?|quelle|passages?|docs?|documents?|refs?|chunks?|excerpts?|отрывок|источник)"
+    r"\((?:(?:(?i:see|cf|from|sources?|quelle|passages?|docs?|documents?|refs?|chunks?|excerpts?|отрывок|источник)"
     r"\W{1,2}){0,2}"
     r"[\[$]?\d{1,3}(?:, ?\d{1,3})*[\]$]?|[^()\n]{0,30}\bpp?\. ?\d{1,4}|(?:[\w-]{1,20} ){0,3}[^()\s]{1,60}\.[a-z]{2,4}"
     rf"|https?://[^()\s]{{1,300}}|ibid\.|{_AUTHOR}(?: et al\.| (?:and|&|und|и) {_AUTHOR})?,? (?:19|20)\d\d)\)"
 )
 _BEHIND_STOP: Final = (
-    rf"{_AFTER_STOP}(?:(?:[*_~`]{{1,3}}|[{_EMOJI}]{{1,8}}|\[\[\d{{1,3}}\]\](?:{_LINK})?|\[[^\[\]\n]{{1,60}}\](?:{_LINK})?"
+    rf"{_AFTER_STOP}(?:(?:[*_~`]{{1,3}}|[{_EMOJI}]{{1,8}}|\[[^\[\]\n]{{1,60}}\](?:{_LINK})?"
     rf"|{_BRACKETED}|[\\$^{{［〔〖«<\[⟦]{{1,3}}\d{{1,3}}[\\$^}}］〕〗»>\]⟧]{{1,3}}|[①-⑳]{{1,3}}){_CLOSER}{{0,3}})+"
     r"(?=[\s<]|\Z|[^\W\d_a-z])"
     rf"|(?:(?<=[.!?…。] )|(?<=[.!?…。]  ))(?:{_BRACKETED}|\[[^\[\]\n]{{0,20}}\d{{1,3}}\]|⟦\d{{1,3}}⟧)(?=\s|\Z)"
@@ -59,7 +59,7 @@ _HAS_MARK: Final = re.compile(rf"[&<$\\\[【\ue200⁽⁰¹²³⁴-⁹†‡\U000
 _MARK: Final = re.compile(
     rf"(?={_HAS_MARK.pattern})(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})"
     rf"|(?P<line>{_BLOCK_TAG}|{_HIDDEN})|(?P<entity>{_ENTITY})"
-    r"|(?P<math>\\[()\[\]]|\$-?\d[\d.,]*\$(?!\d))"
+    r"|(?P<math>\\[(\[](?=[^\n]{1,99}?\\[)\]])|\\[)\]]|\$-?\d[\d.,]*\$(?!\d))"
     rf"|(?<=[\w,;] )(?P<link>\[(?P<label>[^\[\]\n]{{1,200}})\]\(https?://[^()\s]{{1,300}}\))|(?P<within>(?<=\w){_INLINE_TAG}(?=\w))|{_INLINE_TAG})"
 )
 _CITED: Final = re.compile(_CITATION)

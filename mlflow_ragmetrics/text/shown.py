@@ -43,9 +43,9 @@ _WRAPPER = re.compile(
 
 _LABEL_END = r"(?:\s?[*_]{0,3}\s?:[*_]{0,3}|[*_]{0,3}[ \t]*(?=\n))\s*"
 _REASONED = re.compile(
-    r"\s*[#*_]{0,6} ?(?:thought(?: process)?|thinking|reasoning|chain of thought|рассуждени[ея]|мысли)"
+    r"\s*[#*_]{0,6} ?(?:thought(?: process)?|thinking|reasoning|рассуждени[ея]|мысли|überlegung(?:en)?)"
     rf"{_LABEL_END}(?P<thoughts>.*?)(?:^[ \t]*[#*_]{{0,6}} ?|(?<=\*\*)|\b(?=final ))"
-    rf"(?:final )?(?:answer|ответ){_LABEL_END}",
+    rf"(?:final )?(?:answer|ответ|antwort){_LABEL_END}",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
 

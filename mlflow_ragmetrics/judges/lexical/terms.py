@@ -215,7 +215,7 @@ def terms_of(text: str) -> Terms:
             if word in CURRENCY_SIGNS and words[following][:1].isdecimal():
                 sign = stem(word), starts[place], ends[place]  # "$5" is read as "5 dollars"
                 continue
-            _bind(terms, words, place, start)
+            negated = 0 if _bind(terms, words, place, start) else negated
             is_label = words[place - 1] in VERSIONS or (place > 0 and read[place - 1].capital)
             keys, taken, is_number = _read(words, gaps, place, is_label)
             following = place + taken
@@ -241,8 +241,11 @@ def _has_name_before(read: list[_Word], place: int, gap: str) -> bool:
     return name >= 0 and read[name].capital and not gap.strip() and (is_roman or read[place - 1].folded == "the")
 
 
-def _bind(terms: Terms, words: list[str], place: int, start: int) -> None:
-    """Add the bound of the number at ``place``, or make the last term one: "≥5", "at least 5", "no more than $5"."""
+def _bind(terms: Terms, words: list[str], place: int, start: int) -> bool:
+    """Add the bound of the number at ``place``, or make the last terms one: "≥5", "at least 5", "no more than $5".
+
+    Return whether a negator before the words is part of the bound.
+    """
     if words[place][0] in BOUNDS:
         terms.add(BOUNDS[words[place][0]], start, start + 1, CONTENT)
         words[place] = words[place].lstrip("<>≤≥= ")
@@ -254,7 +257,10 @@ def _bind(terms: Terms, words: list[str], place: int, start: int) -> None:
             terms.keys[-1] = "≥≤".replace(bound, "") if is_denied else bound
             terms.kinds[-1] |= CONTENT
             terms.starts[-1] = terms.starts[-count]
-            return
+            for column in (terms.keys, terms.starts, terms.ends, terms.kinds):
+                del column[-count:-1]
+            return is_denied
+    return False
 
 
 def is_longer_than(most: int, texts: Iterable[str]) -> bool:

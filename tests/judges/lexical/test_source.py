@@ -79,6 +79,7 @@ def test_claims_are_pieces_of_the_text(text):
         "Final answer: {}",
         "Based on the text. {}",
         "Sure! Here is the answer: {}",
+        "{}\n\nBest,\nTom",
         "To answer your question: {}",
         "Laut dem Text lautet die Antwort: {}",
         "D'après le texte, la réponse est : {}",

@@ -96,6 +96,7 @@ def test_spellings_of_one_thing_have_one_key(one, other):
         ("iOS 3.1", "iOS 3.10"),
         ("at least 5", "at most 5"),
         ("no more than 5", "more than 5"),
+        ("no more than 5", "no less than 5"),
         ("World War I", "World War II"),
         ("H2O2", "H2O"),
         ("room 12B", "room 12A"),
