@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Final, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
 from mlflow_ragmetrics.text.sentences import Sentence, blanked, read_sentences, without_marks
 from mlflow_ragmetrics.text.word_lists import pattern_of, words_of
-from mlflow_ragmetrics.text.words import has_content, has_words, normalised
+from mlflow_ragmetrics.text.words import has_content, has_words, kept, normalised
 
 _LONGEST_KEPT: Final = 8_000  # characters; the cache holds many texts up to this length
 _PREFIX: Final = 5
@@ -196,6 +196,7 @@ CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+", re.
 _CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)", re.IGNORECASE)
 
 
+@partial(kept, texts=512)  # several questions about a row need the claims of its answer
 def split_claims(text: str) -> tuple[str, ...]:
     """Return the claims of ``text``: sentences, list items, and clauses with their own subject.
 

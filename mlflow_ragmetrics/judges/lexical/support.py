@@ -220,8 +220,10 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int) -> Judg
 
 def difference_from(terms: Terms, source: Source, most: int) -> Difference | None:
     """Return the word in which alone a claim differs from its best sentence in ``source``."""
+    if len({terms.keys[place] for place in terms.content()} - source.postings.keys()) > 1:
+        return None
     coverage = Coverage(terms, source, most)
-    return _difference(coverage, coverage.places[0]) if len(coverage.missing) < 2 and coverage.places else None
+    return _difference(coverage, coverage.places[0]) if coverage.places else None
 
 
 def _difference(coverage: Coverage, place: int) -> Difference | None:
