@@ -75,7 +75,7 @@ _TELLING = {
         "referenz",
     ),
     "question": ("question", "query", "prompt", "input", "utterance", "problem", "instruction", "вопрос", "frage"),
-    "answer": ("answer", "response", "output", "predict", "generat", "reply", "hypothesis", "ответ", "antwort"),
+    "answer": ("answer", "response", "output", "predict", "generat", "reply", "message", "ответ", "antwort"),
 }
 """Parts of the names of columns, by field; an earlier field takes precedence."""
 
@@ -88,8 +88,10 @@ def likely_column(field: str, samples: Iterable[Sample]) -> str | None:
     texts = [name for name in texts if _told_field(name) in (field, None)]
     texts = [name for name in texts if not all(map(_VERDICT.fullmatch, columns[name]))]
     texts = [name for name in texts if not _NO_TEXT.fullmatch(re.split(r"[\W_]", name.lower())[-1])]
-    near = [name for name in texts if difflib.get_close_matches(folded(_last(name)), names, n=1, cutoff=0.75)]
+    near = [name for name in texts if difflib.get_close_matches(folded(_last(name)), names, n=1, cutoff=0.85)]
     telling = [name for name in texts if _told_field(name) == field]
+    if field == "question":
+        telling = [name for name in telling if all(map(are_texts, columns[name]))]
     return next(iter([*near, *telling]), None)
 
 

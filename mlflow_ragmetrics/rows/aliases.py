@@ -41,11 +41,6 @@ ALIASES: Mapping[str, Sequence[str]] = {
         "target",
         "targets",
         "answer_ref",
-        "gt_answer",
-        "expected_answer",
-        "reference_answer",
-        "ground_truth_answer",
-        "gold_answer",
         "reference_outputs",
         "ideal",
     ],
@@ -91,9 +86,7 @@ ALIASES_BY_NATURE: Mapping[str, Sequence[str]] = {
         *("ctxs", "context_list", "context_str", "source_nodes", "source_text", "source_chunks"),
     ),
     "retrieved_doc_ids": _combined(("retrieved",), _IDS),
-    "gold_doc_ids": _combined(
-        ("gold", "golden", "relevant", "expected", "ground_truth"), _IDS, "gold_ids", "relevant_ids"
-    ),
+    "gold_doc_ids": _combined(("gold", "relevant", "expected", "ground_truth"), _IDS, "gold_ids", "relevant_ids"),
     "history": ["conversation", "chat_history"],
 }
 """Ambiguous aliases: ``sources`` may be URLs, ``conversation`` may be an id. They are used only if the values are texts
