@@ -188,9 +188,13 @@ class MLflowSink:
 
     def close(self) -> None:
         """Stop writing; leave each run that no other handler uses."""
-        self._is_closed = True
+        self._is_closed, stuck = True, 0
         for live in self._lives.values():
             live.users.discard(self)
+            if live.outbox is not self._service.outbox:
+                stuck += live.unwritten
+            elif stuck:  # in an outbox that cannot be written
+                live.count("lost", by=stuck)
             live.leave()
             if live.closed and _NAMES.get(self._home) == live.name:
                 del _NAMES[self._home]
@@ -291,6 +295,11 @@ class LiveRun:
             while self._is_busy and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(left)
             return not self._pending
+
+    @property
+    def unwritten(self) -> int:
+        """The number of this process's answers that are not written."""
+        return len(self._pending)
 
     @property
     def _is_busy(self) -> bool:

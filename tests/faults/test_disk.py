@@ -157,19 +157,33 @@ def test_artifacts_and_what_is_logged_again_when_there_is_room(spoil: Callable[[
     assert len(mlflow.search_traces(run_id=run.info.run_id, return_type="list")) == len(ROWS)
 
 
-def test_answers_of_a_service_whose_outbox_is_full_go_to_mlflow(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = disk(4000)
+@pytest.mark.parametrize("stuck", [0, 5])
+def test_answers_of_a_service_whose_outbox_is_full_go_to_mlflow(
+    stuck: int, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run tells how many were waiting in the outbox when the disk got full."""
+    place, client = disk(4000), mlflow.MlflowClient
     monkeypatch.setenv("RAGMETRICS_OUTBOX", str(place))
-    with rm.RagMetricsCallback([own_number]) as handler:
-        for number in range(60):
-            if number == 20:
-                assert handler.flush(60)
-                fill(place)
+    handler = rm.RagMetricsCallback([own_number])
+
+    def ask(*numbers: int) -> None:
+        for number in range(*numbers):
             ECHO.invoke(f"question {number}", {"callbacks": [handler]})
-        assert handler.flush(60), handler.counts
+
+    ask(20)
+    assert handler.flush(60)
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "get_run", lambda *_: (_ for _ in ()).throw(OSError("no route to the server")))
+        ask(20, 20 + stuck)
+        assert handler.flush(1) is (stuck == 0)
+        fill(place)
+    ask(20 + stuck, 60)
+    handler.close(60 if stuck == 0 else 5)
     (run,) = mlflow.search_runs(output_format="list")
-    assert questions(run.info.run_id) == sorted(f"question {number}" for number in range(60))
-    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
+    written = [number for number in range(60) if not 20 <= number < 20 + stuck]
+    assert questions(run.info.run_id) == sorted(f"question {number}" for number in written)
+    status = ("FAILED", f"failed: answers not written: {stuck}") if stuck else ("FINISHED", "complete")
+    assert (run.info.status, run.data.tags["ragmetrics.status"]) == status
 
 
 @pytest.mark.parametrize("spoil", [fill, make_read_only])
