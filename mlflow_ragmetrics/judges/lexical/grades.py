@@ -39,9 +39,9 @@ def _overlap(value: float, wanted: Mapping[str, str], available: Container[str])
 
 def _words_of(text: str, *, every: bool = False) -> list[tuple[str, str]]:
     """Return keys and texts of content words; of all words for ``every``, or if none has content ("no", "it")."""
-    terms, sentences = analysed(text)
-    words = [place for *_, places in sentences for place in places]
-    chosen = words if every else terms.content(words) or words
+    analysis = analysed(text)
+    terms, content = analysis.terms, [] if every else analysis.content()
+    chosen = content or [place for *_, places in analysis.sentences for place in places]
     return [(terms.keys[place], terms.text_at(place)) for place in chosen]
 
 

@@ -50,11 +50,12 @@ class Coverage:
         self.content = informative or content
         self.found: list[int] = []
         self.missing: list[int] = []
-        self.masks: dict[int, int] = {}
+        self.masks = masks = dict[int, int]()
         for key, place in {keys[place]: place for place in self.content}.items():
             numbers = source.postings.get(key, ())[:most]
+            bit = 1 << len(self.found)
             for number in numbers:
-                self.masks[number] = self.masks.get(number, 0) | 1 << len(self.found)
+                masks[number] = masks.get(number, 0) | bit
             (self.found if numbers else self.missing).append(place)
         self.most_together = max(map(int.bit_count, self.masks.values()), default=0)
 
@@ -211,7 +212,7 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int) -> Judg
         others = [*home, *_elsewhere(coverage)]
         agreeing = [place for place in others if _difference(coverage, place) is None]
         return Judgement("SUPPORTED", support, coverage, [*places[:1], *agreeing])
-    if difference is None and source.says(claim):
+    if difference is None and len(coverage.missing) < 2 and source.says(claim):
         return Judgement("SUPPORTED", 1.0, coverage, places[:1])
     if difference is not None:
         return Judgement("NEUTRAL", doubted, coverage, places[:1], difference)
