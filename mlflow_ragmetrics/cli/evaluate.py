@@ -50,6 +50,7 @@ from mlflow_ragmetrics.results.gates import check_figures, check_names, criteria
 from mlflow_ragmetrics.results.tables import MANY_ROWS, has_diagnoses
 from mlflow_ragmetrics.rows.aliases import QUESTION_IDS
 from mlflow_ragmetrics.rows.data import RUNS
+from mlflow_ragmetrics.rows.record import shown_id
 from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, groups_of, sample_value, slices_of
 from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
 from mlflow_ragmetrics.tracking.describe import criteria_tag
@@ -383,7 +384,9 @@ def _check_scored(report: Report, source: str) -> None:
         return  # an incomplete evaluation is shown and logged as such
     row = report.rows[0]
     first = next(iter(row.scores.values()))
-    reason = f"sample {row.sample.id!r}: {first.error or first.reason}"
+    named = shown_id(row.sample, row.index)
+    place = named if named != row.sample.id else f"sample {named!r}"
+    reason = f"{place}: {first.error or first.reason}"
     raise RagMetricsError(f"{source}: nothing could be scored, and nothing was logged; {reason}")
 
 

@@ -219,11 +219,12 @@ def _read(field: str, name: str, value: object) -> Reading:
 
 def _way_out(field: str, name: str, value: object) -> str:
     """A sentence that names the mapping for an answer with several texts, or for a text inside a mapping."""
-    texts = [inner for inner, each in value.items() if isinstance(each, str)] if isinstance(value, Mapping) else []
+    entries = value if isinstance(value, Mapping) else {}
+    inner = next((each for each in entries if isinstance(entries[each], str)), next(iter(entries), None))
     if field == "answer" and is_list(value):
         field, condition = "reference", "it lists accepted answers"
-    elif field in _UNWRAPPED and texts:
-        name = f"{name}.{texts[0]}"
+    elif field in _UNWRAPPED and inner is not None:
+        name = f"{name}.{inner}"
         condition = f"the {field} is `{name}`"
     else:
         return ""

@@ -123,7 +123,7 @@ def test_missing_is_not_blank(value: object) -> None:
         ({"answer": "content='It is"}, "answer", ["`answer` is a printed Python object"]),
         ({"reference": "['a', 'b' c]"}, "reference", ["`reference` is a printed Python object"]),
         ({"question": True}, "question", ["bool"]),
-        ({"reference": {"a": 1}}, "reference", ["dict"]),
+        ({"reference": {"a": 1}}, "reference", ["dict", "--columns reference=reference.a"]),
         ({"reference": [[["a"]]]}, "reference", ["list"]),
         ({"contexts": 5}, "contexts", ["int", "list"]),
         ({"contexts": [{"id": "x"}]}, "contexts", ["passage 1", "page_content", "`id`"]),
