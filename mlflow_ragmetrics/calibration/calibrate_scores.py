@@ -50,16 +50,9 @@ class _LabelledRows:
 
 
 def _labelled_rows(
-    results: Results,
-    key: str,
-    labels: Labels,
-    column: str,
-    groups: Groups | None,
-    words: Mapping[str, float | None] | None,
-    in_range: bool,
+    results: Results, key: str, scores: Values, grades: Values, names: list[str] | None
 ) -> _LabelledRows:
-    """Collect measured scores and labels; raise ``InvalidDataError`` if no row has both."""
-    scores, grades, names = labelled_scores(results, key, labels, column, groups, words, in_range=in_range)
+    """The rows with both a label and a measured score; ``InvalidDataError`` without any."""
     no_label, no_score = np.isnan(grades), np.isnan(scores)
     known = ~(no_score | no_label)
     if not known.any():
@@ -115,7 +108,8 @@ def calibrate(
     if key is not None and results.better(chosen) is None:
         message = f"key: neither a high nor a low value of {key} is better, so labels cannot agree with it"
         raise InvalidOptionError(message, param="key")
-    rows = _labelled_rows(results, chosen, labels, column, groups, words, in_range=good_from is None)
+    labelled = labelled_scores(results, chosen, labels, column, groups, words, in_range=good_from is None)
+    rows = _labelled_rows(results, chosen, *labelled)
     usual = _default(results, rows.key, default)
     cut = rows.turned(usual)
     scores = rows.turned(rows.values)
