@@ -30,10 +30,8 @@ class Case:
 
 def gate_cases(checks: Sequence[Check]) -> list[Case]:
     """One case per gate; a passed gate has its reason as output."""
-    reasons = [redact(check.reason) for check in checks]
     return [
-        Case(check.name, output=reason) if check.passed else Case(check.name, failure=reason)
-        for check, reason in zip(checks, reasons, strict=True)
+        Case(c.name, output=redact(c.reason)) if c.passed else Case(c.name, failure=redact(c.reason)) for c in checks
     ]
 
 

@@ -1,6 +1,6 @@
 """The one serialisable form of a scored row: JSON for the outbox, and, score by score, metadata of traces.
 
-``record_of`` converts a ``Row`` or a ``Score`` to JSON values; ``row_of`` and ``score_of`` convert them back. A record
+``record_of`` converts a ``Row`` or a ``Score`` to JSON values; ``value_of`` converts them back. A record
 has only the fields that differ from their defaults.
 """
 
@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from pydantic import TypeAdapter
 
@@ -19,10 +19,12 @@ from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 
+T = TypeVar("T")
+
 
 @cache
 def _adapters() -> dict[type, TypeAdapter[Any]]:
-    return {Row: TypeAdapter(Row), Score: TypeAdapter(Score), Item: TypeAdapter(Item)}
+    return {kind: TypeAdapter(kind) for kind in (Row, Score, Item)}
 
 
 def record_of(value: Union[Row, Score]) -> dict[str, Any]:
@@ -31,22 +33,15 @@ def record_of(value: Union[Row, Score]) -> dict[str, Any]:
     return record
 
 
+def value_of(kind: type[T], record: Mapping[str, Any]) -> T:
+    """The row, score or item of a record; raises a ``ValueError`` for any other mapping."""
+    value: T = _adapters()[kind].validate_python(record)
+    return value
+
+
 def row_of(record: Mapping[str, Any]) -> Row:
     """The row of a record; raises a ``ValueError`` for any other mapping."""
-    row: Row = _adapters()[Row].validate_python(record)
-    return row
-
-
-def score_of(record: Mapping[str, Any]) -> Score:
-    """The score of a record; raises a ``ValueError`` for any other mapping."""
-    score: Score = _adapters()[Score].validate_python(record)
-    return score
-
-
-def item_of(record: Mapping[str, Any]) -> Item:
-    """The item of a row of the items' table; raises a ``ValueError`` for any other mapping."""
-    item: Item = _adapters()[Item].validate_python(record)
-    return item
+    return value_of(Row, record)
 
 
 _PREFIX = "ragmetrics."
@@ -65,7 +60,7 @@ def score_in(metadata: Mapping[str, str]) -> Score:
     """The score in the metadata of an assessment, which have a ``KEY``; ``InvalidDataError`` for another form."""
     entries = {name.removeprefix(_PREFIX): text for name, text in metadata.items() if name.startswith(_PREFIX)}
     try:
-        return score_of({name: each if name in _TEXTS else _value(each) for name, each in entries.items()})
+        return value_of(Score, {name: each if name in _TEXTS else _value(each) for name, each in entries.items()})
     except ValueError:
         message = f"the score of {entries['key']} on a trace was written by another version and cannot be read"
         raise InvalidDataError(f"{message}; evaluate the trace again") from None

@@ -15,7 +15,7 @@ from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Better, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.results.codec import KEY, item_of, score_in
+from mlflow_ragmetrics.results.codec import KEY, score_in, value_of
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.tables import (
     BETTER,
@@ -293,7 +293,7 @@ def stored_rows(results: Results) -> list[Row]:
     """Rows rebuilt from the tables: values, reasons, items and evidence."""
     items: dict[tuple[str, str], list[Item]] = {}
     for record in results.items.to_dict("records"):
-        items.setdefault((str(record["id"]), str(record["metric"])), []).append(item_of(_known(record)))
+        items.setdefault((str(record["id"]), str(record["metric"])), []).append(value_of(Item, _known(record)))
     thresholds = results.description.get("thresholds") or {}
     judges = ", ".join(map(str, results.description.get("judge") or ())) or None
     rows = []
