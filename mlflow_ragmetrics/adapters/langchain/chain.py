@@ -47,12 +47,10 @@ def evaluate_chain(
     *,
     columns: Mapping[str, str | None] | None = None,
     input_key: str | None = None,
-    output_key: str | None = None,
     make_input: Callable[[Sample], Any] | None = None,
-    question: Callable[..., Any] | None = None,
-    answer: Callable[..., Any] | None = None,
-    contexts: Callable[..., Any] | None = None,
-    tools: Collection[str] | None = None,
+    question: str | Callable[..., Any] | None = None,
+    answer: str | Callable[..., Any] | None = None,
+    contexts: Callable[..., Any] | Collection[str] | None = None,
     concurrency: int = 4,
     config: Config | None = None,
     timeout: float | None = None,
@@ -74,7 +72,7 @@ def evaluate_chain(
         suite: the metrics, as ``Suite.of`` takes them.
         columns: maps fields to the data's columns.
         input_key, make_input: the chain's input, see above.
-        question, answer, contexts, tools, output_key: read unusual chains as in ``RagMetricsCallback``.
+        question, answer, contexts: read unusual chains as in ``RagMetricsCallback``.
         concurrency: the number of calls at a time.
         config: LangChain's config, or a function from a sample to the row's config. Each row gets its own
             ``thread_id``.
@@ -110,7 +108,7 @@ def evaluate_chain(
     except TypeError:
         raise InvalidOptionError(f"chain={shown(chain)} is neither a chain nor a function", param="chain") from None
     source = data if isinstance(data, (str, Path)) else None
-    reading = Reading(question, answer or output_key, contexts or tools)
+    reading = Reading(question, answer, contexts)
     caller = Caller(runnable, make_input or input_maker(runnable, input_key), reading, config, timeout, LOOP.get())
     with ExitStack() as stack:
         run_id: str | None = None

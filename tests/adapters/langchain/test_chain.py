@@ -304,7 +304,7 @@ def test_a_question_may_be_a_list_of_messages() -> None:
 def test_without_any_retrieval_it_says_what_it_looked_at() -> None:
     chain = RunnableLambda(lambda question: {"said": f"answer to {question}", "score": 1})
     with pytest.raises(MissingFieldError, match="no retriever, tool, step, input or output gave documents or texts"):
-        evaluated(chain, rm.Suite(["faithfulness"]), output_key="said")
+        evaluated(chain, rm.Suite(["faithfulness"]), answer="said")
 
 
 def test_what_is_no_chain_is_said() -> None:
