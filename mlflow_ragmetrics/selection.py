@@ -59,20 +59,8 @@ def likely_contexts(samples: Iterable[Sample]) -> str | None:
 
 _TELLING = {
     "reference": (
-        "gold",
-        "truth",
-        "expected",
-        "ideal",
-        "correct",
-        "target",
-        "label",
-        "reference",
-        "best",
-        "gt_",
-        "_gt",
-        "original",
-        "эталон",
-        "referenz",
+        *("gold", "truth", "expected", "ideal", "correct", "target", "label", "reference", "best", "original"),
+        *("gt_", "_gt", "эталон", "referenz"),
     ),
     "question": ("question", "query", "prompt", "input", "utterance", "problem", "instruction", "вопрос", "frage"),
     "answer": ("answer", "response", "output", "predict", "generat", "reply", "message", "ответ", "antwort"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -87,25 +87,14 @@ def _inner_record(row: Record) -> Record:
     )
 
 
-def _classic_item(row: Record) -> Record:
-    """A line of OpenAI's evals registry: messages, or their JSON."""
-    return {**row, "input": decoded(row["input"])}
+def _decoded(row: Record, names: Iterable[str]) -> Record:
+    return {**row, **{name: decoded(row[name]) for name in names}}
 
 
 def _alpaca_item(row: Record) -> Record:
     """An instruction of Alpaca's form, whose input is often blank."""
-    asked = [
-        str(row[name]) for name in ("instruction", "input") if not is_missing(row[name]) and str(row[name]).strip()
-    ]
-    return {
-        "question": "\n".join(asked) or None,
-        **{name: row[name] for name in row if name not in ("instruction", "input")},
-    }
-
-
-def _mlflow_trace(row: Record) -> Record:
-    """A row of MLflow's table of traces, whose texts may be JSON."""
-    return {**row, "request": decoded(row["request"]), "response": decoded(row["response"])}
+    asked = [str(row[name]) for name in ("instruction", "input") if not is_missing(row[name])]
+    return {**row, "input": None, "question": "\n".join(asked).strip() or None}
 
 
 def _openai_item(row: Record) -> Record:
@@ -193,11 +182,11 @@ _CONVERTERS: Sequence[tuple[set[str], Callable[[Record], Record]]] = (
     ({"datasource_item"}, _openai_item),
     ({"item"}, _openai_item),
     ({"input", "actual_output", "retrieval_context", "source_file"}, _deepeval_golden),
-    ({"input", "ideal"}, _classic_item),
+    ({"input", "ideal"}, partial(_decoded, names=["input"])),  # OpenAI's evals registry: messages, or their JSON
     ({"record_id", "input", "output"}, _trulens_record),
     ({"vars", "response"}, _promptfoo_result),
     ({"instruction", "input", "output"}, _alpaca_item),
-    ({"trace_id", "request", "response"}, _mlflow_trace),
+    ({"trace_id", "request", "response"}, partial(_decoded, names=["request", "response"])),  # MLflow's traces
 )
 
 
