@@ -16,7 +16,7 @@ from mlflow_ragmetrics.registry import all_metrics
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 OWN = all_metrics()
-FIGURES = re.compile(r"^\w+ +(?:\d\.\d{3}|–) .*$", re.MULTILINE)
+FIGURES = re.compile(r"^\w+  +(?:\d\.\d{3}|–) .*$", re.MULTILINE)
 
 
 def blocks(language: str) -> list[str]:
