@@ -129,6 +129,14 @@ def test_a_run_taken_over_and_then_used_is_waited_for_until_it_is_written(
     assert questions(run_id) == ["1"]
 
 
+def test_the_writing_thread_ends_when_all_is_written(used: Any) -> None:
+    live, until = used("one"), time.monotonic() + 10
+    wrote(live, "1")
+    while live._ended is not None:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def test_two_machines_write_into_one_run(tmp_path: Path, used: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has its own outbox; the figures and traces contain the answers of both once."""
     run_id = made_run()
