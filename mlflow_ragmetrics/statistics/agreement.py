@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit, ndtri, stdtrit
 
-from mlflow_ragmetrics.statistics.intervals import Labels, group_codes, unseen_share
+from mlflow_ragmetrics.statistics.intervals import LEVEL, Labels, group_codes, unseen_share
 
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Values = np.ndarray[Any, Any]
-_LEVEL = 0.95
 _MOST_BLOCKS = 200
 
 
@@ -109,9 +108,9 @@ def _jackknifed(value: float, without: Values, least: float = -1.0) -> Estimate:
         return Estimate(value)
     error = float(np.sqrt((number - 1) / number * ((known - known.mean()) ** 2).sum()))
     if error < 1e-12 or abs(value) > 1 - 1e-12:
-        share = unseen_share(number, _LEVEL)
+        share = unseen_share(number)
         return Estimate(value, max(-1.0, value - share * (value - least)), value + share * (1 - value))
-    half = float(stdtrit(number - 1, (1 + _LEVEL) / 2)) * error / (1 - value**2)
+    half = float(stdtrit(number - 1, (1 + LEVEL) / 2)) * error / (1 - value**2)
     return Estimate(value, float(np.tanh(np.arctanh(value) - half)), float(np.tanh(np.arctanh(value) + half)))
 
 
@@ -143,7 +142,7 @@ def auroc(values: Values, bad: Booleans, *, groups: Labels | None = None) -> Est
         return Estimate(area)
     if groups is None:
         error = np.sqrt(above_worse.var(ddof=1) / worse.size + above_better.var(ddof=1) / better.size)
-        deviate = ndtri((1 + _LEVEL) / 2)
+        deviate = ndtri((1 + LEVEL) / 2)
     else:
         codes = group_codes(groups)
         number = int(codes.max()) + 1
@@ -152,7 +151,7 @@ def auroc(values: Values, bad: Booleans, *, groups: Labels | None = None) -> Est
         of_worse = np.bincount(codes[bad], weights=above_worse - area, minlength=number) / worse.size
         of_better = np.bincount(codes[~bad], weights=above_better - area, minlength=number) / better.size
         error = np.sqrt(number / (number - 1) * (np.sort(of_worse + of_better) ** 2).sum())
-        deviate = stdtrit(number - 1, (1 + _LEVEL) / 2)
+        deviate = stdtrit(number - 1, (1 + LEVEL) / 2)
     if error < 1e-12:  # for example with equal scores
         return Estimate(area)
     half = deviate * error / (area * (1 - area))
@@ -177,7 +176,7 @@ def correlation(values: Values, grades: Values, kind: str, *, groups: Labels | N
         return _jackknifed(found, np.array([_coefficient(values[part], grades[part], kind) for part in parts]))
     # Bonett and Wright (2000): for a rank correlation r, the variance of Fisher's z is larger by a factor 1 + r²/2.
     spread = 1.0 if kind == "pearson" else 1.0 + found**2 / 2
-    half = float(ndtri((1 + _LEVEL) / 2)) * np.sqrt(spread / (values.size - 3))
+    half = float(ndtri((1 + LEVEL) / 2)) * np.sqrt(spread / (values.size - 3))
     return Estimate(found, float(np.tanh(np.arctanh(found) - half)), float(np.tanh(np.arctanh(found) + half)))
 
 

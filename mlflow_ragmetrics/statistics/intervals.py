@@ -109,6 +109,8 @@ def _whole_numbers(values: Matrix) -> tuple[Matrix, Matrix]:
     return np.rint(values / units), units
 
 
+LEVEL = 0.95
+"""The confidence level of all intervals."""
 FEW_GROUPS = 10
 BOOTSTRAP_GROUPS = 40
 MANY_ROWS = 1_000
@@ -218,13 +220,13 @@ def group_codes(groups: Labels) -> NDArray[np.integer[Any]]:
     return codes
 
 
-def unseen_share(rows: int, level: float = 0.95) -> float:
-    """The largest share of different rows in the population that a sample of ``rows`` can miss by chance, at ``level``.
+def unseen_share(rows: int) -> float:
+    """The largest share of different rows in the population that a sample of ``rows`` can miss by chance, at 95 %.
 
     >>> round(unseen_share(72), 3)
     0.05
     """
-    return float(1 - ((1 - level) / 2) ** (1 / rows))
+    return float(1 - ((1 - LEVEL) / 2) ** (1 / rows))
 
 
 def bootstrap_intervals(
@@ -232,9 +234,7 @@ def bootstrap_intervals(
     *,
     groups: Union[Labels, None] = None,
     ranges: Union[Sequence[Range], None] = None,
-    level: float = 0.95,
     resamples: int = 2000,
-    seed: int = 0,
 ) -> list[Interval]:
     """The interval of each column's mean; ``None`` for fewer than two values or groups. NaN is ignored.
 
@@ -245,8 +245,8 @@ def bootstrap_intervals(
     """
     samples = [clusters_of(np.asarray(values, dtype=float), groups) for values in columns]
     ends = ranges or [(0.0, 1.0)] * len(samples)
-    known = [_of_mean(each, groups is not None, level, own) for each, own in zip(samples, ends, strict=True)]
-    return _resampled(samples, known, level, resamples, seed, studentized=groups is not None)
+    known = [_of_mean(each, groups is not None, own) for each, own in zip(samples, ends, strict=True)]
+    return _resampled(samples, known, resamples, 0, studentized=groups is not None)
 
 
 def paired_intervals(
@@ -254,7 +254,6 @@ def paired_intervals(
     *,
     groups: Union[Labels, None] = None,
     spans: Union[Sequence[float], None] = None,
-    level: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
 ) -> list[Interval]:
@@ -265,8 +264,8 @@ def paired_intervals(
     """
     samples = [clusters_of(column, groups) for column in differences.T]
     ends = spans or [1.0] * len(samples)
-    known = [_of_difference(each, groups is not None, level, own) for each, own in zip(samples, ends, strict=True)]
-    return _resampled(samples, known, level, resamples, seed)
+    known = [_of_difference(each, groups is not None, own) for each, own in zip(samples, ends, strict=True)]
+    return _resampled(samples, known, resamples, seed)
 
 
 def wilson_limits(share: float, rows: float, deviate: float) -> tuple[float, float]:
@@ -295,43 +294,43 @@ def agresti_min_interval(
     return max(low, min(mean, middle - half)), min(high, max(mean, middle + half))
 
 
-def _of_mean(sample: Union[Clusters, None], is_grouped: bool, level: float, ends: Range) -> Interval:
+def _of_mean(sample: Union[Clusters, None], is_grouped: bool, ends: Range) -> Interval:
     """The closed-form interval of a mean, if it has one."""
     if sample is None or sample.groups < 2:
         return None
     low, high = min(ends[0], sample.least), max(ends[1], sample.most)
     if sample.least == sample.most:
-        share = unseen_share(sample.groups, level)
+        share = unseen_share(sample.groups)
         return sample.mean - share * (sample.mean - low), sample.mean + share * (high - sample.mean)
     if sample.is_binary:
         rows = sample.effective_rows if is_grouped else sample.rows
-        return wilson_limits(sample.mean, rows, _deviate(sample, level))
+        return wilson_limits(sample.mean, rows, _deviate(sample))
     if not is_grouped:
         values = sample.residuals + sample.mean
         usual = float(np.median(values))
         if np.count_nonzero(np.abs(values - usual) > 1e-9) < min(_FEW_CHANGES, 0.3 * values.size):
-            found = _of_few(sample, values - usual, (low - usual, high - usual), level)
+            found = _of_few(sample, values - usual, (low - usual, high - usual))
             return found[0] + usual, found[1] + usual
-    return _of_t(sample, is_grouped, 0.0 if sample.least >= 0 else -1.0, level)
+    return _of_t(sample, is_grouped, 0.0 if sample.least >= 0 else -1.0)
 
 
-def _of_difference(sample: Union[Clusters, None], is_grouped: bool, level: float, span: float) -> Interval:
+def _of_difference(sample: Union[Clusters, None], is_grouped: bool, span: float) -> Interval:
     """The closed-form interval of a mean difference, if it has one."""
     if sample is None or sample.groups < 2:
         return None
     span = max(span, abs(sample.least), abs(sample.most))
     if sample.least == sample.most:
-        reach = unseen_share(sample.groups, level) * span
+        reach = unseen_share(sample.groups) * span
         return max(-span, sample.mean - reach), min(span, sample.mean + reach)
     changed = np.abs(sample.residuals + sample.counts * sample.mean) > 1e-9 * sample.counts
     values = sample.residuals + sample.mean
     is_binary = not is_grouped and bool(np.isin(np.round(values, 9), (-1.0, 0.0, 1.0)).all())
     if is_binary or int(changed.sum()) < min(_FEW_CHANGES, sample.groups):
-        return _of_few(sample, values, (-span, span), level, is_grouped)
-    return _of_t(sample, is_grouped, -1.0, level)
+        return _of_few(sample, values, (-span, span), is_grouped)
+    return _of_t(sample, is_grouped, -1.0)
 
 
-def _of_few(sample: Clusters, changes: Vector, ends: Range, level: float, is_grouped: bool = False) -> Range:
+def _of_few(sample: Clusters, changes: Vector, ends: Range, is_grouped: bool = False) -> Range:
     """The interval of a mean of ``changes``, few of them different from 0.
 
     The added rows are halfway between the largest change and the ends of the range.
@@ -342,18 +341,18 @@ def _of_few(sample: Clusters, changes: Vector, ends: Range, level: float, is_gro
         mean, mean_square, rows = sample.mean, sample.squares / sample.rows + sample.mean**2, sample.effective_rows
     else:
         mean, mean_square, rows = float(changes.mean()), float((changes**2).mean()), sample.rows
-    return agresti_min_interval(mean, mean_square, rows, (low, high), _deviate(sample, level))
+    return agresti_min_interval(mean, mean_square, rows, (low, high), _deviate(sample))
 
 
-def _deviate(sample: Clusters, level: float) -> float:
-    return float(stdtrit(sample.degrees, (1 + level) / 2))
+def _deviate(sample: Clusters) -> float:
+    return float(stdtrit(sample.degrees, (1 + LEVEL) / 2))
 
 
-def _of_t(sample: Clusters, is_grouped: bool, floor: float, level: float) -> Interval:
+def _of_t(sample: Clusters, is_grouped: bool, floor: float) -> Interval:
     """Student's t interval for few groups, or for many rows or groups; otherwise ``None``."""
     if not (is_grouped and sample.groups < BOOTSTRAP_GROUPS) and sample.groups <= MANY_ROWS:
         return None
-    half = float(stdtrit(sample.degrees, (1 + level) / 2)) * math.sqrt(sample.variance)
+    half = _deviate(sample) * math.sqrt(sample.variance)
     # Keep the limits of scores within their scale, 0 to 1 or -1 to 1.
     is_on_scale = floor <= sample.least and sample.most <= 1
     least, most = (floor, 1.0) if is_on_scale else (-math.inf, math.inf)
@@ -363,7 +362,6 @@ def _of_t(sample: Clusters, is_grouped: bool, floor: float, level: float) -> Int
 def _resampled(
     samples: Sequence[Union[Clusters, None]],
     known: list[Interval],
-    level: float,
     resamples: int,
     seed: int,
     *,
@@ -379,13 +377,13 @@ def _resampled(
             alike.setdefault((sample.groups, sample.degrees), []).append(place)
     for (groups, degrees), places in alike.items():
         chosen = [sample for place in places if (sample := samples[place]) is not None]
-        tail = float(stdtrit(degrees, (1 + level) / 2)) * math.sqrt(groups / (groups - 1))
+        tail = float(stdtrit(degrees, (1 + LEVEL) / 2)) * math.sqrt(groups / (groups - 1))
         widened = min(2 * float(ndtr(tail)) - 1, 1 - 1 / resamples)
         lows, highs = bootstrap_limits(
             np.array([each.residuals for each in chosen]),
             np.array([each.counts for each in chosen]),
             studentized=studentized,
-            level=level if studentized else widened,
+            level=LEVEL if studentized else widened,
             resamples=resamples,
             seed=seed,
         )

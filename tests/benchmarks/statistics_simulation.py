@@ -117,7 +117,7 @@ def intervals(values: np.ndarray, *, of_differences: bool = False) -> np.ndarray
     found = np.array(bca(values)).T
     for place, column in enumerate(values.T):
         sample = clusters_of(column)
-        known = _of_difference(sample, False, 0.95, 1.0) if of_differences else _of_mean(sample, False, 0.95, (0, 1))
+        known = _of_difference(sample, False, 1.0) if of_differences else _of_mean(sample, False, (0, 1))
         found[place] = found[place] if known is None else known
     return found
 
