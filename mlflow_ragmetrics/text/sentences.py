@@ -17,13 +17,7 @@ from mlflow_ragmetrics.text.word_lists import words_of
 from mlflow_ragmetrics.text.words import ROMAN, STOP_WORDS, has_content, kept
 
 _TAG: Final = r"(?<!`)</?(?i:{})(?:\s[^<>]{{0,500}})?/?>"
-_INLINE_TAG: Final = _TAG.format(
-    "a|abbr|b|big|cite|code|del|em|font|i|img|ins|kbd|label|mark|q|ref|s|small|span|strike|strong|sub|sup|tt|u|var"
-)
-_BLOCK_TAG: Final = _TAG.format(
-    "answer|article|aside|blockquote|body|br|center|dd|details|div|dl|dt|figure|footer|h[1-6]|header|hr|html|li|main|ol|"
-    "p|pre|response|section|summary|table|tbody|td|tfoot|th|thead|tr|ul"
-)
+_INLINE_TAG, _BLOCK_TAG = (_TAG.format("|".join(sorted(words_of(kind)))) for kind in ("inline_tags", "block_tags"))
 _HEADING_TAG: Final = re.compile(r"<(?:h[1-6]|th)\b[^<>]{0,500}>", re.IGNORECASE)
 _HIDDEN: Final = r"<(?P<hidden>style|script)\b[^<>]{0,500}>[^<]{0,5000}</(?P=hidden)>|<!--[^<>]{0,1000}-->"
 _ENTITY: Final = r"&(?:[A-Za-z]{2,31}|#\d{1,7}|#[xX][\dA-Fa-f]{1,6});"
