@@ -156,10 +156,11 @@ def test_the_page_is_written_to_a_file(ragmetrics, written, rows, tmp_path):
 
 
 def test_columns_may_have_other_names(ragmetrics, written):
-    data = written([{"gesagt": "It is so.", "wahr": "It is so."}])
-    result = ragmetrics("evaluate", data, "-m", "rouge", "--columns", "answer=gesagt,reference=wahr", "--no-log")
+    data = written([{"frage": "Is it so?", "gesagt": "It is so.", "gefunden": ["It is so."]}])
+    result = ragmetrics("evaluate", data, "--columns", "question=frage,answer=gesagt,contexts=gefunden", "--no-log")
     assert result.exit_code == 0
-    assert "1.000" in result.stdout
+    assert "faithfulness 1.000" in " ".join(result.stdout.split())
+    assert "o row has a reference: scored with the preset" in " ".join(result.stdout.split())
 
 
 def test_a_metric_of_the_working_folder_is_found(ragmetrics, written, rows, tmp_path):
