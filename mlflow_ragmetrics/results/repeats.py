@@ -50,15 +50,8 @@ def _of_complete_rows(values: Sequence[Sequence[Union[float, None]]]) -> tuple[M
 
 
 def _item_flips(runs: Sequence[Evaluation]) -> dict[str, float]:
-    verdicts = [
-        {
-            (row.sample.id, key, item.kind, item.text): item.verdict
-            for row in run.rows
-            for key, score in row.scores.items()
-            for item in score.items
-        }
-        for run in runs
-    ]
+    names = ["id", "metric", "kind", "text"]
+    verdicts = [dict(zip(map(tuple, run.items[names].values), run.items["verdict"], strict=True)) for run in runs]
     common = set.intersection(*map(set, verdicts))
     if not common:
         return {}

@@ -232,9 +232,8 @@ class Breaker:
     must last several seconds first, unless the quota is exhausted. ``opened``: the error of requests while it is open.
     """
 
-    def __init__(self, name: str, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._now = now
         self._kind: _Kind | None = None
         self._failures = 0
         self._began = 0.0
@@ -249,9 +248,9 @@ class Breaker:
         with self._lock:
             if self.opened is None:
                 return
-            if self._now() < self._probe_at:
+            if time.monotonic() < self._probe_at:
                 raise self.opened
-            self._probe_at = self._now() + self._wait
+            self._probe_at = time.monotonic() + self._wait
 
     def succeeded(self) -> None:
         """Record a reply."""
@@ -271,7 +270,7 @@ class Breaker:
             if kind is None:
                 return
             if kind != self._kind:
-                self._kind, self._failures, self._began = kind, 0, self._now()
+                self._kind, self._failures, self._began = kind, 0, time.monotonic()
             self._failures += 1
             if self.opened is None and not self._is_enough(kind):
                 return
@@ -280,13 +279,13 @@ class Breaker:
             requests = f"{self._failures} requests in a row failed"
             message = f"{self._name}: {kind.message}; {requests}, and no more are sent; earlier answers are kept"
             self.opened = JudgeError(message, fatal=True, code=kind.code)
-            self._probe_at = self._now() + self._wait
+            self._probe_at = time.monotonic() + self._wait
             raise self.opened from None
 
     def _is_enough(self, kind: _Kind) -> bool:
         is_steady = self._has_answered and kind is not _QUOTA
         seconds = max(kind.seconds, _STEADY) if is_steady else kind.seconds
-        return self._failures >= kind.failures and self._now() - self._began >= seconds
+        return self._failures >= kind.failures and time.monotonic() - self._began >= seconds
 
 
 _MINUTE = 60.0
