@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from numbers import Real
 from typing import Any, TypeGuard, Union
@@ -21,6 +22,7 @@ _MISSING_TEXTS = frozenset({"nan", "NaN", "<NA>", "NaT"})
 _NOT_AVAILABLE = frozenset({"none", "null", "na", "n/a", "#n/a", "#na", "\\n"})
 _JSON = re.compile(r'\s*["\[{]|null\Z')
 _STRUCTURED = re.compile(f"{_JSON.pattern}|{PRINTED_START.pattern}")
+_FORMS: Sequence[tuple[re.Pattern[str], Callable[[str], Any]]] = ((_JSON, json.loads), (PRINTED_START, parse_printed))
 _CONTAINERS = (bytes, list, tuple, dict)
 _ID_FIELDS = ("id", "retrieved_doc_ids", "gold_doc_ids")
 
@@ -53,12 +55,10 @@ def decoded(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value.tolist() if callable(getattr(value, "tolist", None)) else value
-    is_json = _JSON.match(value) is not None
-    for parse in (json.loads,) * is_json + (parse_printed,) * (PRINTED_START.match(value) is not None):
-        try:
-            return parse(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-            continue
+    for start, parse in _FORMS:
+        if start.match(value):
+            with suppress(ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+                return parse(value)
     return value
 
 
