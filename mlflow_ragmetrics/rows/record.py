@@ -219,7 +219,8 @@ def _read(field: str, name: str, value: object) -> Reading:
 
 def _way_out(field: str, name: str, value: object) -> str:
     """A sentence that names the mapping for an answer with several texts, or for a text inside a mapping."""
-    entries = value if isinstance(value, Mapping) else {}
+    given = value if isinstance(value, Mapping) else {}
+    entries = {each: inner for each, inner in given.items() if not is_missing(inner)}
     inner = next((each for each in entries if isinstance(entries[each], str)), next(iter(entries), None))
     if field == "answer" and is_list(value):
         field, condition = "reference", "it lists accepted answers"
