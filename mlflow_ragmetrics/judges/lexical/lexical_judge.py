@@ -43,7 +43,7 @@ from mlflow_ragmetrics.judges.lexical.support import (
 from mlflow_ragmetrics.judges.lexical.terms import is_longer_than
 from mlflow_ragmetrics.text.messages import check_language, said
 
-_VERSION: Final = 5
+_VERSION: Final = 6
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
