@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import mlflow
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -23,8 +17,7 @@ from mlflow.entities import AssessmentSource, SpanType
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.rows import read_samples
-
-Rows = list[dict[str, Any]]
+from tests.rows.containers import CONTAINERS, Rows, parquet_to_csv
 
 # "\0" ends a text for some CSV readers, and lone surrogates are not text
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12)
@@ -80,90 +73,6 @@ def _merged(parts: tuple[dict[str, Any], ...]) -> dict[str, Any]:
 ROWS = st.one_of(st.tuples(*COLUMNS[:5]).map(_merged), *COLUMNS[5:]).flatmap(_tables)
 
 
-def _json_cell(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
-
-
-def _delimited(delimiter: str, cell: Callable[[Any], Any]) -> Callable[[Rows, Path], Any]:
-    def write(rows: Rows, folder: Path) -> Path:
-        path = folder / ("rows.csv" if delimiter == "," else "rows.tsv")
-        with open(path, "w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, list(rows[0]), delimiter=delimiter, quoting=csv.QUOTE_ALL)
-            writer.writeheader()
-            writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
-        return path
-
-    return write
-
-
-def _lines(rows: Rows, folder: Path) -> Path:
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def _json(rows: Rows, folder: Path) -> Path:
-    path = folder / "rows.json"
-    path.write_text(json.dumps({"data": rows}), encoding="utf-8")
-    return path
-
-
-def _arrow_table(rows: Rows) -> pa.Table:
-    return pa.Table.from_pylist(rows)
-
-
-def _parquet(rows: Rows, folder: Path) -> Path:
-    path = folder / "rows.parquet"
-    pq.write_table(_arrow_table(rows), path)
-    return path
-
-
-def _arrow(rows: Rows, folder: Path) -> Path:
-    path, table = folder / "rows.arrow", _arrow_table(rows)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    return path
-
-
-def _pandas_csv(rows: Rows, folder: Path) -> Path:
-    path = folder / "frame.csv"
-    # before Python 3.13 "\r" is not quoted if lines end with "\n", and then no reader recovers the rows
-    has_returns = any("\r" in value for row in rows for value in row.values() if isinstance(value, str))
-    ends = "\r\n" if has_returns else "\n"
-    pd.DataFrame(rows).to_csv(path, index=False, lineterminator=ends)  # lists and mappings in Python syntax
-    return path
-
-
-def _parquet_to_csv(rows: Rows, folder: Path) -> Path:
-    path = folder / "printed.csv"
-    pd.read_parquet(_parquet(rows, folder)).to_csv(path, index=False)  # lists as NumPy prints them
-    return path
-
-
-def _mlflow_table(rows: Rows, folder: Path) -> Path:
-    with mlflow.start_run() as run:
-        mlflow.log_table(pd.DataFrame(rows, dtype=object), "rows.json")
-    return Path(mlflow.artifacts.download_artifacts(run_id=run.info.run_id, artifact_path="rows.json"))
-
-
-CONTAINERS: dict[str, Callable[[Rows, Path], Any]] = {
-    "frame": lambda rows, folder: pd.DataFrame(rows),
-    "object frame": lambda rows, folder: pd.DataFrame(rows, dtype=object),
-    "jsonl": _lines,
-    "json": _json,
-    "csv": _delimited(",", _json_cell),
-    "tsv": _delimited("\t", _json_cell),
-    "python csv": _delimited(",", lambda value: value if value is None else str(value)),
-    "pandas csv": _pandas_csv,
-    "parquet": _parquet,
-    "parquet frame": lambda rows, folder: pd.read_parquet(_parquet(rows, folder)),
-    "arrow": _arrow,
-    "arrow table": lambda rows, folder: _arrow_table(rows),
-    "mlflow dataset": lambda rows, folder: mlflow.data.from_pandas(pd.DataFrame(rows)),
-    "mlflow table": _mlflow_table,
-}
-
-
 def _samples(data: Any) -> list[Sample]:
     return [replace(sample, metadata={}, id="") for sample in read_samples(data)]
 
@@ -213,8 +122,8 @@ def test_a_run_has_the_samples_that_it_was_made_from(rows: Rows) -> None:
 
 def test_mappings_in_numpy_s_print_are_read(tmp_path: Path) -> None:
     rows = [{"inputs": {"question": "Who?"}, "outputs": {"answer": "Anna.", "contexts": ["Anna did.", "Bea did."]}}]
-    assert "array([" in _parquet_to_csv(rows, tmp_path).read_text()
-    assert _samples(_parquet_to_csv(rows, tmp_path)) == _samples(rows)
+    assert "array([" in parquet_to_csv(rows, tmp_path).read_text()
+    assert _samples(parquet_to_csv(rows, tmp_path)) == _samples(rows)
 
 
 @settings(max_examples=5)

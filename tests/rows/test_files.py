@@ -1,67 +1,13 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import json
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows import read_rows, read_samples
 from mlflow_ragmetrics.rows.files import extension_of
-from mlflow_ragmetrics.rows.json_objects import _only_list
-
-ROWS = [
-    {"question": "q1", "answer": "N/A"},
-    {"question": 'q, "2"\nnext', "answer": "-"},
-    {"question": "ё\t🤷", "answer": "None"},
-]
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-        return path
-    if ".json" in path.name:
-        text = json.dumps(rows) if ".jsonl" not in path.name else "\n".join(map(json.dumps, rows)) + "\n\n"
-    else:
-        with open(path, "w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, list(rows[0]), delimiter="\t" if ".tsv" in path.name else ",")
-            writer.writeheader()
-            writer.writerows(rows)
-        text = path.read_bytes().decode()
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
-    return path
-
-
-@pytest.mark.parametrize(
-    "name", ["a.tsv", "a.csv", "a.jsonl", "a.json", "a.parquet", "a.CSV", "a.jsonl.gz", "a.tsv.gz"]
-)
-def test_every_kind_of_file_round_trips(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path / name, ROWS)
-    assert list(read_rows(path)) == ROWS
-    assert [sample.answer for sample in read_samples(str(path))] == ["N/A", "-", "None"]
-
-
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {"answer": st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)}
-        ),
-        min_size=1,
-    )
-)
-def test_any_text_survives_jsonl_and_csv(tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]) -> None:
-    folder = tmp_path_factory.mktemp("files")
-    assert list(read_rows(write(folder / "a.jsonl", rows))) == rows
-    numbered = [{"id": f"{number}", **row} for number, row in enumerate(rows)]
-    assert list(read_rows(write(folder / "a.csv", numbered))) == numbered
 
 
 def test_lists_in_cells(tmp_path: Path) -> None:
@@ -74,15 +20,10 @@ def test_lists_in_cells(tmp_path: Path) -> None:
     assert (second.gold_doc_ids, second.contexts) == (("x",), None)
 
 
-def test_an_mlflow_table(tmp_path: Path) -> None:
-    path = tmp_path / "rag_rows.json"
-    path.write_text('{"columns": ["id", "answer"], "data": [["1", "a"], ["2", null]]}')
-    assert [sample.answer for sample in read_samples(path)] == ["a", None]
-
-
 def test_large_cells_leave_the_limit_of_the_csv_module_alone(tmp_path: Path) -> None:
     limit = csv.field_size_limit()
-    path = write(tmp_path / "a.csv", [{"answer": "x" * 300_000}, {"answer": "y"}])
+    path = tmp_path / "a.csv"
+    path.write_text(f"answer\n{'x' * 300_000}\ny\n")
     rows = read_rows(path)
     assert len(next(rows)["answer"]) == 300_000
     assert csv.field_size_limit() == limit
@@ -119,6 +60,7 @@ def test_rows_are_streamed(tmp_path: Path) -> None:
         ("a.jsonl", b"[" * 100_000, ["line 1"]),
         ("a.json", b'{"a": 1}', ["a dict", "list of objects", "`a`"]),
         ("a.json", b'{"a": [{"x": 1}], "b": [{"y": 1}]}', ["`a`, `b`"]),
+        ("a.json", b'{"data": ["x"]}', ["row 1", "a str"]),
         ("a.json", b"3", ["an int", "list of objects"]),
         ("a.xlsx", b"no workbook", ["Excel"]),
         ("a.run", b"q1 Q0 d1 1 0.5 x\n" * 30 + b"q1 d1\n", ["line 31", "TREC"]),
@@ -126,7 +68,10 @@ def test_rows_are_streamed(tmp_path: Path) -> None:
         ("a.json", b'[{"a":\n }]', ["line 2"]),
         ("a.json", b'{"columns": ["a"], "data": [[1], [1, 2]]}', ["row 2", "1 cells"]),
         ("a.parquet", b"not parquet", ["Parquet"]),
+        ("a.arrow", b"ARROW1 and nothing else", ["Arrow"]),
         ("a.jsonl.gz", b"not gzip", ["cannot be read"]),
+        ("a.jsonl", b'{"a": "b", "a": "c"}', ["an object has 'a' twice"]),
+        ("a.json", b'[{"a": "b", "a": "c"}]', ["an object has 'a' twice"]),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path: Path, name: str, content: bytes, words: list[str]) -> None:
@@ -151,39 +96,6 @@ def test_an_empty_cell_is_missing_in_every_column(tmp_path: Path) -> None:
     assert (sample.answer, sample.contexts, sample.references, sample.retrieved_doc_ids) == (None, None, None, None)
     (mapped,) = read_samples(path, {"answer": "said", "contexts": "seen"})
     assert (mapped.answer, mapped.contexts) == (None, None)
-
-
-@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
-def test_a_key_given_twice_is_refused(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_text('{"answer": "a", "answer": "b"}' if name == "a.jsonl" else '[{"answer": "a", "answer": "b"}]')
-    with pytest.raises(InvalidDataError, match=rf"{name}.*: an object has 'answer' twice"):
-        list(read_rows(path))
-
-
-ROW = [{"answer": "a"}]
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ({"rows": ROW, "data": ["x"]}, ROW),
-        ({"data": ["x"]}, ["x"]),
-        ({"data": ROW, "rows": [{"answer": "b"}]}, ROW),
-        ({"rows": ROW, "other": [{"answer": "b"}]}, ROW),
-        ({**dict.fromkeys("abcdef"), "data": "x"}, r"must be a list of objects .*\(its keys: `a`, .*, `e`\)"),
-        ({"one": ROW, "other": ROW}, "has several lists"),
-        ({"metrics": [{"name": "x"}], "entries": ROW}, ROW),
-        ({"predictions": ROW}, ROW),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:the rows of")
-def test_the_list_of_objects_in_an_object_has_the_rows(content: dict[str, Any], expected: list[Any] | str) -> None:
-    if isinstance(expected, list):
-        assert _only_list(content, "rows.json") == expected
-    else:
-        with pytest.raises(InvalidDataError, match=expected):
-            _only_list(content, "rows.json")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """Each format as its tool writes it, read without options: a table of formats and the fields read.
 
-``python tests/rows/test_formats.py`` writes the table into docs/start/formats.md.
+``python -m tests.rows.test_formats`` writes the table into docs/start/formats.md.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import warnings
@@ -13,6 +12,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -22,6 +22,7 @@ from pydantic import BaseModel
 
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows import read_samples
+from tests.rows.containers import CONTAINERS, Rows, json_cell
 
 QUESTION, ANSWER, REFERENCE = "How high is the tower?", "It is 330 metres high.", "330 metres."
 CONTEXTS = ["The tower is 330 metres high.", "It was built in 1889."]
@@ -227,25 +228,19 @@ class RagasSample(BaseModel):
         return self.model_dump(exclude_none=True)
 
 
+def phoenix_frame(name: str) -> pd.DataFrame:
+    """Phoenix's questions, with the passages of each in one text under this name."""
+    row = {"input": QUESTION, "output": ANSWER, name: "\n\n".join(CONTEXTS)}
+    return pd.DataFrame([row], index=pd.Index(["s1"], name="context.span_id"))
+
+
 OBJECTS: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
     "ragas data set": (lambda: iter([RagasSample(**RAGAS)]), ALL),
     "deepeval data set": (DeepevalDataset, ALL),
     "deepeval cases": (lambda: [Case(**DEEPEVAL)], ALL),
     "LangSmith nested runs": (lambda: LANGSMITH_NESTED, ALL - {"reference"}),
-    "Phoenix questions and contexts": (
-        lambda: pd.DataFrame(
-            [{"input": QUESTION, "output": ANSWER, "context": "\n\n".join(CONTEXTS)}],
-            index=pd.Index(["s1"], name="context.span_id"),
-        ),
-        ALL - {"reference"},
-    ),
-    "Phoenix questions and references": (
-        lambda: pd.DataFrame(
-            [{"input": QUESTION, "output": ANSWER, "reference": "\n\n".join(CONTEXTS)}],
-            index=pd.Index(["s1"], name="context.span_id"),
-        ),
-        ALL - {"reference"},
-    ),
+    "Phoenix questions and contexts": (lambda: phoenix_frame("context"), ALL - {"reference"}),
+    "Phoenix questions and references": (lambda: phoenix_frame("reference"), ALL - {"reference"}),
     "Arrow table": (lambda: pa.Table.from_pylist([RAGAS]), ALL),
     "Arrow batch reader": (lambda: pa.Table.from_pylist([RAGAS]).to_reader(), ALL),
     "dataclasses": (lambda: [Answered(QUESTION, ANSWER, REFERENCE, CONTEXTS)], ALL),
@@ -273,7 +268,7 @@ def test_objects_are_read_without_options(name: str) -> None:
     check(make(), fields)
 
 
-FILES: dict[str, tuple[list[dict[str, Any]], frozenset[str]]] = {
+FILES: dict[str, tuple[Rows, frozenset[str]]] = {
     "ragas": ([RAGAS], ALL),
     "deepeval": ([DEEPEVAL], ALL),
     "LangSmith runs": (LANGSMITH_RUNS, ALL - {"reference"}),
@@ -298,42 +293,25 @@ FILES: dict[str, tuple[list[dict[str, Any]], frozenset[str]]] = {
 }
 
 
-@pytest.mark.parametrize("form", ["rows", "frame", "jsonl", "json", "csv", "parquet"])
+FORMS: dict[str, Callable[[Rows, Path], Any]] = {
+    "rows": lambda rows, folder: rows,
+    **{form: CONTAINERS[form] for form in ("frame", "jsonl", "json", "csv")},
+    "parquet": lambda rows, folder: CONTAINERS["parquet"](
+        [{name: json_cell(value) for name, value in row.items()} for row in rows], folder
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", FILES)
 def test_rows_are_read_without_options_from_any_container(tmp_path: Path, name: str, form: str) -> None:
     rows, fields = FILES[name]
-    path = tmp_path / f"{name}.{form}"
-    if form in ("rows", "frame"):
-        check(rows if form == "rows" else pd.DataFrame(rows), fields)
-        return
-    if form == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    elif form == "json":
-        path.write_text(json.dumps(rows), encoding="utf-8")
-    else:
-        flat = [{k: v if isinstance(v, str) or v is None else json.dumps(v) for k, v in row.items()} for row in rows]
-        frame = pd.DataFrame(flat)
-        frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path, index=False)
-    check(path, fields)
+    check(FORMS[form](rows, tmp_path), fields)
 
 
-def test_ragas_writes_lists_of_a_csv_as_python(tmp_path: Path) -> None:
-    with open(tmp_path / "ragas.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, RAGAS)
-        writer.writeheader()
-        writer.writerow(RAGAS)
-    check(tmp_path / "ragas.csv", ALL)
-
-
-@pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_deepeval_writes_a_bar_between_passages(tmp_path: Path, form: str) -> None:
+def test_deepeval_writes_a_bar_between_passages(tmp_path: Path) -> None:
     row = {**DEEPEVAL, "retrieval_context": "|".join(CONTEXTS), "context": "The ideal passage.", "source_file": None}
-    path = tmp_path / f"goldens.{form}"
-    if form == "csv":
-        pd.DataFrame([row]).to_csv(path, index=False)
-    else:
-        path.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    check(path, ALL)
+    check(CONTAINERS["csv"]([row], tmp_path), ALL)
 
 
 def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
@@ -346,48 +324,37 @@ def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
 
 def test_a_folder_of_hugging_face_is_read_by_its_arrow_files(tmp_path: Path) -> None:
     table = pa.Table.from_pylist([RAGAS])
-    with (
-        pa.OSFile(str(tmp_path / "data-00000-of-00001.arrow"), "wb") as sink,
-        pa.ipc.new_stream(sink, table.schema) as writer,
-    ):
+    sink = str(tmp_path / "data-00000-of-00001.arrow")
+    with pa.OSFile(sink, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
     (tmp_path / "state.json").write_text("{}")
-    (tmp_path / "dataset_info.json").write_text("{}")
     check(tmp_path, ALL)
-    with pa.OSFile(str(tmp_path / "file.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as file:
-        file.write_table(table)
-    check(tmp_path / "file.arrow", ALL)
-    (tmp_path / "file.arrow").write_bytes(b"ARROW1 and nothing else")
-    with pytest.raises(InvalidDataError, match="cannot be read as Arrow"):
-        list(read_samples(tmp_path / "file.arrow"))
 
 
-def test_hugging_face_polars_ragas_and_deepeval_themselves() -> None:
-    checked = 0
-    for library in ("datasets", "polars", "ragas", "deepeval"):
-        try:
-            module = __import__(library)
-        except ImportError:
-            continue
-        checked += 1
-        if library == "datasets":
-            check(module.Dataset.from_list([RAGAS]), ALL)
-            with pytest.raises(InvalidDataError, match=r"several data sets \('train'\); give one of them"):
-                list(read_samples(module.DatasetDict(train=module.Dataset.from_list([RAGAS]))))
-        if library == "polars":
-            check(module.DataFrame([RAGAS]), ALL)
-            check(module.DataFrame([RAGAS]).lazy(), ALL)
-        if library == "ragas":
-            check(module.EvaluationDataset.from_list([RAGAS]), ALL)
-        if library == "deepeval":
-            from deepeval.dataset import EvaluationDataset
-            from deepeval.test_case import LLMTestCase
+def deepeval_data_set(library: Any) -> Any:
+    data_set = library.dataset.EvaluationDataset()
+    data_set.add_test_case(library.test_case.LLMTestCase(**DEEPEVAL))
+    return data_set
 
-            dataset = EvaluationDataset()
-            dataset.add_test_case(LLMTestCase(**DEEPEVAL))
-            check(dataset, ALL)
-    if not checked:
-        pytest.skip("none of these libraries is installed")
+
+@pytest.mark.parametrize(
+    ("library", "make"),
+    [
+        ("datasets", lambda datasets: datasets.Dataset.from_list([RAGAS])),
+        ("polars", lambda polars: polars.DataFrame([RAGAS])),
+        ("polars", lambda polars: polars.DataFrame([RAGAS]).lazy()),
+        ("ragas", lambda ragas: ragas.EvaluationDataset.from_list([RAGAS])),
+        ("deepeval", deepeval_data_set),
+    ],
+)
+def test_the_libraries_own_data_sets(library: str, make: Callable[[Any], Any]) -> None:
+    check(make(pytest.importorskip(library)), ALL)
+
+
+def test_of_several_data_sets_one_must_be_given() -> None:
+    data = {name: SimpleNamespace(column_names=["question"]) for name in ("train", "test")}
+    with pytest.raises(InvalidDataError, match=r"several data sets \('train', 'test'\); give one of them"):
+        list(read_samples(data))
 
 
 def test_spans_without_their_root_are_refused() -> None:

@@ -138,11 +138,16 @@ def test_quotes_without_quoting_and_lines_above_the_header(
         ('{"id": 1,\n"answer": "a"}\n{"id": 2, "answer": "b"}', None),
         ('[{"n": 1, "row": {"id": 1, "answer": "a"}}, {"n": 2, "row": {"id": 2, "answer": "b"}}]', None),
         ('{"columns": ["id", "answer"], "data": [[1, "a"], [2, "b"]]}', None),
+        ('{"rows": LIST, "data": ["x"]}', "its list 'rows'"),
+        ('{"data": LIST, "rows": [{"answer": "c"}]}', None),
+        ('{"rows": LIST, "other": [{"answer": "c"}]}', "its list 'rows'"),
+        ('{"metrics": [{"name": "x"}], "entries": LIST}', "its list 'entries'"),
+        ('{"predictions": LIST}', "its list 'predictions'"),
     ],
 )
 def test_rows_in_an_object(tmp_path: Path, text: str, said: str | None) -> None:
     path = tmp_path / "rows.json"
-    path.write_text(text)
+    path.write_text(text.replace("LIST", '[{"id": 1, "answer": "a"}, {"id": 2, "answer": "b"}]'))
     rows, messages = read(path)
     assert [(str(row["id"]), row["answer"]) for row in rows] == [("1", "a"), ("2", "b")]
     assert said in messages[0] if said else messages == []
