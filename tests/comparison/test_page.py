@@ -68,4 +68,5 @@ def test_a_plot_shows_each_value_with_its_interval_over_the_band() -> None:
         (axes,) = intervals_plot(figures, "costs $5", "B-A", band).axes
         assert [line.get_segments()[0].tolist() for line in axes.collections] == [[[0.1, 0.0], [0.4, 0.0]]]
         assert [float(line.get_xdata()[0]) for line in axes.lines] == [0.0, 0.2, 0.3, 0.5]
-        assert [(each.get_x(), each.get_width()) for each in axes.patches] == ([(-0.05, 0.1)] if band else [])
+        bands = [each.get_path().transformed(each.get_patch_transform()).get_extents() for each in axes.patches]
+        assert [each.intervalx.tolist() for each in bands] == ([[-0.05, 0.05]] if band else [])
