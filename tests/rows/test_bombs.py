@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,154 +23,120 @@ import resource, sys
 from itertools import islice
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.files import read_file
+path, most = sys.argv[1:]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    print(len(list(islice(read_file(sys.argv[1]), 1))))
+    print(len(list(islice(read_file(path), int(most)))))
 except InvalidDataError as error:
     print(error)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
+SMALL_FIRST, TEXTS = [0] + [1] * 49, ["a", "x" * 2**17]
+EXPANDED = "is longer than 256 MB; set RAGMETRICS_MAX_EXPANDED_MB to raise the limit."
 
 
-def zeros(path: Path, before: str, megabytes: int, after: str) -> None:
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(before.encode())
-        for _ in range(megabytes):
-            file.write(b"0" * 2**20)
-        file.write(after.encode())
+def slow(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def compressed(path: Path, before: str, part: str, count: int, after: str) -> None:
+    with gzip.open(path, "wt", compresslevel=1) as file:
+        file.write(before)
+        for _ in range(count):
+            file.write(part)
+        file.write(after)
 
 
 def write(path: Path, data: Any, codec: str | None = "zstd", **options: Any) -> None:
-    """A table or a batch as Parquet or as an Arrow file, by the name's ending."""
+    """A table as Parquet or as Arrow's file or stream, by the file's name."""
     if path.suffix == ".parquet":
         pyarrow.parquet.write_table(data, path, compression=codec or "none", **options)
         return
-    with pyarrow.ipc.new_file(str(path), data.schema, options=pyarrow.ipc.IpcWriteOptions(compression=codec)) as writer:
-        writer.write(data, **options)
+    begin = pyarrow.ipc.new_stream if path.stem == "stream" else pyarrow.ipc.new_file
+    with begin(str(path), data.schema, options=pyarrow.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write(data.slice(0, 0))
+        writer.write(data)
 
 
-def read_apart(path: Path) -> tuple[str, int]:
-    done = subprocess.run([sys.executable, "-c", _READ, str(path)], capture_output=True, text=True, check=True)
+def wide(columns: int, megabytes: int) -> pyarrow.Table:
+    """A row of texts that compress well."""
+    column = pyarrow.array(["x" * megabytes * 2**20])
+    return pyarrow.table({f"c{number}": column for number in range(columns)})
+
+
+def shared(indices: list[int], texts: list[str], columns: int) -> pyarrow.Table:
+    """Rows of texts that are stored once for each column."""
+    column = pyarrow.DictionaryArray.from_arrays(pyarrow.array(indices, pyarrow.int32()), texts)
+    return pyarrow.table({f"c{number}": column for number in range(columns)})
+
+
+def read_apart(path: Path, most: int = 1) -> tuple[str, int]:
+    """What is said of a file or the number of its rows, at most so many, and the megabytes that reading took."""
+    done = subprocess.run([sys.executable, "-c", _READ, path, f"{most}"], capture_output=True, text=True, check=True)
     said, grown = done.stdout.strip().rsplit("\n", 1)
     return said, int(grown)
 
 
 @pytest.mark.parametrize(
-    ("name", "before", "after", "expected"),
+    ("name", "before", "after", "line"),
     [
-        ("a.jsonl.gz", '{"question": "', '"}\n', "line 1: the line is longer than 64 MB; set RAGMETRICS_MAX_LINE_MB"),
-        pytest.param(
-            *("a.csv.gz", "question\n", "\n", "line 2: the line is longer than 64 MB; set RAGMETRICS_MAX_LINE_MB"),
-            marks=pytest.mark.slow,
-        ),
+        ("a.jsonl.gz", '{"question": "', '"}\n', 1),
+        slow("a.csv.gz", "question\n", "\n", 2),
     ],
 )
-def test_one_long_line(tmp_path: Path, name: str, before: str, after: str, expected: str) -> None:
-    zeros(tmp_path / name, before, 400, after)
+def test_one_long_line(tmp_path: Path, name: str, before: str, after: str, line: int) -> None:
+    compressed(tmp_path / name, before, "0" * 2**20, 400, after)
     said, grown = read_apart(tmp_path / name)
-    assert expected in said
+    assert f"line {line}: the line is longer than 64 MB; set RAGMETRICS_MAX_LINE_MB" in said
     assert "\n" not in said
     assert grown < 350
 
 
-def test_a_parquet_file_of_few_bytes_and_many_values(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    values = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 3000, pyarrow.int32()), ["x" * 2**20])
-    write(path, pyarrow.table({"question": values}))
-    assert path.stat().st_size < 20_000
-    said, grown = read_apart(path)
-    assert said == "1"
-    assert grown < 600
-
-
-@pytest.mark.slow
-def test_many_wide_columns_of_a_parquet_file(tmp_path: Path) -> None:
-    wide = pyarrow.array(["x" * (8 * 2**20)])
-    write(tmp_path / "a.parquet", pyarrow.table({f"c{number}": wide for number in range(100)}))
-    said, grown = read_apart(tmp_path / "a.parquet")
-    assert "its row group 1 is longer than 256 MB; set RAGMETRICS_MAX_EXPANDED_MB to raise the limit" in said
-    assert grown < 300
+ALL = 10**9
 
 
 @pytest.mark.parametrize(
-    ("kind", "codec"),
+    ("name", "codec", "make", "most", "said", "limit"),
     [
-        ("new_file", "zstd"),
-        ("new_stream", "lz4"),
-        pytest.param("new_file", "lz4", marks=pytest.mark.slow),
-        pytest.param("new_stream", "zstd", marks=pytest.mark.slow),
+        ("a.parquet", "zstd", lambda: shared([0] * 3000, ["x" * 2**20], 1), 1, None, 600),
+        ("a.arrow", "zstd", lambda: shared([0] * 1000, ["x" * 2**20], 6), 1, None, 300),
+        slow("a.arrow", None, lambda: shared([0] * 1000, ["x" * 2**20], 6), 1, None, 300),
+        ("a.arrow", "zstd", lambda: wide(6, 100), 1, "one of its rows", 400),
+        slow("a.arrow", "lz4", lambda: wide(6, 100), 1, "one of its rows", 400),
+        ("stream.arrow", "lz4", lambda: wide(6, 100), 1, "one of its rows", 400),
+        slow("stream.arrow", "zstd", lambda: wide(6, 100), 1, "one of its rows", 400),
+        slow("a.parquet", "zstd", lambda: wide(100, 8), 1, "its row group 1", 300),
+        ("a.arrow", None, lambda: pyarrow.table({"c": pyarrow.nulls(2**30)}), 1, "one of its batches", 300),
+        slow("a.parquet", "zstd", lambda: shared(SMALL_FIRST, TEXTS, 200), ALL, "the text of its first 12 rows", 500),
+        slow("a.arrow", "zstd", lambda: shared(SMALL_FIRST, TEXTS, 200), ALL, "the text of its first 12 rows", 500),
+        slow("a.parquet", "zstd", lambda: pyarrow.table({"c": [["x"] * 2_000_000] * 2}), ALL, "one of its rows", 500),
     ],
 )
-def test_compressed_columns_of_an_arrow_file(tmp_path: Path, kind: str, codec: str) -> None:
-    wide = pyarrow.array(["x" * (100 * 2**20)])
-    batch = pyarrow.record_batch({f"c{number}": wide for number in range(6)})
-    options = pyarrow.ipc.IpcWriteOptions(compression=codec)
-    with getattr(pyarrow.ipc, kind)(str(tmp_path / "a.arrow"), batch.schema, options=options) as writer:
-        writer.write_batch(batch.slice(0, 0))
-        writer.write_batch(batch)
-    said, grown = read_apart(tmp_path / "a.arrow")
-    assert "is longer than 256 MB; set RAGMETRICS_MAX_EXPANDED_MB to raise the limit" in said
-    assert grown < 300
-
-
-@pytest.mark.parametrize("codec", ["zstd", pytest.param(None, marks=pytest.mark.slow)])
-def test_an_arrow_file_of_few_bytes_and_many_values(tmp_path: Path, codec: str | None) -> None:
-    indices = pyarrow.array([0] * 1000, pyarrow.int8())
-    values = pyarrow.DictionaryArray.from_arrays(indices, ["x" * 2**20])
-    batch = pyarrow.record_batch({f"c{number}": values for number in range(6)})
-    write(tmp_path / "a.arrow", batch, codec)
-    said, grown = read_apart(tmp_path / "a.arrow")
-    assert said == "1"
-    assert grown < 300
-
-
-_READ_ALL = _READ.replace("islice(read_file(sys.argv[1]), 1)", "read_file(sys.argv[1])")
-
-
-def refused(path: Path) -> str:
-    """What is said about a file of which all rows are kept."""
-    done = subprocess.run([sys.executable, "-c", _READ_ALL, str(path)], capture_output=True, text=True, check=True)
-    said, grown = done.stdout.strip().rsplit("\n", 1)
-    assert int(grown) < 500
-    assert said.endswith("is longer than 256 MB; set RAGMETRICS_MAX_EXPANDED_MB to raise the limit.")
-    return said
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
-def test_rows_that_share_large_texts(tmp_path: Path, name: str) -> None:
-    indices = pyarrow.array([0] + [1] * 49, pyarrow.int32())  # the first row is small
-    column = pyarrow.DictionaryArray.from_arrays(indices, ["a", "x" * 2**17])
-    table = pyarrow.table({f"c{number}": column for number in range(200)})
-    write(tmp_path / name, table)
-    assert (tmp_path / name).stat().st_size < 200_000
-    assert "the text of its first 12 rows" in refused(tmp_path / name)
-
-
-@pytest.mark.slow
-def test_a_list_of_millions_of_texts(tmp_path: Path) -> None:
-    rows = [["x"] * 2_000_000] * 2
-    write(tmp_path / "a.parquet", pyarrow.table({"contexts": rows}))
-    assert "one of its rows" in refused(tmp_path / "a.parquet")
+def test_tables_of_few_bytes_and_large_rows(
+    tmp_path: Path, name: str, codec: str | None, make: Callable[[], Any], most: int, said: str | None, limit: int
+) -> None:
+    write(tmp_path / name, make(), codec)
+    answer, grown = read_apart(tmp_path / name, most)
+    assert answer == "1" if said is None else answer.endswith(f"{said} {EXPANDED}")
+    assert grown < limit
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "beginning", "part", "count", "end"),
+    ("name", "before", "part", "count", "after"),
     [
-        ("a.json.gz", "[", "{},", 40_000_000, "{}]"),
-        ("a.jsonl.gz", '{"contexts": [', '"",', 15_000_000, '""]}\n'),
+        ("a.json.gz", "[", "{}," * 1_000_000, 40, "{}]"),
+        ("a.jsonl.gz", '{"contexts": [', '"",' * 1_000_000, 15, '""]}\n'),
     ],
+    ids=["json", "jsonl"],
 )
 def test_compressed_json_of_millions_of_values(
-    tmp_path: Path, name: str, beginning: str, part: str, count: int, end: str
+    tmp_path: Path, name: str, before: str, part: str, count: int, after: str
 ) -> None:
-    with gzip.open(tmp_path / name, "wt", compresslevel=1) as file:
-        file.write(beginning)
-        for _ in range(count // 1_000_000):
-            file.write(part * 1_000_000)
-        file.write(end)
-    assert "a part of it" in refused(tmp_path / name)
+    compressed(tmp_path / name, before, part, count, after)
+    answer, grown = read_apart(tmp_path / name, ALL)
+    assert answer.endswith(f"a part of it {EXPANDED}")
+    assert grown < 500
 
 
 @pytest.mark.parametrize("kind", ["list_view", "run_end_encoded"])
@@ -207,14 +174,6 @@ def test_every_way_to_store_the_same_rows_gives_the_same_rows(tmp_path: Path, na
         with pyarrow.ipc.new_file(str(tmp_path / name), table.schema) as writer:
             writer.write_table(table.slice(3), max_chunksize=1500)
     assert list(read_file(tmp_path / name)) == table.slice(3 if name == "a.arrow" else 0).to_pylist()
-
-
-def test_rows_that_take_no_bytes_are_refused_where_they_are_too_many(tmp_path: Path) -> None:
-    batch = pyarrow.record_batch({"question": pyarrow.nulls(2**30)})
-    write(tmp_path / "a.arrow", batch, None)
-    said, grown = read_apart(tmp_path / "a.arrow")
-    assert "one of its batches is longer than 256 MB" in said
-    assert grown < 300
 
 
 _READ_DAMAGED = """

@@ -38,19 +38,6 @@ def test_nothing_is_said_of_columns_with_the_names_of_fields() -> None:
     assert rm.evaluate([{"answer": "Anna.", "reference": "Anna."}], ["rouge"]).notes == []
 
 
-@pytest.mark.parametrize(
-    "answers",
-    [
-        {"outputs": '{"answer": "Anna did it.", "contexts": ["Anna did it."]}', "inputs": '{"question": "Who?"}'},
-        {"outputs": "{'answer': 'Anna did it.', 'contexts': ['Anna did it.']}", "inputs": "{'question': 'Who?'}"},
-        {"output": '{"answer": "Anna did it."}', "input": "Who?", "contexts": "['Anna did it.']"},
-    ],
-)
-def test_mappings_in_cells_are_read(answers: dict[str, Any]) -> None:
-    (row,) = rm.evaluate([answers], ["faithfulness"]).rows
-    assert (row.sample.question, row.sample.answer, row.sample.texts) == ("Who?", "Anna did it.", ("Anna did it.",))
-
-
 def test_an_answer_that_is_json_stays_the_answer() -> None:
     row = {"output": '{"city": "Paris"}', "answer": None, "reference": '["a", 1]'}
     sample = rm.evaluate([row], ["rouge"]).rows[0].sample

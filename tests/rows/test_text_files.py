@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import warnings
 from pathlib import Path
@@ -20,7 +21,6 @@ from mlflow_ragmetrics.rows.text_files import check_delimiter
 RUSSIAN = (
     "id;question;answer\n1;Какова высота башни?;Высота башни 330 метров, она построена давно.\n2;Где она?;В Париже.\n"
 )
-FRENCH = "id,question\n1,Où est la tour Eiffel élevée à Paris, près de la Seine ?\n".replace("Paris,", "Paris")
 
 
 def read(path: Path, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
@@ -54,25 +54,14 @@ def test_a_given_delimiter_holds(tmp_path: Path) -> None:
     assert list(read(path, delimiter=",")[0][0]) == ["question;answer"]
 
 
-@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
 @pytest.mark.parametrize("encoding", ["cp1251", "koi8-r", "cp866", "iso8859-5"])
-def test_the_encoding_is_detected_and_said(tmp_path: Path, ending: str, encoding: str) -> None:
-    path = tmp_path / f"rows{ending}"
-    content = RUSSIAN.encode(encoding)
-    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+def test_the_encoding_is_detected_and_said(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(RUSSIAN.encode(encoding)))
     rows, said = read(path)
     assert [row["question"] for row in rows] == ["Какова высота башни?", "Где она?"]
     assert re.fullmatch(r".* is not UTF-8 text and was read as [\w-]+; save it as UTF-8 if that is wrong", said[0])
     assert "semicolons" in said[1]
-
-
-@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
-def test_western_european_is_detected(tmp_path: Path, encoding: str) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_bytes(FRENCH.encode(encoding))
-    rows, said = read(path)
-    assert rows[0]["question"] == "Où est la tour Eiffel élevée à Paris près de la Seine ?"
-    assert "cp1252" in said[0]
 
 
 def test_an_encoding_that_is_not_clear_is_refused(tmp_path: Path) -> None:
@@ -83,7 +72,7 @@ def test_an_encoding_that_is_not_clear_is_refused(tmp_path: Path) -> None:
 
 
 SHORT = {
-    "cp1252": ["41 metres – that’s all."],
+    "cp1252": ["41 metres – that’s all.", "Où est la tour Eiffel élevée à Paris ?"],
     "cp1250": ["Příliš žluťoučký kůň.", "Čovjek će doći kući.", "Az árvíztűrő tükörfúrógép."],
     "cp1251": ["Міст відкритий для пішоходів.", "Да"],
     "cp1253": ["Ο πύργος είναι ψηλός."],
@@ -174,12 +163,6 @@ def test_runs_and_judgements_of_trec_are_joined(tmp_path: Path) -> None:
         assert samples == [("q1", ("d1", "d2"), ("d1",)), ("q2", ("d4",), ())]
 
 
-def test_utf_16_is_read_by_its_mark(tmp_path: Path) -> None:
-    path = tmp_path / "rows.tsv"
-    path.write_bytes(RUSSIAN.replace(";", "\t").encode("utf-16"))
-    assert read(path)[0][1]["answer"] == "В Париже."
-
-
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("answer", ["In Paris.", "В Париже."])
 @pytest.mark.parametrize("text", ["question,answer\nWhere?,{}\n", '{{"question": "Where?", "answer": "{}"}}\n'])
@@ -192,8 +175,6 @@ def test_utf_16_is_read_without_its_mark_too(tmp_path: Path, text: str, answer: 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=200))
 def test_what_is_utf_8_is_read_as_that(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.mktemp("utf8") / "rows.jsonl"
-    import json
-
     path.write_text(json.dumps({"question": text}, ensure_ascii=False) + "\n", encoding="utf-8")
     assert read(path) == ([{"question": text}], [])
 

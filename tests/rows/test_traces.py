@@ -10,7 +10,7 @@ import pytest
 from mlflow.entities import SpanType
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.core.score import Chunk, Sample
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.rows.passages import hits_in
 from mlflow_ragmetrics.rows.record import to_sample
@@ -85,6 +85,13 @@ def test_other_rows_are_left_alone() -> None:
     assert record_of_trace("text") is None
 
 
+def sample_of(trace_id: str) -> Sample:
+    mlflow.flush_trace_async_logging()
+    record = record_of_trace(mlflow.get_trace(trace_id))
+    assert record is not None
+    return to_sample(record)
+
+
 def test_documents_among_the_attributes_of_openinference() -> None:
     with mlflow.start_span("ask") as root:
         root.set_inputs({"question": "q"})
@@ -100,30 +107,16 @@ def test_documents_among_the_attributes_of_openinference() -> None:
                 }
             )
         root.set_outputs("a")
-    mlflow.flush_trace_async_logging()
-    record = record_of_trace(mlflow.get_trace(root.trace_id))
-    assert record is not None
-    sample = to_sample(record)
-    assert (sample.question, sample.answer, sample.texts) == ("q", "a", ("first", "second"))
-    assert sample.contexts is not None
-    assert (sample.contexts[0].id, sample.contexts[0].metadata) == ("7", {"page": 2})
+    sample = sample_of(root.trace_id)
+    assert (sample.question, sample.answer) == ("q", "a")
+    assert sample.contexts == (Chunk("first", "7", {"page": 2}), Chunk("second"))
 
 
 def test_documents_among_the_attributes_of_opentelemetry() -> None:
     documents = [{"id": "7", "score": 0.5, "content": "found"}]
     with mlflow.start_span("retrieval") as span:
         span.set_attributes({"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": json.dumps(documents)})
-    mlflow.flush_trace_async_logging()
-    record = record_of_trace(mlflow.get_trace(span.trace_id))
-    assert record is not None
-    assert to_sample(record).texts == ("found",)
-
-
-def sample_of(trace_id: str) -> Sample:
-    mlflow.flush_trace_async_logging()
-    record = record_of_trace(mlflow.get_trace(trace_id))
-    assert record is not None
-    return to_sample(record)
+    assert sample_of(span.trace_id).texts == ("found",)
 
 
 def test_messages_with_parts_of_opentelemetry() -> None:
