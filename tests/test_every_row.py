@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -24,7 +24,7 @@ from langchain_core.runnables import RunnableLambda
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.mlflow_watch import Watch
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.errors import GateError, InvalidOptionError, JudgeError, RagMetricsError
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.rows import read_samples
 from tests.adapters import doors
 from tests.adapters.doors import quiet  # noqa: F401 - a fixture
@@ -108,6 +108,13 @@ def affected_rows(cause: str, affected: int) -> Rows:
     return [{**row, **(CAUSES[cause][0] if n < affected else {})} for n, row in enumerate(ROWS)]
 
 
+def means_of(pairs: Iterable[tuple[str, float]]) -> Means:
+    found: dict[str, list[float]] = defaultdict(list)
+    for key, value in pairs:
+        found[key].append(value)
+    return {key: fmean(each) for key, each in found.items()}
+
+
 def means_in(metrics: Mapping[str, float]) -> Means:
     return {key: metrics[f"{key}/mean"] for key in KEYS if f"{key}/mean" in metrics}
 
@@ -129,13 +136,8 @@ def the_report(rows: Rows) -> Means:
 
 
 def single_scores(rows: Rows) -> Means:
-    found: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        for key in KEYS:
-            score = rm.score(key, row, on_missing="skip")
-            if score.measured:
-                found[key].append(score.value or 0.0)
-    return {key: fmean(each) for key, each in found.items()}
+    scores = ((key, rm.score(key, row, on_missing="skip")) for row in rows for key in KEYS)
+    return means_of((key, score.value or 0.0) for key, score in scores if score.measured)
 
 
 def logged_run(rows: Rows) -> Means:
@@ -145,16 +147,16 @@ def logged_run(rows: Rows) -> Means:
 
 def feedback(rows: Rows) -> Means:
     run_id = rm.evaluate(rows, "white_paper").log()
-    found: dict[str, list[float]] = defaultdict(list)
+    found = []
     for trace in mlflow.search_traces(run_id=run_id, return_type="list"):
         for each in trace.info.assessments:
             if each.feedback is not None and each.feedback.value is not None:
                 whole = float(each.metadata["ragmetrics.value"])  # the value is rounded to four decimals
                 assert each.feedback.value == round(whole, 4)
-                found[f"{each.name}/mean"].append(whole)
+                found.append((f"{each.name}/mean", whole))
             elif each.feedback is not None:
                 assert str(each.rationale).startswith("not measured: ")
-    return in_mlflow({name: fmean(each) for name, each in found.items()})
+    return in_mlflow(means_of(found))
 
 
 def few_kept(rows: Rows) -> Means:
@@ -185,7 +187,11 @@ def genai_each(rows: Rows) -> Means:
 
 
 def callback(rows: Rows) -> Means:
-    metrics = doors.callback(suite_of(), rows)
+    mlflow.langchain.autolog()  # for the names on the traces
+    try:
+        metrics = doors.callback(suite_of(), rows)
+    finally:
+        mlflow.langchain.autolog(disable=True)
     means = in_mlflow(metrics)
     assert means == pytest.approx(in_mlflow(metrics, "rolling_mean"))
     return means
@@ -198,35 +204,42 @@ def chain_report(rows: Rows) -> Means:
     return means_in(rm.evaluate_chain(chain, asked, suite_of(), make_input=lambda s: s.question, log=False).metrics)
 
 
-def watched(rows: Rows) -> Means:
-    experiment = mlflow.set_experiment("watched")
-    traces = []
+def trace(rows: Rows) -> None:
+    """Traces of a chain that answers with these rows, in the experiment ``traced``."""
+    mlflow.set_experiment("traced")
     for row in rows:
         with mlflow.start_span("rag", span_type="CHAIN") as root:
             root.set_inputs({"question": row["question"]})
             with mlflow.start_span("find", span_type="RETRIEVER") as span:
                 span.set_outputs([{"page_content": text} for text in row["contexts"]])
             root.set_outputs({"answer": row["answer"]})
-        traces.append(root.trace_id)
-    mlflow.flush_trace_async_logging()
-    for row, trace_id in zip(rows, traces, strict=True):
+        mlflow.flush_trace_async_logging()
         if row["reference"] is not None:
-            mlflow.log_expectation(trace_id=trace_id, name="expected_response", value=row["reference"])
-    return means_in(Watch(suite_of(), experiment.name).once().figures)
+            mlflow.log_expectation(trace_id=root.trace_id, name="expected_response", value=row["reference"])
+
+
+def watched(rows: Rows) -> Means:
+    trace(rows)
+    return means_in(Watch(suite_of(), "traced").once().figures)
+
+
+def report_on_traces(rows: Rows) -> Means:
+    trace(rows)
+    suite_of().evaluate("traces:/traced", progress=False).log(feedback=True)
+    return in_mlflow(last_metrics())
 
 
 def langsmith(rows: Rows) -> Means:
-    found: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        given = {"reference": row["reference"]} if row["reference"] is not None else None
-        for evaluator in rm.langsmith_evaluators(suite_of()):
-            asked = {"question": row["question"], "id": row["id"]}
-            said = evaluator(
-                inputs=asked, outputs={"answer": row["answer"], "contexts": row["contexts"]}, reference_outputs=given
-            )
-            if said["score"] is not None:
-                found[said["key"]].append(float(said["score"]))
-    return {key: fmean(each) for key, each in found.items()}
+    said = [
+        evaluator(
+            inputs={"question": row["question"], "id": row["id"]},
+            outputs={"answer": row["answer"], "contexts": row["contexts"]},
+            reference_outputs={"reference": row["reference"]} if row["reference"] is not None else None,
+        )
+        for row in rows
+        for evaluator in rm.langsmith_evaluators(suite_of())
+    ]
+    return means_of((each["key"], float(each["score"])) for each in said if each["score"] is not None)
 
 
 def command_line(rows: Rows) -> Means:
@@ -238,25 +251,24 @@ def command_line(rows: Rows) -> Means:
         done = CliRunner().invoke(main, ["evaluate", str(given), *options])
         assert done.exit_code == 0, done.output
         scored = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
-    found: dict[str, list[float]] = defaultdict(list)
-    for row in scored:
-        for key in KEYS:
-            if row.get(f"{key}_status") == "ok" and row.get(f"{key}_measured") is not False:
-                found[key].append(row[key])
-    return {key: fmean(each) for key, each in found.items()}
+    return means_of(
+        (key, row[key])
+        for row in scored
+        for key in KEYS
+        if row.get(f"{key}_status") == "ok" and row.get(f"{key}_measured") is not False
+    )
 
 
 def assertions(rows: Rows) -> Means:
     """The values at which ``assert_score`` begins to fail, read from its message."""
-    found: dict[str, list[float]] = defaultdict(list)
+    found = []
     for row in rows:
         for key in KEYS:
             with pytest.raises(GateError) as caught:
                 rm.assert_score(f"{key} > 1", row)
             said = re.match(rf"{key} is (\d\.\d+)", str(caught.value))
-            if said:
-                found[key].append(float(said[1]))
-    return {key: fmean(each) for key, each in found.items()}
+            found += [(key, float(said[1]))] if said else []
+    return means_of(found)
 
 
 DOORS: Sequence[Callable[[Rows], Means]] = (
@@ -274,11 +286,13 @@ DOORS: Sequence[Callable[[Rows], Means]] = (
     callback,
     chain_report,
     watched,
+    report_on_traces,
     langsmith,
 )
 ROUNDED = {genai: 5e-5, assertions: 5e-4}
 FAST = (the_report, single_scores, few_kept)
 RUNS = (logged_run, plugin, genai_each, callback)
+TRACED = (logged_run, feedback, models_evaluate, plugin, genai, genai_each, callback, watched, report_on_traces)
 
 
 def every_door_and_cause() -> Iterator[Any]:
@@ -298,6 +312,10 @@ def test_every_door_has_the_means_of_rows_that_lack_different_things(door: Calla
     known = {key: [of_row[key] for of_row in values if of_row[key] is not None] for key in KEYS}
     means = {key: fmean(each) for key, each in known.items()}
     assert door(rows) == pytest.approx(means, abs=ROUNDED.get(door, 1e-6))
+    traces = mlflow.search_traces(return_type="list")
+    given = [each for trace in traces for each in trace.info.assessments if each.feedback is not None]
+    assert {each.name for each in given} == ({IN_MLFLOW.get(key, key) for key in KEYS} if door in TRACED else set())
+    assert all(each.metadata["ragmetrics.key"] == "correctness" for each in given if each.name == "rag_correctness")
 
 
 @pytest.mark.parametrize(("door", "cause", "affected"), every_door_and_cause())
@@ -354,21 +372,6 @@ def test_the_command_counts_the_rows_and_ends_with_1(cause: str, tmp_path: Path)
     assert (f"{COUNT // 2} of {COUNT} answers are non-answers" in page) is said
 
 
-class DeadJudge(rm.Judge):
-    """Fails on the questions whose text ``fails`` picks."""
-
-    name = "dead"
-
-    def __init__(self, fails: Callable[[str], bool] = lambda text: True) -> None:
-        self.fails = fails
-        self.other = rm.LexicalJudge()
-
-    def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
-        answers = self.other.answer(questions)
-        failure = JudgeError("the judge is gone")
-        return [failure if self.fails(str(q)) else a for q, a in zip(questions, answers, strict=True)]
-
-
 def status_of_last_run() -> tuple[str, str]:
     run = mlflow.search_runs(output_format="list", search_all_experiments=True)[0]
     return run.info.status, run.data.tags.get("ragmetrics.status", "")
@@ -380,9 +383,9 @@ def test_a_failed_tenth_is_partial_and_a_dead_judge_is_failed() -> None:
         (lambda text: "Tower 3 " in text, "FINISHED", "complete"),
         (lambda text: "Tower 1" in text, "FINISHED", "partial: 11 of 20 rows failed"),
     ):
-        rm.Suite(["answer_relevance"], judge=DeadJudge(fails)).evaluate(rows, progress=False).log()
+        rm.Suite(["answer_relevance"], judge=doors.FailingJudge(fails)).evaluate(rows, progress=False).log()
         assert status_of_last_run() == (status, tag)
-    rm.Suite(["answer_relevance"], judge=DeadJudge()).evaluate(rows, progress=False).log()
+    rm.Suite(["answer_relevance"], judge=doors.FailingJudge()).evaluate(rows, progress=False).log()
     status, tag = status_of_last_run()
     assert status == "FAILED"
     assert tag.startswith("incomplete: no judge answered")
@@ -393,7 +396,7 @@ def test_a_failed_tenth_is_partial_and_a_dead_judge_is_failed() -> None:
     ("fails", "tag"), [(lambda text: True, "incomplete: "), (lambda text: "Tower 1" in text, "partial: ")]
 )
 def test_the_doors_of_mlflow_say_what_failed(door: doors.Door, fails: Callable[[str], bool], tag: str) -> None:
-    door(rm.Suite(["answer_relevance"], judge=DeadJudge(fails)), ROWS)
+    door(rm.Suite(["answer_relevance"], judge=doors.FailingJudge(fails)), ROWS)
     assert status_of_last_run()[1].startswith(tag)
 
 

@@ -19,7 +19,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Verify
 from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = ["DOORS", "Door", "WordJudge", "directly", "quiet", "suite_of"]
+__all__ = ["DOORS", "Door", "FailingJudge", "WordJudge", "directly", "quiet", "suite_of"]
 
 Rows = Sequence[dict[str, Any]]
 Door = Callable[..., dict[str, float]]
@@ -60,6 +60,21 @@ class WordJudge:
             return ()
         found = (any(claim in passage for passage in question.passages) for claim in question.claims)
         return [rm.Finding("SUPPORTED" if each else "NEUTRAL") for each in found]
+
+
+class FailingJudge(rm.Judge):
+    """The offline judge without answers to the questions whose text ``fails`` picks."""
+
+    name = "failing"
+
+    def __init__(self, fails: Callable[[str], bool] = lambda text: True) -> None:
+        self.fails = fails
+        self.other = rm.LexicalJudge()
+
+    def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
+        answers = self.other.answer(questions)
+        failure = JudgeError("no answer today")
+        return [failure if self.fails(str(q)) else a for q, a in zip(questions, answers, strict=True)]
 
 
 @pytest.fixture(autouse=True)
