@@ -372,32 +372,37 @@ def test_the_command_counts_the_rows_and_ends_with_1(cause: str, tmp_path: Path)
     assert (f"{COUNT // 2} of {COUNT} answers are non-answers" in page) is said
 
 
-def status_of_last_run() -> tuple[str, str]:
-    run = mlflow.search_runs(output_format="list", search_all_experiments=True)[0]
-    return run.info.status, run.data.tags.get("ragmetrics.status", "")
+def log(suite: rm.Suite, rows: Rows) -> None:
+    suite.evaluate(rows, progress=False).log()
 
 
-def test_a_failed_tenth_is_partial_and_a_dead_judge_is_failed() -> None:
-    rows = [{**ROWS[0], "id": f"r{n}", "answer": f"Tower {n} is blue."} for n in range(20)]
-    for fails, status, tag in (
-        (lambda text: "Tower 3 " in text, "FINISHED", "complete"),
-        (lambda text: "Tower 1" in text, "FINISHED", "partial: 11 of 20 rows failed"),
-    ):
-        rm.Suite(["answer_relevance"], judge=doors.FailingJudge(fails)).evaluate(rows, progress=False).log()
-        assert status_of_last_run() == (status, tag)
-    rm.Suite(["answer_relevance"], judge=doors.FailingJudge()).evaluate(rows, progress=False).log()
-    status, tag = status_of_last_run()
-    assert status == "FAILED"
-    assert tag.startswith("incomplete: no judge answered")
+def log_in_a_users_run(suite: rm.Suite, rows: Rows) -> None:
+    with mlflow.start_run():
+        log(suite, rows)
 
 
-@pytest.mark.parametrize("door", [doors.extra_metrics, doors.plugin])
+def plain_genai(suite: rm.Suite, rows: Rows) -> None:
+    mlflow.genai.evaluate(data=doors.genai_rows(rows), scorers=rm.scorers(suite))
+
+
+@pytest.mark.parametrize("door", [log, log_in_a_users_run, plain_genai, doors.extra_metrics, doors.plugin])
 @pytest.mark.parametrize(
-    ("fails", "tag"), [(lambda text: True, "incomplete: "), (lambda text: "Tower 1" in text, "partial: ")]
+    ("fails", "tag"),
+    [
+        (lambda text: True, "incomplete: no judge answered"),
+        (lambda text: "Tower 1" in text, "partial: 11 of 20 rows failed"),
+        (lambda text: "Tower 3 " in text, "complete"),
+    ],
+    ids=["all", "half", "a tenth"],
 )
-def test_the_doors_of_mlflow_say_what_failed(door: doors.Door, fails: Callable[[str], bool], tag: str) -> None:
-    door(rm.Suite(["answer_relevance"], judge=doors.FailingJudge(fails)), ROWS)
-    assert status_of_last_run()[1].startswith(tag)
+def test_every_door_says_what_the_judge_left_out(
+    door: Callable[[rm.Suite, Rows], Any], fails: Callable[[str], bool], tag: str
+) -> None:
+    rows = [{**ROWS[0], "id": f"r{n}", "question": f"{n}?", "answer": f"Tower {n} is blue."} for n in range(20)]
+    door(rm.Suite(["answer_relevance"], judge=doors.FailingJudge(fails)), rows)
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.data.tags["ragmetrics.status"].startswith(tag)
+    assert run.info.status == ("FAILED" if door is log and tag.startswith("incomplete") else "FINISHED")
 
 
 LIMITED = dict.fromkeys(KEYS[:5], 0.0)

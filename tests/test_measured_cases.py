@@ -11,11 +11,8 @@ import mlflow
 import pytest
 from click.testing import CliRunner, Result
 
-import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.errors import GateError
 from tests.display.pages import carried
-from tests.judges.fake_models import FakeChatModel
 from tests.judges.misbehaving_server import Fault, misbehaving_server
 
 Rows = list[dict[str, Any]]
@@ -97,16 +94,3 @@ def test_a_spent_budget_ends_with_3_and_keeps_what_was_done(monkeypatch: pytest.
     figures = figures_of(run)
     assert figures["answer_relevance/n_scored"] == figures["answer_relevance/n_measured"] == 5
     assert (run.info.status, run.data.tags["ragmetrics.status"][:12]) == ("FAILED", "incomplete: ")
-
-
-def test_a_users_own_run_only_gets_the_tag() -> None:
-    silent = FakeChatModel(reply=lambda said: "I would rather not.")
-    with mlflow.start_run() as active:
-        report = rm.Suite(["answer_relevance"], judge=silent).evaluate(rows_of(2))
-        report.log()
-    run = mlflow.get_run(active.info.run_id)
-    assert run.info.status == "FINISHED"
-    assert run.data.tags["ragmetrics.status"].startswith("incomplete: no judge answered")
-    with pytest.raises(GateError, match="not complete"):
-        report.check(answer_relevance=0.0)
-    assert "Not complete: no judge answered" in report._repr_html_()

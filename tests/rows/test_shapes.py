@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 
 from mlflow_ragmetrics.core.score import Message
 from mlflow_ragmetrics.rows import join, read_samples
@@ -19,11 +20,6 @@ TEXTS = ["It rained all day.", "The sun set at nine."]
 HELLO = (Message("user", "Hi"), Message("assistant", "Hello"))
 TURNS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
 ASKED = {"role": "user", "content": "Why?"}
-
-
-class LangChainMessage:
-    def __init__(self, kind: str, content: str) -> None:
-        self.type, self.content = kind, content
 
 
 @pytest.mark.parametrize("name", ALIASES_BY_NATURE["contexts"])
@@ -91,21 +87,9 @@ def test_a_benchmarks_passages_are_not_what_was_retrieved() -> None:
     assert sample.metadata["reference_passages"] == TEXTS
 
 
-def test_a_table_of_deepeval() -> None:
-    frame = pd.DataFrame(
-        {
-            "input": ["q1", "q2"],
-            "actual_output": ["a1", "a2"],
-            "expected_output": ["r1", "r2"],
-            "context": [["ideal"], ["ideal"]],
-            "retrieval_context": [["found"], None],
-        }
-    )
-    first, second = read_samples(frame)
-    assert (first.question, first.answer, first.reference, first.texts) == ("q1", "a1", "r1", ("found",))
-    assert first.metadata == {"context": ["ideal"]}
-    assert not first.invalid
-    assert second.contexts is None  # not the ideal context
+def test_the_ideal_context_of_deepeval_is_not_what_was_retrieved() -> None:
+    first, second = read_samples(pd.DataFrame({"context": [["ideal"]] * 2, "retrieval_context": [["found"], None]}))
+    assert (first.texts, first.metadata, second.contexts) == (("found",), {"context": ["ideal"]}, None)
     assert to_sample({"context": ["c"]}).texts == ("c",)
     assert to_sample({"context": ["c"], "retrieval_context": ["d"]}, {"contexts": "context"}).texts == ("c",)
     nested = to_sample({"outputs": {"answer": "a", "context": ["ideal"], "retrieval_context": ["found"]}})
@@ -114,7 +98,8 @@ def test_a_table_of_deepeval() -> None:
 
 def test_a_conversation_of_ragas() -> None:
     kinds = [("human", "Hi"), ("ai", "Hello"), ("human", "Why?"), ("ai", "So.")]
-    for turns in ([{"type": k, "content": c} for k, c in kinds], [LangChainMessage(k, c) for k, c in kinds]):
+    messages = [HumanMessage("Hi"), AIMessage("Hello"), HumanMessage("Why?"), AIMessage("So.")]
+    for turns in ([{"type": k, "content": c} for k, c in kinds], messages):
         sample = to_sample({"user_input": turns, "response": "So."})
         assert (sample.question, sample.answer, sample.history) == ("Why?", "So.", HELLO)
 
@@ -150,7 +135,7 @@ def test_numbered_columns_of_passages_are_a_list() -> None:
         '[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]',
         {"messages": TURNS},
         [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}, {"role": "ai", "content": "Hello"}],
-        [LangChainMessage("human", "Hi"), LangChainMessage("ai", "Hello")],
+        [HumanMessage("Hi"), AIMessage("Hello")],
         [("human", "Hi"), ("ai", "Hello")],
         [["Hi", "Hello"]],
         [*TURNS, {"role": "assistant", "content": None, "tool_calls": []}],

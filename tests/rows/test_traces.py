@@ -52,14 +52,6 @@ def test_question_answer_and_chunks_of_a_trace(suite: rm.Suite, traces: Any, ret
     assert set(report.table["trace_id"]) == set(traces["trace_id"])
 
 
-def test_expectations_among_the_assessments_are_the_reference(traces: Any) -> None:
-    trace_id = traces["trace_id"][0]
-    mlflow.log_expectation(trace_id=trace_id, name="expected_response", value="it says so")
-    report = rm.Suite(["rouge(on_missing='skip')"]).evaluate(mlflow.search_traces())
-    scored = [row.sample.metadata["trace_id"] for row in report.rows if row.scores["rouge1_f1"].scored]
-    assert scored == [trace_id]
-
-
 def test_feedback_is_written_back_once_a_run(suite: rm.Suite, traces: Any) -> None:
     report = suite.evaluate(traces)
     run_id = report.log(feedback=True)
