@@ -98,18 +98,9 @@ def test_an_empty_cell_is_missing_in_every_column(tmp_path: Path) -> None:
     assert (mapped.answer, mapped.contexts) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("name", "extension"),
-    [
-        ("rows.v2.CSV", ".csv"),
-        ("rows.csv.bak", None),
-        ("rows.json.gz", ".json"),
-        ("rows.parquet.gz", None),
-        ("x", None),
-    ],
-)
-def test_the_last_ending_says_how_a_file_is_read(name: str, extension: str | None) -> None:
-    assert extension_of(name) == extension
+def test_the_last_ending_says_how_a_file_is_read() -> None:
+    names = ("rows.v2.CSV", "rows.csv.bak", "rows.json.gz", "rows.parquet.gz", "x")
+    assert [*map(extension_of, names)] == [".csv", None, ".json", None, None]
 
 
 @pytest.mark.parametrize("name", ["a\0.csv", "a" * 5000 + ".csv", "\ud800.csv"], ids=ascii)
