@@ -24,174 +24,23 @@ from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows import read_samples
 from tests.rows.containers import CONTAINERS, Rows, json_cell
 
+DATA = Path(__file__).parents[1] / "data"
+PAGE = Path(__file__).parents[2] / "docs" / "start" / "formats.md"
 QUESTION, ANSWER, REFERENCE = "How high is the tower?", "It is 330 metres high.", "330 metres."
 CONTEXTS = ["The tower is 330 metres high.", "It was built in 1889."]
 ALL = frozenset({"question", "answer", "reference", "contexts"})
-RAGAS = {"user_input": QUESTION, "retrieved_contexts": CONTEXTS, "response": ANSWER, "reference": REFERENCE}
-DEEPEVAL = {
-    "input": QUESTION,
-    "actual_output": ANSWER,
-    "expected_output": REFERENCE,
-    "retrieval_context": CONTEXTS,
-    "context": ["The ideal passage."],
+FILES: dict[str, tuple[Rows, frozenset[str]]] = {
+    name: (format["rows"], frozenset(format["fields"]))
+    for name, format in json.loads((DATA / "formats.json").read_text(encoding="utf-8")).items()
 }
-DOCUMENTS = [
-    {"document.content": text, "document.id": f"d{n}", "document.score": 0.5} for n, text in enumerate(CONTEXTS)
-]
-PHOENIX = [
-    {
-        "name": "query",
-        "span_kind": "CHAIN",
-        "parent_id": None,
-        "context.span_id": "s1",
-        "context.trace_id": "t1",
-        "attributes.input.value": QUESTION,
-        "attributes.output.value": ANSWER,
-        "attributes.retrieval.documents": None,
-    },
-    {
-        "name": "retrieve",
-        "span_kind": "RETRIEVER",
-        "parent_id": "s1",
-        "context.span_id": "s2",
-        "context.trace_id": "t1",
-        "attributes.input.value": QUESTION,
-        "attributes.output.value": None,
-        "attributes.retrieval.documents": DOCUMENTS,
-    },
-]
-PHOENIX_JSON = [
-    {
-        "name": each["name"],
-        "span_kind": each["span_kind"],
-        "parent_id": each["parent_id"],
-        "context": {"trace_id": "t1", "span_id": each["context.span_id"]},
-        "attributes": {
-            "input.value": each["attributes.input.value"],
-            "output.value": each["attributes.output.value"],
-            **(
-                {f"retrieval.documents.{n}.{name}": value for n, d in enumerate(DOCUMENTS) for name, value in d.items()}
-                if each["span_kind"] == "RETRIEVER"
-                else {}
-            ),
-        },
-    }
-    for each in PHOENIX
-]
-LANGSMITH_DOCUMENTS = [{"page_content": text, "metadata": {}, "type": "Document"} for text in CONTEXTS]
-LANGSMITH_RUNS = [
-    {
-        "id": "r2",
-        "trace_id": "r1",
-        "parent_run_id": "r1",
-        "run_type": "retriever",
-        "name": "Retriever",
-        "inputs": {"query": QUESTION},
-        "outputs": {"documents": LANGSMITH_DOCUMENTS},
-    },
-    {
-        "id": "r1",
-        "trace_id": "r1",
-        "parent_run_id": None,
-        "run_type": "chain",
-        "name": "RunnableSequence",
-        "inputs": {"question": QUESTION},
-        "outputs": {"output": ANSWER},
-    },
-]
-LANGSMITH_NESTED = [{**LANGSMITH_RUNS[1], "child_runs": [LANGSMITH_RUNS[0]]}]
-LANGSMITH_EXAMPLE = {
-    "id": "e1",
-    "dataset_id": "d1",
-    "inputs": {"question": QUESTION},
-    "outputs": {"answer": REFERENCE},
-    "metadata": {"split": "test"},
-}
-LANGSMITH_RESULT = {
-    "inputs.question": QUESTION,
-    "outputs.answer": ANSWER,
-    "outputs.contexts": CONTEXTS,
-    "error": None,
-    "reference.answer": REFERENCE,
-    "feedback.correctness": 1.0,
-    "execution_time": 0.4,
-    "example_id": "e1",
-    "id": "r1",
-}
-TRULENS = {
-    "app_name": "rag",
-    "record_id": "record_1",
-    "app_json": "{}",
-    "input": json.dumps(QUESTION),
-    "output": json.dumps(ANSWER),
-    "record_json": "{}",
-    "Context Relevance": 0.7,
-    "Context Relevance_calls": [
-        {"args": {"question": QUESTION, "context": text}, "ret": 0.7, "meta": {}} for text in CONTEXTS
-    ],
-    "Groundedness_calls": [{"args": {"source": CONTEXTS, "statement": ANSWER}, "ret": 1.0, "meta": {}}],
-}
-OPENAI_DATA = {
-    "item": {"question": QUESTION, "ground_truth": REFERENCE, "contexts": CONTEXTS},
-    "sample": {"output_text": ANSWER},
-}
-OPENAI_OUTPUT = {
-    "object": "eval.run.output_item",
-    "id": "outputitem_1",
-    "datasource_item": {"item": {"question": QUESTION, "ground_truth": REFERENCE, "context": CONTEXTS}},
-    "results": [{"name": "grader", "score": 1.0, "passed": True}],
-    "sample": {
-        "input": [{"role": "user", "content": QUESTION}],
-        "output": [{"role": "assistant", "content": ANSWER}],
-        "model": "gpt-4o-mini",
-    },
-}
-OPENAI_CLASSIC = {
-    "input": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}],
-    "ideal": REFERENCE,
-}
-PROMPTFOO = {
-    "vars": {"question": QUESTION, "contexts": CONTEXTS, "expected": REFERENCE},
-    "prompt": {"raw": f"Answer: {QUESTION}", "label": "short"},
-    "response": {"output": ANSWER, "tokenUsage": {"total": 12}},
-    "success": True,
-}
-AZURE = {
-    "inputs.query": QUESTION,
-    "inputs.response": ANSWER,
-    "inputs.context": CONTEXTS,
-    "inputs.ground_truth": REFERENCE,
-    "outputs.groundedness.groundedness": 5,
-}
-EXPERIMENT = {
-    "input": {"question": QUESTION},
-    "output": {"answer": ANSWER, "contexts": CONTEXTS},
-    "expected": {"answer": REFERENCE},
-    "scores": {"Factuality": 1},
-}
-ALPACA = {"instruction": QUESTION, "input": "", "output": ANSWER}
+"""The rows of a file of each format, and the fields that are read from them."""
+RAGAS, DEEPEVAL, LANGSMITH_EXAMPLE, OPENAI_OUTPUT = (
+    FILES[name][0][0] for name in ("ragas", "deepeval", "LangSmith examples", "OpenAI evals output items")
+)
+PHOENIX = FILES["Phoenix frame of spans"][0]
+RETRIEVER, CHAIN = FILES["LangSmith runs"][0]
 
 
-class Printed(str):
-    """A text that is printed without quotes, as an object's form is."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-ANSWERED = {"question": QUESTION, "answer": ANSWER}
-HOTPOT = {**ANSWERED, "reference": REFERENCE, "context": [["A", CONTEXTS[:1]], ["B", CONTEXTS[1:]]]}
-SQUAD = {**ANSWERED, "contexts": CONTEXTS, "reference": {"text": [REFERENCE], "answer_start": [3]}}
-CHROMA = {**ANSWERED, "contexts": {"ids": [["d1", "d2"]], "documents": [CONTEXTS], "distances": [[0.1, 0.2]]}}
-QDRANT = {**ANSWERED, "contexts": [{"id": 1, "score": 0.9, "payload": {"text": text}} for text in CONTEXTS]}
-ELASTIC = {**ANSWERED, "contexts": [{"_id": "d1", "_source": {"body": text}} for text in CONTEXTS]}
-LANGCHAIN = {
-    "Question": QUESTION,
-    "Answer": f"content={ANSWER!r} additional_kwargs={{}}",
-    "contexts": str([Printed(f"Document(metadata={{}}, page_content={text!r})") for text in CONTEXTS]),
-}
 Pair = namedtuple("Pair", ["question", "answer", "reference", "contexts"])
 
 
@@ -238,7 +87,7 @@ OBJECTS: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
     "ragas data set": (lambda: iter([RagasSample(**RAGAS)]), ALL),
     "deepeval data set": (DeepevalDataset, ALL),
     "deepeval cases": (lambda: [Case(**DEEPEVAL)], ALL),
-    "LangSmith nested runs": (lambda: LANGSMITH_NESTED, ALL - {"reference"}),
+    "LangSmith nested runs": (lambda: [{**CHAIN, "child_runs": [RETRIEVER]}], ALL - {"reference"}),
     "Phoenix questions and contexts": (lambda: phoenix_frame("context"), ALL - {"reference"}),
     "Phoenix questions and references": (lambda: phoenix_frame("reference"), ALL - {"reference"}),
     "Arrow table": (lambda: pa.Table.from_pylist([RAGAS]), ALL),
@@ -266,31 +115,6 @@ def check(data: Any, fields: frozenset[str]) -> None:
 def test_objects_are_read_without_options(name: str) -> None:
     make, fields = OBJECTS[name]
     check(make(), fields)
-
-
-FILES: dict[str, tuple[Rows, frozenset[str]]] = {
-    "ragas": ([RAGAS], ALL),
-    "deepeval": ([DEEPEVAL], ALL),
-    "LangSmith runs": (LANGSMITH_RUNS, ALL - {"reference"}),
-    "LangSmith examples": ([LANGSMITH_EXAMPLE], frozenset({"question", "reference"})),
-    "LangSmith experiment": ([LANGSMITH_RESULT], ALL),
-    "Phoenix frame of spans": (PHOENIX, ALL - {"reference"}),
-    "Phoenix spans": (PHOENIX_JSON, ALL - {"reference"}),
-    "TruLens records": ([TRULENS], ALL - {"reference"}),
-    "OpenAI evals data": ([OPENAI_DATA], ALL),
-    "OpenAI evals output items": ([OPENAI_OUTPUT], ALL),
-    "OpenAI evals registry": ([OPENAI_CLASSIC], frozenset({"question", "reference"})),
-    "promptfoo results": ([PROMPTFOO], ALL),
-    "Azure AI evaluation": ([AZURE], ALL),
-    "Alpaca": ([ALPACA], frozenset({"question", "answer"})),
-    "Braintrust experiment": ([EXPERIMENT], ALL),
-    "LangChain's printed messages and documents": ([LANGCHAIN], ALL - {"reference"}),
-    "HotpotQA": ([HOTPOT], ALL),
-    "SQuAD": ([SQUAD], ALL),
-    "Chroma's results": ([CHROMA], ALL - {"reference"}),
-    "Qdrant's points": ([QDRANT], ALL - {"reference"}),
-    "Elasticsearch's hits": ([ELASTIC], ALL - {"reference"}),
-}
 
 
 FORMS: dict[str, Callable[[Rows, Path], Any]] = {
@@ -387,7 +211,6 @@ def test_passages_that_no_retriever_gave_are_unknown_not_none() -> None:
     assert sample.contexts is None
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "start" / "formats.md"
 FIELDS = ("question", "answer", "contexts", "reference")
 
 
