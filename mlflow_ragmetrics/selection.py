@@ -18,7 +18,7 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, Missi
 from mlflow_ragmetrics.metrics.documents import match_documents
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.rows.aliases import FIELD_BY_NATURE, FIELD_OF, accepted_name, folded
-from mlflow_ragmetrics.rows.passages import are_texts, names_source
+from mlflow_ragmetrics.rows.passages import are_texts, is_pointer
 from mlflow_ragmetrics.rows.values import is_missing
 from mlflow_ragmetrics.text.messages import Text, say
 
@@ -30,8 +30,6 @@ _LONGEST_KEY = 200
 _OURS = frozenset({"trace_id", "chain_run", "seconds"})
 _WORDS = ("context", "passage", "chunk", "retriev", "document", "doc", "evidence", "snippet", "source", "search", "hit")
 _LABEL = re.compile(r"[0-5](?:\.0)?|pass(?:ed)?|fail(?:ed)?|true|false|good|bad|(?:in)?correct", re.IGNORECASE)
-_POINTER = re.compile(r"(?=[^\d/]*[\d/])[!-~]+")
-"""An id with a digit, or a path."""
 _JOINED = re.compile(r"[^\s,;][,;] ?[^\s,;]")
 _TITLE = re.compile(r"[A-Z][\w'’-]*,?(?: (?:[A-Z][\w'’-]*,?|\(\w+\)|\d{1,4}|of|the|and|in|for|to|de)){1,9}")
 _VERDICT = re.compile(rf"[\[ ]*(?:{_LABEL.pattern}|yes|no)[\] ]*", re.IGNORECASE)
@@ -446,7 +444,7 @@ def _doubts(samples: Sequence[Sample], fields: Collection[str]) -> Iterator[Text
     if len(chunks) >= _LEAST and all(len(each) == 1 and len(each[0].split("\n")) > 1 for each in chunks):
         yield say("doubt.one_passage", n=len(chunks))
     texts = [text.strip() for each in chunks for text in each]
-    pointers = [text for text in texts if _TITLE.fullmatch(text) or _POINTER.fullmatch(text) or names_source(text)]
+    pointers = [text for text in texts if _TITLE.fullmatch(text) or is_pointer(text)]
     if 2 * len(pointers) > len(texts):
         yield say("doubt.pointers", n=len(pointers), total=len(texts), first=shown(pointers[0]))
     pairs = [(s.answer.strip(), s.references) for s in samples if s.answer and s.references]

@@ -493,7 +493,7 @@ def _is_scorer(given: object) -> TypeGuard[Any]:
 
 def mapped_field(name: str | None, columns: Mapping[str, str | None] | None) -> str | None:
     """Return the sample field that ``columns`` fills from the column ``name``; else ``name`` itself."""
-    return next((field for field, column in (columns or {}).items() if column == name), name)
+    return name and next((field for field, column in (columns or {}).items() if column == name), name)
 
 
 def is_suite_file(what: object) -> bool:

@@ -55,7 +55,7 @@ _IDS = ("doc_id", "document_id", "chunk_id", "passage_id")
 ALIASES_BY_NATURE: Mapping[str, Sequence[str]] = {
     "question": _combined(("user", "test"), ("question", "query", "prompt"), "questions", "question_text"),
     "answer": _combined(_MODELS, (*_TEXTS, "text"), "answers", "pred", "predicted", "generated", "generation", "reply"),
-    "reference": _combined((*_EXPERTS, "human", "best"), _TEXTS, "ground_truths", "expected_result"),
+    "reference": _combined((*_EXPERTS, "human", "best"), _TEXTS, "ground_truths", "expected_result", "generation_gt"),
     "contexts": _combined(
         _FOUND,
         ("chunk", "passage", "text", "content", "result", "doc", "document", "context", "node"),
@@ -63,7 +63,9 @@ ALIASES_BY_NATURE: Mapping[str, Sequence[str]] = {
         *("ctxs", "context_list", "context_str", "source_nodes", "source_text", "source_chunks"),
     ),
     "retrieved_doc_ids": _combined(("retrieved",), _IDS),
-    "gold_doc_ids": _combined(("gold", "relevant", "expected", "ground_truth"), _IDS, "gold_ids", "relevant_ids"),
+    "gold_doc_ids": _combined(
+        ("gold", "relevant", "expected", "ground_truth"), _IDS, "gold_ids", "relevant_ids", "retrieval_gt"
+    ),
     "history": ["conversation", "chat_history"],
 }
 """Ambiguous aliases: ``sources`` may be URLs, ``conversation`` may be an id. They are used only if the values are texts

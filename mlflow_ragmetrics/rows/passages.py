@@ -40,6 +40,8 @@ _PLACE = re.compile(
     r"[^\n.!?]{1,150}(?:\bp{1,2}\.|[ (](?:§|page|section|chapter|стр\.|раздел|seite)) ?\d[\d.,–-]*\)?", re.IGNORECASE
 )
 """A title with a page or section."""
+_ID = re.compile(r"(?=[^\d/]*[\d/])[!-~]+")
+"""An id with a digit, or a path."""
 _FILE = re.compile(r"[^\n]{1,250}\.(?:pdf|docx?|html?|txt|md|csv|json|xlsx?|pptx?)", re.IGNORECASE)
 
 
@@ -66,10 +68,23 @@ def _elements(value: Any) -> Sequence[Any] | None:
     value = cell(value, "contexts") if isinstance(value, str) else value
     if isinstance(value, Mapping):
         rows: list[Any] = passages_of_columns(value)
-        return rows or (text_entry(value)[0] is None and hits_in(value)) or [value]
+        value = rows or (text_entry(value)[0] is None and hits_in(value)) or [value]
     if isinstance(value, Chunk) or hasattr(value, "page_content"):
         return [value]
-    return elements_of(value, "contexts")
+    listed = elements_of(value, "contexts")
+    if not any(isinstance(each, dict) for each in listed or ()):
+        return listed
+    return [passage for each in listed or () for passage in (_passages_by_id(each) or [each])]
+
+
+def _passages_by_id(element: Any) -> list[dict[str, Any]]:
+    """The passages of a mapping from ids, files or URLs to one or several texts; else ``[]``."""
+    given = element.items() if isinstance(element, Mapping) else ()
+    if not all(isinstance(key, str) and is_pointer(key) for key, _ in given):
+        return []
+    lists = [(key, texts if is_list(texts) else [texts]) for key, texts in given]
+    passages = [{"id": key, "text": text} for key, texts in lists for text in texts]
+    return passages if all(isinstance(each["text"], str) for each in passages) else []
 
 
 def passages_of_columns(columns: Mapping[Any, Any]) -> list[dict[Any, Any]]:
@@ -125,7 +140,7 @@ def are_texts(value: object) -> bool:
     strings = []
     for element in elements:
         if isinstance(element, Mapping):
-            if text_entry(element)[0] is None:
+            if text_entry(element)[0] is None and not _passages_by_id(element):
                 return False
         elif isinstance(element, str):
             strings.append(element.strip())
@@ -141,6 +156,11 @@ def are_texts(value: object) -> bool:
 def names_source(text: str) -> bool:
     """Whether ``text`` is a URL or file, or a title with a page or section."""
     return any(form.fullmatch(text) for form in (_URL, _FILE, _PLACE))
+
+
+def is_pointer(text: str) -> bool:
+    """Whether ``text`` is an id with a digit, or names a source."""
+    return _ID.fullmatch(text) is not None or names_source(text)
 
 
 def document_ids_of(chunks: Iterable[Chunk], *, prefer_uri: bool = False) -> tuple[str, ...]:

@@ -101,9 +101,11 @@ def read_field(field: str, found: Mapping[str, Any]) -> Reading:
     differing = next((other for other, another in others if another.value != reading.value), None)
     if differing is None:
         return reading
+    texts = {each: str(present[each].value) for each in (name, differing)}
+    best = min(texts, key=lambda each: len(texts[each]))  # a longer text may repeat the prompt
     return Reading(
         problem=f"`{field}` is given as `{name}` and as `{differing}` with different values; keep one of them, "
-        f"or choose one with columns={{{field!r}: {name!r}}} or --columns {field}={name}."
+        f"or choose one with columns={{{field!r}: {best!r}}} or --columns {field}={best}."
     )
 
 

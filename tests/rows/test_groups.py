@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.results import Results, results_groups
@@ -24,6 +25,13 @@ def test_a_row_without_a_group_is_one_of_its_own_and_no_slice() -> None:
     assert groups[0] == groups[4]
     assert len(set(groups)) == 4
     assert slices_of(samples, "c") == ["x", None, None, None, "x"]
+
+
+def test_rows_are_not_grouped_by_a_dropped_id() -> None:
+    rows = [{"id": "1", "answer": answer} for answer in ("It is red.", "It is blue.")]
+    report = rm.evaluate(rows, ["coherence"], columns={"id": None})
+    assert not report.notes
+    assert not report.description.get("groups")
 
 
 def test_a_name_that_no_row_has_is_refused_with_those_that_are_there() -> None:

@@ -80,6 +80,8 @@ def test_aliases_must_agree() -> None:
     assert sample.answer == "c"
     assert "`prompt`" in sample.invalid["question"]
     assert "`query`" in sample.invalid["question"]
+    prompted = to_sample({"output": "user: Who? model: Anna did it.", "prediction": "Anna did it."})
+    assert "--columns answer=prediction" in prompted.invalid["answer"]
     assert to_sample({"documents": ["a"], "context": "a"}).texts == ("a",)
     assert "contexts" in to_sample({"documents": ["a"], "context": "b"}).invalid
 
