@@ -18,7 +18,7 @@ from typing import Any, Union
 import mlflow
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
@@ -242,13 +242,18 @@ def langsmith(rows: Rows) -> Means:
     return means_of((each["key"], float(each["score"])) for each in said if each["score"] is not None)
 
 
+def evaluate_by_command(rows: Rows, folder: str | Path, *options: str) -> Result:
+    given = Path(folder, "rows.jsonl")
+    given.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    usual = ["--suite", "white_paper", "--no-log", "--cache", "none"]
+    return CliRunner().invoke(main, ["evaluate", str(given), *usual, *options])
+
+
 def command_line(rows: Rows) -> Means:
     """The means of the file that the command writes, over its measured rows."""
     with TemporaryDirectory() as folder:
-        given, written = Path(folder, "rows.jsonl"), Path(folder, "scored.jsonl")
-        given.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        options = ["--suite", "white_paper", "--no-log", "--cache", "none", "--output", str(written)]
-        done = CliRunner().invoke(main, ["evaluate", str(given), *options])
+        written = Path(folder, "scored.jsonl")
+        done = evaluate_by_command(rows, folder, "--output", str(written))
         assert done.exit_code == 0, done.output
         scored = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
     return means_of(
@@ -355,12 +360,9 @@ def test_a_gate_needs_the_measured_rows_however_low_its_limit(cause: str, affect
 
 @pytest.mark.parametrize("cause", CAUSES)
 def test_the_command_counts_the_rows_and_ends_with_1(cause: str, tmp_path: Path) -> None:
-    file, junit = tmp_path / "rows.jsonl", tmp_path / "gates.xml"
     rows = affected_rows(cause, COUNT // 2)
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     limits = ",".join(f"{key}=0" for key in CAUSES[cause][1])
-    options = ["--suite", "white_paper", "--no-log", "--cache", "none", "--fail-under", limits, "--junit", str(junit)]
-    result = CliRunner().invoke(main, ["evaluate", str(file), *options])
+    result = evaluate_by_command(rows, tmp_path, "--fail-under", limits)
     missed = [key for key, value in CAUSES[cause][1].items() if value is None]
     assert result.exit_code == int(bool(missed)), result.output
     if missed:

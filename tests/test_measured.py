@@ -21,7 +21,6 @@ from mlflow_ragmetrics.results.gates import check_figures
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
 from mlflow_ragmetrics.tracking.writer import mlflow_name
-from tests.adapters.doors import DOORS, Door, quiet  # noqa: F401
 from tests.judges.fake_models import FakeChatModel, blocks_in, dutiful_reply
 
 Rows = list[dict[str, Any]]

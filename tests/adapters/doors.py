@@ -63,18 +63,22 @@ class WordJudge:
 
 
 class FailingJudge(rm.Judge):
-    """The offline judge without answers to the questions whose text ``fails`` picks."""
+    """The offline judge, but with an error for the questions whose text ``fails`` picks. Counts its questions."""
 
     name = "failing"
 
-    def __init__(self, fails: Callable[[str], bool] = lambda text: True) -> None:
+    def __init__(
+        self, fails: Callable[[str], bool] = lambda text: True, error: JudgeError | str = "no answer today"
+    ) -> None:
         self.fails = fails
+        self.error = JudgeError(error) if isinstance(error, str) else error
         self.other = rm.LexicalJudge()
+        self.asked = 0
 
     def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
+        self.asked += len(questions)
         answers = self.other.answer(questions)
-        failure = JudgeError("no answer today")
-        return [failure if self.fails(str(q)) else a for q, a in zip(questions, answers, strict=True)]
+        return [self.error if self.fails(str(q)) else a for q, a in zip(questions, answers, strict=True)]
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError
+from tests.adapters.doors import FailingJudge
 
 INPUTS = {"question": "When was it built?"}
 OUTPUTS = {"answer": "It was built in 1869.", "contexts": ["The lighthouse was built in 1869."]}
@@ -22,18 +23,14 @@ MESSAGES = [
 
 
 def test_one_evaluator_a_metric_and_one_evaluation_for_all() -> None:
-    judge = rm.ScriptedJudge(rating=5, facts=[{"text": "x", "ok": True}])
-    asked: list[Any] = []
-    suite = rm.Suite(["faithfulness", "answer_relevance"], judge=judge)
-    original = judge.answer
-    judge.answer = lambda questions: asked.append(len(questions)) or original(questions)  # type: ignore[method-assign]
-    evaluators = rm.langsmith_evaluators(suite)
+    judge = FailingJudge(lambda text: False)
+    evaluators = rm.langsmith_evaluators(rm.Suite(["faithfulness", "answer_relevance"], judge=judge))
     results = [each(inputs=INPUTS, outputs=OUTPUTS) for each in evaluators]
-    once = len(asked)
+    once = judge.asked
     assert [result["key"] for result in results] == ["faithfulness", "answer_relevance"]
     assert [result["score"] for result in results] == [1.0, 1.0]
     evaluators[0](inputs=INPUTS, outputs=OUTPUTS)
-    assert len(asked) == once
+    assert judge.asked == once > 0
 
 
 def test_a_metric_as_an_evaluator_names_the_way_out() -> None:

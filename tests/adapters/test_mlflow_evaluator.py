@@ -12,6 +12,7 @@ from mlflow.exceptions import MlflowException
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.mlflow_evaluator import RagMetricsEvaluator
 from mlflow_ragmetrics.errors import BudgetExceededError, InvalidOptionError, JudgeError
+from tests.adapters.doors import FailingJudge
 
 CONFIG = {"suite": ["rouge", "lexical_groundedness"]}
 
@@ -92,18 +93,10 @@ def test_what_is_wrong_is_named(config: dict[str, Any], message: str) -> None:
     assert run.info.status == "FAILED"
 
 
-class Spent:
-    """A judge whose budget is spent on the first question."""
-
-    name = "spent"
-
-    def answer(self, questions: Any) -> list[Any]:
-        raise BudgetExceededError("the budget is spent", fatal=True)
-
-
 def test_a_judge_that_is_lost_fails_the_run_but_what_was_scored_is_kept() -> None:
+    judge = FailingJudge(error=BudgetExceededError("the budget is spent", fatal=True))
     with pytest.raises(JudgeError, match="the budget is spent"):
-        evaluate({"suite": ["rouge", "faithfulness"], "judge": Spent()})
+        evaluate({"suite": ["rouge", "faithfulness"], "judge": judge})
     (run,) = mlflow.MlflowClient().search_runs(["0"])
     assert run.info.status == "FAILED"
     assert run.data.metrics["rouge1_f1/mean"] == pytest.approx(11 / 18)

@@ -14,19 +14,9 @@ from mlflow.entities import SpanType
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import InvalidOptionError
-from tests.adapters.doors import WordJudge
+from tests.adapters.doors import WordJudge, quiet  # noqa: F401
 
 pytest.importorskip("mlflow.genai.evaluation.harness", reason="this MLflow cannot evaluate outside Databricks")
-
-
-@pytest.fixture(autouse=True)
-def _small_pools(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {
-        "MAX_WORKERS": "4",
-        "PREDICT_RATE_LIMIT": "0",
-        "SCORER_RATE_LIMIT": "0",
-    }.items():
-        monkeypatch.setenv(f"MLFLOW_GENAI_EVAL_{name}", value)
 
 
 @pytest.fixture

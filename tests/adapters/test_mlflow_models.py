@@ -130,13 +130,6 @@ def test_a_field_that_no_row_has_is_one_clear_error_for_a_named_metric(suite: rm
     assert run.info.status == "FAILED"
 
 
-def test_of_a_preset_what_no_row_has_is_left_out(judge: WordJudge) -> None:
-    preset = rm.Suite.preset("white_paper", judge=judge)
-    result = evaluate(preset, frame().drop(columns="reference"), targets=None)
-    assert "correctness/mean" not in result.metrics
-    assert result.metrics["faithfulness/mean"] == 0.5
-
-
 def test_rows_are_aligned_by_position_whatever_the_index(suite: rm.Suite) -> None:
     data = frame(6).sample(frac=1, random_state=1)
     result = evaluate(suite, data)
@@ -147,19 +140,15 @@ def test_rows_are_aligned_by_position_whatever_the_index(suite: rm.Suite) -> Non
     assert by_name["faithfulness"] == [0.5] * 6
 
 
-def test_columns_of_any_name_are_mapped(suite: rm.Suite) -> None:
-    data = frame().rename(columns={"contexts": "what we found", "question": "Frage"})
+@pytest.mark.parametrize("by", ["columns", "col_mapping"])
+def test_columns_of_any_name_are_mapped(suite: rm.Suite, by: str) -> None:
     columns = {"contexts": "what we found", "question": "Frage"}
-    result = evaluate(suite, data, extra_metrics=rm.extra_metrics(suite, columns=columns))
+    mlflows = {"evaluator_config": {"col_mapping": columns}}
+    options = {"extra_metrics": rm.extra_metrics(suite, columns=columns)} if by == "columns" else mlflows
+    result = evaluate(suite, frame().rename(columns=columns), **options)
     assert result.metrics["faithfulness/mean"] == 0.5
     rows = table_of(result, "rag_rows.json")
     assert rows["data"][0][rows["columns"].index("question")] == "q0?"
-
-
-def test_mlflows_own_column_mapping_works_too(suite: rm.Suite) -> None:
-    data = frame().rename(columns={"contexts": "found"})
-    result = evaluate(suite, data, evaluator_config={"col_mapping": {"contexts": "found"}})
-    assert result.metrics["faithfulness/mean"] == 0.5
 
 
 def test_predictions_are_the_answer_even_beside_a_column_of_that_name(suite: rm.Suite) -> None:

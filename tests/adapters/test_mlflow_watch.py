@@ -17,7 +17,8 @@ from mlflow.tracing.client import TracingClient
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters import mlflow_watch
 from mlflow_ragmetrics.adapters.mlflow_watch import Pass, Watch
-from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, JudgeError, RagMetricsError
+from tests.adapters.doors import FailingJudge
 
 pytestmark = pytest.mark.slow
 
@@ -163,26 +164,15 @@ def test_a_pass_that_ends_before_its_figures_are_written_is_made_up_for_by_the_n
 
 def test_a_judge_that_fails_leaves_an_error_and_is_tried_three_times_in_all(experiment: str) -> None:
     (trace_id,) = answered(["It is 330 metres high."], is_retrieved=True)
-    asked = 0
-
-    class Fails:
-        name = "fails"
-        fingerprint = None
-        usage = None
-
-        def answer(self, question: object) -> object:
-            nonlocal asked
-            asked += 1
-            raise rm.errors.JudgeError("no reply")
-
+    judge = FailingJudge()
     outcomes = []
     for attempt in (1, 2, 3):
-        outcomes.append(watch("faithfulness", judge=Fails()).once())
+        outcomes.append(watch("faithfulness", judge=judge).once())
         (left,) = mlflow.get_trace(trace_id).info.assessments
         assert (left.error is not None, left.metadata["ragmetrics.attempt"]) == (True, str(attempt))
-    times = asked
-    assert watch("faithfulness", judge=Fails()).once().scored == 0
-    assert asked == times
+    times = judge.asked
+    assert watch("faithfulness", judge=judge).once().scored == 0
+    assert judge.asked == times
     assert [each.waiting for each in outcomes] == [1, 1, 0]
     assert outcomes[-1].figures["faithfulness/n_error"] == 1
     assert mlflow.get_run(outcomes[-1].run_id).info.status == "FINISHED"
@@ -201,18 +191,8 @@ def test_a_score_that_succeeds_at_the_second_attempt_takes_the_place_of_the_erro
 
 def test_a_refused_key_is_no_failed_attempt_and_ends_the_pass(experiment: str) -> None:
     (trace_id,) = answered(["It is 330 metres high."], is_retrieved=True)
-
-    class Refused:
-        name = "refused"
-        fingerprint = None
-        usage = None
-
-        def answer(self, question: object) -> object:
-            error = rm.errors.JudgeError("the key is refused")
-            error.fatal = True
-            raise error
-
-    done = watch("faithfulness", judge=Refused()).once()
+    refused = FailingJudge(error=JudgeError("the key is refused", fatal=True))
+    done = watch("faithfulness", judge=refused).once()
     assert (done.scored, done.waiting) == (0, 1)
     assert "the key is refused" in str(done.incomplete)
     assert names(trace_id) == {}

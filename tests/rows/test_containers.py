@@ -94,14 +94,6 @@ def test_only_text_tables_cannot_hold_a_blank_answer(container: str, tmp_path: P
     assert answers == ["Anna.", None if container.endswith(("csv", "tsv")) else ""]
 
 
-@pytest.mark.parametrize("container", list(CONTAINERS))
-def test_a_row_without_answer_is_scored_alike(container: str, tmp_path: Path) -> None:
-    rows = [{"id": "1", "answer": "Anna.", "reference": "Anna."}, {"id": "2", "answer": None, "reference": "Bea."}]
-    report = rm.evaluate(CONTAINERS[container](rows, tmp_path), ["correctness"])
-    assert (report.metrics["correctness/mean"], report.metrics["correctness/n_measured"]) == (1.0, 1)
-    assert any("1 of 2 rows has no answer" in warning for warning in report.warnings)
-
-
 STORED = {
     "question": WORDS,
     "answer": KNOWN,

@@ -114,12 +114,9 @@ def test_quotes_without_quoting_and_lines_above_the_header(
     ("text", "said"),
     [
         ('{"id": 1, "answer": "a"}\n{"id": 2, "answer": "b"}\n', None),
-        ('{"goldens": [{"id": 1, "answer": "a"}, {"id": 2, "answer": "b"}], "version": 2}', "its list 'goldens'"),
-        (
-            '{"results": {"results": [{"id": 1, "answer": "a"}, {"id": 2, "answer": "b"}]}}',
-            "its list 'results.results'",
-        ),
-        ('{"testCases": [{"id": 1, "answer": "a"}, {"id": 2, "answer": "b"}], "scores": [{"x": 1}]}', "'testCases'"),
+        ('{"goldens": LIST, "version": 2}', "its list 'goldens'"),
+        ('{"results": {"results": LIST}}', "its list 'results.results'"),
+        ('{"testCases": LIST, "scores": [{"x": 1}]}', "'testCases'"),
         ('{"id": [1, 2], "answer": ["a", "b"]}', None),
         ('{"id": {"0": 1, "1": 2}, "answer": {"0": "a", "1": "b"}}', None),
         ('{"1": {"answer": "a"}, "2": {"answer": "b"}}', None),

@@ -16,9 +16,9 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.tracking.outbox import Outbox
 from mlflow_ragmetrics.tracking.writer import RunWriter
+from tests.adapters.doors import FailingJudge
 from tests.live_answers import questions
 
 QUESTIONS = [f"question {number}" for number in range(1, 31)]
@@ -72,15 +72,6 @@ def test_a_sink_alone_leaves_mlflow_alone(suite: rm.Suite, plain: Any) -> None:
     assert len(seen) == len(mlflow.search_runs(output_format="list")) == 1
 
 
-class Dying(rm.ScriptedJudge):
-    """A judge that fails on some questions."""
-
-    def answer(self, questions: Any) -> Any:
-        if any("dead" in str(each) for each in questions):
-            raise JudgeError("the judge is dead")
-        return super().answer(questions)
-
-
 @pytest.mark.parametrize(
     ("asked", "status"),
     [
@@ -91,7 +82,7 @@ class Dying(rm.ScriptedJudge):
     ids=str,
 )
 def test_a_run_calls_the_judge_dead_only_if_it_never_answered(plain: Any, asked: list[str], status: str) -> None:
-    suite = rm.Suite(["answer_relevance"], judge=Dying(rating=4))
+    suite = rm.Suite(["answer_relevance"], judge=FailingJudge(lambda text: "dead" in text))
     with rm.RagMetricsCallback(suite) as handler:
         for question in asked:
             plain.invoke(question, {"callbacks": [handler]})
