@@ -9,9 +9,9 @@ usual "never", fails the job. Arrow leaves both as they are. Columns that no met
 ``tokens_per_minute``, ``max_calls`` and ``max_cost`` hold for the whole cluster. The judge sets the pace: 600 calls per
 minute are about 100 rows per minute of six calls each. ``score_spark(…, workers=4)`` uses four tasks with equal numbers
 of rows; the limits then hold for each task. After a 429, only that task waits, for the requested time; after its last
-attempt the row has an error. Limits last for the life of a Python process, and a task that Spark repeats, or runs
-speculatively, may start with new ones. Leave ``spark.speculation`` off, and set ``spark.task.maxFailures=1`` if
-``max_calls`` or ``max_cost`` must hold even then.
+attempt the row has an error. Limits last for the life of a Python process: a second action, and a task that Spark
+repeats or runs speculatively, may start with new ones. If ``max_calls`` or ``max_cost`` must hold even then, cache or
+write the result before you use it twice, leave ``spark.speculation`` off, and set ``spark.task.maxFailures=1``.
 
 **Answers** are shared within a partition. With ``cache``, they are also stored in an SQLite file on each worker's disk,
 and a repeated task pays nothing for the questions that its machine has asked before. **Keys** come from the environment

@@ -293,10 +293,8 @@ def _widened(frame: DataFrame, added: StructType) -> StructType:
     there = {name.lower(): name for name in frame.columns}
     taken = next((there[name.lower()] for name in added.names if name.lower() in there), None)
     if taken is not None:
-        is_id = taken.lower() == "id"
-        way = f"map it: columns={{'id': {taken!r}}}" if is_id else "drop it, or give the suite a name_prefix"
-        message = f"the frame already has a column {taken!r}; {way}"
-        raise InvalidOptionError(message, param="columns" if is_id else "name_prefix")
+        message = f"the frame already has a column {taken!r}; drop it, or give the suite a name_prefix"
+        raise InvalidOptionError(message, param="name_prefix")
     return StructType([*frame.schema.fields, *added.fields])
 
 

@@ -48,14 +48,11 @@ def test_calls_in_flight_are_limited_per_task(questions: Any, workers: int) -> N
     assert workers <= server.most_in_flight <= 2 * workers
 
 
-def test_calls_are_counted_over_both_actions(questions: Any) -> None:
+def test_calls_are_limited_over_all_rows(questions: Any) -> None:
     with misbehaving_server() as server:
-        scored = scored_by(questions, server, max_calls=11, concurrency=2)
-        rows = scored.collect()
-        assert sorted(statuses(rows)) == ["error"] * (ROWS - 11) + ["ok"] * 11
-        assert len(server.requests) == 11
-        assert statuses(scored.collect()) == ["error"] * ROWS
-        assert len(server.requests) == 11
+        rows = judged(questions, server, max_calls=11, concurrency=2)
+    assert sorted(statuses(rows)) == ["error"] * (ROWS - 11) + ["ok"] * 11
+    assert len(server.requests) == 11
     assert sum("max_calls=11 is reached" in row["correctness_reason"] for row in rows) == ROWS - 11
 
 

@@ -104,4 +104,4 @@ def test_a_column_of_the_wrong_kind_fails_the_metrics_that_need_it(spark: Any) -
     frame = spark.sql("SELECT 'Paris.' AS answer, 'Paris.' AS reference, array(struct(1 AS page)) AS contexts")
     row = score_spark(frame, ["faithfulness", "rouge"]).first()
     assert (row["faithfulness_status"], row["rouge1_f1"]) == ("error", 1.0)
-    assert "a chunk without `text`" in row["faithfulness_reason"]
+    assert "passage 1 of `contexts` has no text" in row["faithfulness_reason"]
