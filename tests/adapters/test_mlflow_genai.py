@@ -19,17 +19,6 @@ from tests.adapters.doors import WordJudge, quiet  # noqa: F401
 pytest.importorskip("mlflow.genai.evaluation.harness", reason="this MLflow cannot evaluate outside Databricks")
 
 
-@pytest.fixture
-def judge() -> WordJudge:
-    return WordJudge()
-
-
-@pytest.fixture
-def suite(judge: WordJudge) -> rm.Suite:
-    overall = rm.composite("overall", {"faithfulness": 0.5, "rouge1_f1": 0.5})
-    return rm.Suite(["faithfulness", "fact_recall", "rouge", overall], judge=judge)
-
-
 def rows(count: int = 3) -> list[dict[str, Any]]:
     return [
         {

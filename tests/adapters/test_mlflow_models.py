@@ -19,17 +19,6 @@ from mlflow_ragmetrics.errors import MissingFieldError
 from tests.adapters.doors import WordJudge
 
 
-@pytest.fixture
-def judge() -> WordJudge:
-    return WordJudge()
-
-
-@pytest.fixture
-def suite(judge: WordJudge) -> rm.Suite:
-    overall = rm.composite("overall", {"faithfulness": 0.5, "rouge1_f1": 0.5})
-    return rm.Suite(["faithfulness", "fact_recall", "rouge", overall], judge=judge)
-
-
 def frame(count: int = 4) -> pd.DataFrame:
     return pd.DataFrame(
         {

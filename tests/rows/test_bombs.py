@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import json
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -207,21 +205,25 @@ def test_flipped_bytes_are_an_error_and_do_not_end_the_process(tmp_path: Path, n
     assert int(done.stdout) > 500
 
 
-def test_the_limits_are_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGMETRICS_MAX_LINE_MB", "1")
-    monkeypatch.setenv("RAGMETRICS_MAX_CELL_MB", "1")
-    monkeypatch.setenv("RAGMETRICS_MAX_EXPANDED_MB", "1")
-    long = "0" * 2**21
-    (tmp_path / "a.jsonl").write_text(json.dumps({"question": long}) + "\n")
-    (tmp_path / "a.csv").write_text('question\n"' + "line\n" * 2**18 + '"\n')
-    with gzip.open(tmp_path / "a.json.gz", "wt") as file:
-        json.dump([{"question": long}], file)
-    for name, option in [("a.jsonl", "LINE"), ("a.csv", "CELL"), ("a.json.gz", "EXPANDED")]:
-        with pytest.raises(
-            InvalidDataError, match=f"is longer than 1 MB; set RAGMETRICS_MAX_{option}_MB to raise the limit"
-        ):
-            list(read_file(tmp_path / name))
-    for variable in ("LINE", "CELL", "EXPANDED"):
-        monkeypatch.delenv(f"RAGMETRICS_MAX_{variable}_MB")
-    for name in ("a.jsonl", "a.csv", "a.json.gz"):
-        assert len(list(islice(read_file(tmp_path / name), 2))) == 1
+LONG, MANY_LINES = "0" * 2**21, "line\n" * 2**18
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "option"),
+    [
+        ("a.jsonl", f'{{"question": "{LONG}"}}', "LINE"),
+        ("a.csv", f'question\n"{MANY_LINES}"', "CELL"),
+        ("a.json.gz", f'[{{"question": "{LONG}"}}]', "EXPANDED"),
+    ],
+    ids=["line", "cell", "expanded"],
+)
+def test_the_limits_are_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, option: str
+) -> None:
+    content = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert len(list(read_file(tmp_path / name))) == 1
+    monkeypatch.setenv(f"RAGMETRICS_MAX_{option}_MB", "1")
+    said = f"is longer than 1 MB; set RAGMETRICS_MAX_{option}_MB to raise the limit"
+    with pytest.raises(InvalidDataError, match=said):
+        list(read_file(tmp_path / name))

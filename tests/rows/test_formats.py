@@ -10,7 +10,7 @@ import re
 import warnings
 from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import make_dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,12 +44,7 @@ RETRIEVER, CHAIN = FILES["LangSmith runs"][0]
 Pair = namedtuple("Pair", ["question", "answer", "reference", "contexts"])
 
 
-@dataclass
-class Answered:
-    question: str
-    answer: str
-    reference: str
-    contexts: list[str]
+Answered = make_dataclass("Answered", Pair._fields)
 
 
 class Case(BaseModel):

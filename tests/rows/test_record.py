@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.score import Message, Sample
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, RECORD_FIELDS, RECORD_NAMES
@@ -387,8 +387,3 @@ def test_records_with_the_same_names_are_read_each_for_itself() -> None:
     turned = to_sample(row, {"answer": "reference"})
     assert (turned.answer, turned.reference) == ("b", None)
     assert (to_sample(row).answer, to_sample(row).reference) == ("a", "b")
-
-
-def test_messages_of_our_own_are_a_history() -> None:
-    turns = [Message("user", "before"), Message("assistant", "x")]
-    assert to_sample({"question": "why", "history": turns}).history == tuple(turns)

@@ -136,11 +136,12 @@ def test_numbered_columns_of_passages_are_a_list() -> None:
         {"messages": TURNS},
         [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}, {"role": "ai", "content": "Hello"}],
         [HumanMessage("Hi"), AIMessage("Hello")],
+        list(HELLO),
         [("human", "Hi"), ("ai", "Hello")],
         [["Hi", "Hello"]],
         [*TURNS, {"role": "assistant", "content": None, "tool_calls": []}],
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_history(name: str, turns: object) -> None:
     sample = to_sample({"question": "Why?", name: turns})
