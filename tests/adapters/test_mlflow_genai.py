@@ -89,6 +89,7 @@ def test_never_nan_and_a_skipped_score_says_why(suite: rm.Suite) -> None:
     skipped = assessments(result)["rouge1_f1"][:2]
     assert [feedback.value for feedback in skipped] == [None, None]
     assert all(feedback.rationale.startswith("not measured: no reference. rouge needs") for feedback in skipped)
+    assert [feedback.error for feedback in skipped] == [None, None]
     assert result.metrics["rouge1_f1/mean"] == 0.3333
     assert len(mlflow.search_traces(run_id=result.run_id)) == 3
 
@@ -218,6 +219,7 @@ def test_unknown_contexts_are_not_scored_and_that_is_said(caplog: pytest.LogCapt
     nothing = made(inputs={"question": "What?", "contexts": []}, outputs="It is red.")
     assert nothing.value is None
     assert nothing.rationale.startswith("not measured: no contexts (by rule 1). No context to verify")
+    assert nothing.error is not None
 
 
 def test_columns_name_entries_of_inputs_outputs_and_expectations(judge: WordJudge) -> None:

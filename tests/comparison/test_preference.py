@@ -122,6 +122,8 @@ def test_rules_that_take_no_call(a: str | None, b: str | None, outcome: str) -> 
     assert found.preference["n_by_rule"] == 1
     assert found.preference["flip_rate"] == 1.0  # in the row sent to the judge
     assert "1 decided by rule" in found.to_text(400)
+    (score,) = found.preference.report.rows[0].scores.values()
+    assert score.reason.startswith({"wins": "by rule: A ", "losses": "by rule: B ", "ties": "by rule: "}[outcome])
 
 
 def test_a_refusal_is_judged_where_the_reference_refuses_too() -> None:

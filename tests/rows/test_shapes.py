@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 
-from mlflow_ragmetrics.core.score import Message
+from mlflow_ragmetrics.core.score import Chunk, Message
 from mlflow_ragmetrics.rows import join, read_samples
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.chat_messages import messages_of, turns_before
@@ -65,6 +66,7 @@ def test_text_of_any_script_is_text() -> None:
     assert are_texts(["巴黎是法国的首都。"])
     assert are_texts(["Париж — столица Франции."])
     assert are_texts(["See https://example.org for more."])
+    assert are_texts([Document("It rains."), Chunk("It is wet."), None])
     assert not are_texts(["2024-01-01 10:00"])
 
 
