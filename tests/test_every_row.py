@@ -64,15 +64,10 @@ def clean() -> Values:
 CLEAN = clean()
 assert all(value is not None and 0 < value < 1 for value in CLEAN.values())  # a rule's 0 or 1 would change the mean
 
+UNGROUNDED = {**CLEAN, **dict.fromkeys(("faithfulness", "chunk_precision", "fact_recall", "rag_score"))}
 CAUSES: dict[str, tuple[dict[str, Any], Values]] = {
-    "contexts []": (
-        {"contexts": []},
-        {**CLEAN, **dict.fromkeys(("faithfulness", "chunk_precision", "fact_recall", "rag_score"))},
-    ),
-    "blank contexts": (
-        {"contexts": ["", " "]},
-        {**CLEAN, **dict.fromkeys(("faithfulness", "chunk_precision", "fact_recall", "rag_score"))},
-    ),
+    "contexts []": ({"contexts": []}, UNGROUNDED),
+    "blank contexts": ({"contexts": ["", " "]}, UNGROUNDED),
     "no reference": (
         {"reference": None},
         {**CLEAN, "correctness": None, "rag_score": fmean(CLEAN[key] or 0.0 for key in KEYS[1:4])},

@@ -14,6 +14,7 @@ from mlflow_ragmetrics.adapters.mlflow_evaluator import RagMetricsEvaluator
 from mlflow_ragmetrics.errors import BudgetExceededError, InvalidOptionError, JudgeError
 from tests.adapters.doors import FailingJudge
 
+ONE = mlflow.metrics.make_metric(eval_fn=lambda predictions: 1.0, greater_is_better=True, name="one")
 CONFIG = {"suite": ["rouge", "lexical_groundedness"]}
 
 
@@ -105,17 +106,15 @@ def test_a_judge_that_is_lost_fails_the_run_but_what_was_scored_is_kept() -> Non
 def test_only_those_who_ask_for_it_get_it() -> None:
     assert not RagMetricsEvaluator.can_evaluate(model_type="rag", evaluator_config={})
     assert not RagMetricsEvaluator.can_evaluate(model_type="rag", evaluator_config=None)
-    own = mlflow.metrics.make_metric(eval_fn=lambda predictions: 1.0, greater_is_better=True, name="one")
-    result = mlflow.models.evaluate(data=frame(), predictions="answer", extra_metrics=[own])
+    result = mlflow.models.evaluate(data=frame(), predictions="answer", extra_metrics=[ONE])
     assert result.metrics == {"one": 1.0}
     with pytest.raises(MlflowException, match="could not be evaluated by any of the registered evaluators"):
         evaluate({})
 
 
 def test_beside_the_default_evaluator() -> None:
-    own = mlflow.metrics.make_metric(eval_fn=lambda predictions: 1.0, greater_is_better=True, name="one")
     config = {"ragmetrics": CONFIG, "default": {}}
-    result = evaluate(config, evaluators=["default", "ragmetrics"], model_type=None, extra_metrics=[own])
+    result = evaluate(config, evaluators=["default", "ragmetrics"], model_type=None, extra_metrics=[ONE])
     assert result.metrics["one"] == 1.0
     assert result.metrics["rouge1_f1/mean"] == pytest.approx(11 / 18)
 

@@ -51,10 +51,8 @@ def test_one_scorer_gives_a_feedback_for_each_metric(suite: rm.Suite) -> None:
     found = assessments(result)
     assert [feedback.value for feedback in found["faithfulness"]] == [0.5] * 3
     assert "1" in found["faithfulness"][0].rationale
-    assert (found["faithfulness"][0].source.source_type, found["rouge1_f1"][0].source.source_type) == (
-        "LLM_JUDGE",
-        "CODE",
-    )
+    sources = [found[key][0].source.source_type for key in ("faithfulness", "rouge1_f1")]
+    assert sources == ["LLM_JUDGE", "CODE"]
 
 
 def test_metadata_carries_the_claims_as_json(suite: rm.Suite) -> None:
@@ -171,10 +169,8 @@ def test_a_metric_by_itself_gives_one_feedback() -> None:
     given = {"question": "What?", "contexts": ["The tower is red."]}
     feedback = made(inputs=given, outputs="The tower is red.")
     assert (feedback.name, feedback.value, feedback.source.source_type) == ("faithfulness", 1.0, "CODE")
-    assert [each(inputs=given, outputs="Red.").name for each in rm.scorers(["coherence", "content_safety"])] == [
-        "coherence",
-        "content_safety",
-    ]
+    names = [each(inputs=given, outputs="Red.").name for each in rm.scorers(["coherence", "content_safety"])]
+    assert names == ["coherence", "content_safety"]
 
 
 def test_get_scorer_refuses_options_of_neither_metric_nor_suite() -> None:

@@ -149,16 +149,6 @@ def test_predictions_are_the_answer_even_beside_a_column_of_that_name(suite: rm.
     assert result.metrics["faithfulness/mean"] == 0.5
 
 
-def test_a_function_as_model_with_contexts_in_its_output(suite: rm.Suite) -> None:
-    def chain(inputs: pd.DataFrame) -> list[dict[str, Any]]:
-        numbers = [question[1:-1] for question in inputs["question"]]
-        return [{"answer": f"fact {n}. made up", "contexts": [f"it says fact {n} here"]} for n in numbers]
-
-    data = frame()[["question", "reference"]]
-    result = evaluate(suite, data, model=chain)
-    assert result.metrics["faithfulness/mean"] == 0.5
-
-
 CHAIN = """
 import mlflow
 from langchain_core.documents import Document

@@ -114,12 +114,8 @@ def test_runs_of_other_scorers_are_compared() -> None:
     assert table["length"].tolist() == [len(each["answer"]) for each in ROWS]
     assert table["first"].tolist() == [1.0, 0.0, 0.0]
     assert table["broken_status"].tolist() == ["ok", "ok", "error"]
-    assert {each.key: each.rows for each in rm.compare(one, two).differences} == {
-        "length": 3,
-        "first": 3,
-        "broken": 2,
-        "faithfulness": 3,
-    }
+    compared = {each.key: each.rows for each in rm.compare(one, two).differences}
+    assert compared == {"length": 3, "first": 3, "broken": 2, "faithfulness": 3}
 
 
 @pytest.mark.skipif(not hasattr(mlflow.genai, "compare_evaluations"), reason="since MLflow 3.18")

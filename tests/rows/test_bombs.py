@@ -137,15 +137,15 @@ def test_compressed_json_of_millions_of_values(
     assert grown < 500
 
 
-@pytest.mark.parametrize("kind", ["list_view", "run_end_encoded"])
-def test_values_that_overlap_are_not_read(tmp_path: Path, kind: str) -> None:
-    column = (
-        pyarrow.ListViewArray.from_arrays([0, 0], [1, 2], pyarrow.array(["x", "y"]))
-        if kind == "list_view"
-        else pyarrow.RunEndEncodedArray.from_arrays([1, 2], ["x", "y"])
-    )
-    batch = pyarrow.record_batch({"contexts": column})
-    write(tmp_path / "a.arrow", batch, None)
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        ("list_view", pyarrow.ListViewArray.from_arrays([0, 0], [1, 2], pyarrow.array(["x", "y"]))),
+        ("run_end_encoded", pyarrow.RunEndEncodedArray.from_arrays([1, 2], ["x", "y"])),
+    ],
+)
+def test_values_that_overlap_are_not_read(tmp_path: Path, kind: str, column: Any) -> None:
+    write(tmp_path / "a.arrow", pyarrow.table({"contexts": column}), None)
     with pytest.raises(InvalidDataError, match=f"a.arrow cannot be read as Arrow: values of type {kind}"):
         list(read_file(tmp_path / "a.arrow"))
 

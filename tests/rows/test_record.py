@@ -378,11 +378,8 @@ def test_records_with_the_same_names_are_read_each_for_itself() -> None:
     assert [dict(each.metadata) for each in history] == [{}, {"history": "a note"}, {}, {}]
     contexts = [to_sample({"answer": "a", "docs": value}) for value in (["It rained all day."], "doc-7", ["It shone."])]
     assert [each.texts for each in contexts] == [("It rained all day.",), None, ("It shone.",)]
-    assert [dict(to_sample({"answer": "a", name: 7}).metadata) for name in (1, True, 1.0)] == [
-        {"1": 7},
-        {"True": 7},
-        {"1.0": 7},
-    ]
+    numbers = [to_sample({"answer": "a", name: 7}).metadata for name in (1, True, 1.0)]
+    assert numbers == [{"1": 7}, {"True": 7}, {"1.0": 7}]
     row = {"answer": "a", "reference": "b"}
     turned = to_sample(row, {"answer": "reference"})
     assert (turned.answer, turned.reference) == ("b", None)
