@@ -116,9 +116,11 @@ _UNREADABLE: Final = re.compile(
 _WITHIN_LINE: Final = frozenset("\xa0\u1680\u202f\u205f\u3000").union(map(chr, range(0x2000, 0x200B)))
 _LONG_LINE: Final = 5_000
 _ANY_STOP: Final = re.compile(r"[.!?…]\s|[。！？]")
-_OTHER_STOP: Final = re.compile("[។៕༎།෴︒]|(?<=[\u0370-\u03ff]);")  # sentencex does not read these; ; is the Greek ?
+_OTHER_STOP: Final = re.compile(
+    "[។៕༎།෴︒;](?:(?<!;)|(?<=[\u0370-\u03ff];))"
+)  # sentencex does not read these; ; is the Greek ?
 _SOFT_NEWLINE: Final = re.compile(
-    r"(?:\n|(?<=[^\W\d_])\n[ \t]*\n|(?<=,)\n[ \t]*\n)(?<!:\n)(?=[ \t]*([^\W\d_])(?![.)]\s))"
+    r"\n(?:|(?<=[^\W\d_]\n)[ \t]*\n|(?<=,\n)[ \t]*\n)(?<!:\n)(?=[ \t]*([^\W\d_])(?![.)]\s))"
 )
 _MARKER: Final = re.compile(
     r"[ \t]*(?:(?:#{1,6}|[*•‣◦▪●·–—]|[-+](?=\s+\D)|\[[ xX]\]|\(?(?:\d{1,2}|[ivx]{1,4}|[A-Za-zа-я])\)"
@@ -337,9 +339,8 @@ def statements(text: str) -> list[str]:
     >>> statements("Two ways:\\n- Call Dr. Fox.\\n- Write to us, or\\n  come by. Always.")
     ['Two ways:', '- Call Dr. Fox.', '- Write to us, or come by.', 'Always.']
     """
-    return [
-        " ".join(_MARKUP.sub("", f"{marker} {text[start:end]}").split()) for start, end, marker in read_sentences(text)
-    ]
+    pieces = [f"{marker} {text[start:end]}" for start, end, marker in read_sentences(text)]
+    return [" ".join((_MARKUP.sub("", piece) if "<" in piece else piece).split()) for piece in pieces]
 
 
 read_sentences = kept(_read_sentences, texts=512)  # a local judge reads the texts of many rows before their claims
