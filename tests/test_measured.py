@@ -98,18 +98,14 @@ def refusing(said: list[BaseMessage]) -> Any:
     return RuntimeError("the connection was closed")
 
 
-def claimless(said: list[BaseMessage]) -> str:
-    reply = json.loads(truthful(said))
-    for text in reply.get("texts", []):
-        text["claims"] = []
-    return json.dumps(reply)
+def claiming(kept: Callable[[str], bool]) -> Reply:
+    def reply(said: list[BaseMessage]) -> str:
+        given = json.loads(truthful(said))
+        for text in given.get("texts", []):
+            text["claims"] = [claim for claim in text["claims"] if kept(claim["claim"])]
+        return json.dumps(given)
 
-
-def claims_of_what_is_right(said: list[BaseMessage]) -> str:
-    reply = json.loads(truthful(said))
-    for text in reply.get("texts", []):
-        text["claims"] = [claim for claim in text["claims"] if "wrong" not in claim["claim"]]
-    return json.dumps(reply)
+    return reply
 
 
 def half(said: list[BaseMessage]) -> str:
@@ -124,8 +120,8 @@ STARVED_REPLIES: dict[str, Reply] = {
     "an empty object": lambda said: "{}",
     "refused": lambda said: "I cannot help with that.",
     "cut in half": half,
-    "no claims": claimless,
-    "half of the claims": claims_of_what_is_right,
+    "no claims": claiming(lambda claim: False),
+    "half of the claims": claiming(lambda claim: "wrong" not in claim),
 }
 PRESETS = ("lexical", "retrieval", "full")
 """All metrics, and those that need no judge alone."""

@@ -55,9 +55,7 @@ def with_plugin(suite: rm.Suite, **options: Any) -> Any:
     )
 
 
-@pytest.fixture(params=[with_extra_metrics, with_plugin], ids=["extra_metrics", "plugin"])
-def evaluate(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    return request.param  # type: ignore[no-any-return]
+DOORS = pytest.mark.parametrize("evaluate", [with_extra_metrics, with_plugin])
 
 
 def logged(folder: Path, chain: str) -> str:
@@ -71,6 +69,7 @@ def logged(folder: Path, chain: str) -> str:
 
 
 @pytest.mark.slow
+@DOORS
 def test_contexts_of_a_string_chain_come_from_its_traces(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     suite = rm.Suite(["faithfulness", "context_recall"])
     metrics = evaluate(suite, model=logged(tmp_path, "RETRIEVES")).metrics
@@ -79,6 +78,7 @@ def test_contexts_of_a_string_chain_come_from_its_traces(evaluate: Callable[...,
     assert metrics["context_recall/mean"] == pytest.approx(2 / 3)
 
 
+@DOORS
 def test_a_chain_without_a_retriever_is_refused(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(Exception, match="needs the field 'contexts' and no row has it"):
         evaluate(rm.Suite(["faithfulness"]), model=logged(tmp_path, "MODEL_ONLY"))

@@ -108,6 +108,7 @@ def test_missing_is_not_blank(value: object) -> None:
     sample = to_sample(dict.fromkeys(FIELD_OF, value))
     assert [getattr(sample, field) for field in RECORD_FIELDS[1:]] == [None] * 7
     assert not sample.invalid
+    assert to_sample({"inputs": {}}).question is None
     blank = to_sample({"answer": "", "reference": "", "contexts": "", "gold_doc_ids": "  "})
     assert (blank.answer, blank.reference, blank.contexts, blank.gold_doc_ids) == ("", "", (), ())
 
@@ -213,11 +214,6 @@ def test_accepted_answers() -> None:
 def test_questions_in_inputs(inputs: object) -> None:
     sample = to_sample({"inputs": inputs})
     assert (sample.question, dict(sample.invalid)) == ("q", {})
-
-
-def test_inputs_may_have_no_question() -> None:
-    sample = to_sample({"inputs": {}})
-    assert (sample.question, dict(sample.invalid)) == (None, {})
 
 
 @pytest.mark.parametrize("name", ["outputs", "predictions"])

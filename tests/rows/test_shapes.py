@@ -153,7 +153,7 @@ def test_history(name: str, turns: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["history", "conversation", "chat_history"])
-@pytest.mark.parametrize("value", ["c-17", 17, "Human: Hi", ["Hi"], {"id": 1}, [{"text": "Hi"}]], ids=repr)
+@pytest.mark.parametrize("value", ["c-17", 17, "Human: Hi", ["Hi"], [["a", "b", "c"]], {"id": 1}], ids=repr)
 def test_what_is_not_a_list_of_messages_is_metadata(name: str, value: object) -> None:
     sample = to_sample({"question": "q", name: value})
     assert sample.history is None
@@ -190,6 +190,7 @@ def test_the_first_question_has_no_history() -> None:
 def test_a_question_asked_before_stays() -> None:
     earlier = (Message("user", "Why?"), Message("assistant", "Pardon?"))
     assert turns_before(earlier, "Why?", "So.") == earlier
+    assert turns_before((*earlier, Message("user", "Why?")), "Why?", "So.") == earlier
     assert turns_before(earlier, "Why?", "Pardon?") == ()
     assert turns_before(earlier, "Other?", None) == earlier
 

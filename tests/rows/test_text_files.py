@@ -98,8 +98,8 @@ def test_a_few_letters_show_the_code_page(tmp_path: Path, page: str, text: str) 
         ('id\tanswer\n1\t"a\tb"\n2\t"c"\n', [("1", "a\tb"), ("2", "c")]),
         ('id\tanswer\n1\t"six\n2\n', [("1", '"six'), ("2", None)]),
         ("sep=;\r\nid;answer\r\n1;a\r\n", [("1", "a")]),
-        ("Results of May\n\nid,answer\n1,a\n", [("1", "a")]),
-        ("Results of May;;\nid;answer\n1;a\n", [("1", "a")]),
+        ("Results of May\n\nid,answer,mine\n1,a,b\n", [("1", "a")]),
+        ("Results of May;;\nid;answer\n1;a;\n", [("1", "a")]),
     ],
 )
 def test_quotes_without_quoting_and_lines_above_the_header(
@@ -152,7 +152,7 @@ def test_a_workbook_is_read_by_its_first_sheet(tmp_path: Path) -> None:
 
 def test_runs_and_judgements_of_trec_are_joined(tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("q1 Q0 d2 1 0.5 bm25\nq1 Q0 d1 2 9.2 bm25\nq2\tQ0\td4\t1\t7.7\tbm25\n")
-    (tmp_path / "a.qrels").write_text("q1 0 d1 2\nq1 0 d2 0\nq2 0 d4 0\n")
+    (tmp_path / "a.qrels").write_text("q1 0 d1 1\nq1 0 d2 0\nq2 0 d4 0\n")
     (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\nq2\td4\t0\n")
     for judgements in ("a.qrels", "beir.tsv"):
         joined = join(tmp_path / "run.txt", tmp_path / judgements)

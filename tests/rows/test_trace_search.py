@@ -93,7 +93,7 @@ def test_an_address_is_data_for_a_suite(experiment: str) -> None:
         ("traces:/live?from=1h", InvalidOptionError, "from is not one of since, until"),
         ("traces:/live?since=yesterday", InvalidOptionError, "neither a duration"),
         ("traces:/live?sample=2", InvalidOptionError, "sample=2"),
-        ("traces:/live?limit=0.5", InvalidOptionError, "limit=0.5"),
+        ("traces:/live?limit=1.5", InvalidOptionError, "limit=1.5"),
         ("traces:/live?limit=many", InvalidOptionError, "not a number"),
         ("traces:/live?filter=colour = 'red'", InvalidOptionError, "not a valid trace filter of MLflow"),
         ("traces:/live?since=1h", InvalidDataError, "no answered trace"),
