@@ -86,7 +86,7 @@ def sample_of(trace_id: str) -> Sample:
 
 def test_documents_among_the_attributes_of_openinference() -> None:
     with mlflow.start_span("ask") as root:
-        root.set_inputs({"question": "q"})
+        root.set_inputs({"topic": "q"})
         with mlflow.start_span("search") as span:
             span.set_attributes(
                 {
