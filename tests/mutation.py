@@ -39,6 +39,7 @@ CONFIG = toml.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool
 PRINTED = Path("pytest.log")  # in a worker's own copy
 # The tests of the modules that lie in no room, which all tests use.
 ROOT_TESTS = ["tests/results", "tests/test_report.py", "tests/test_suite.py", "tests/test_every_row.py"]
+ROOT_TESTS += ["tests/cli/test_streaming.py"]
 ANY_ROOM = ["tests/test_golden.py", "tests/reports"]
 Span = tuple[tuple[int, int], tuple[int, int]]
 # In a forked process, it would wait for an import that a thread of the parent began.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import mlflow
 import pandas as pd
 import pytest
 from langchain_core.language_models import FakeListChatModel
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.results.results import results_of, suite_file
 from mlflow_ragmetrics.results.tables import ITEM_COLUMNS, items_frame
 from mlflow_ragmetrics.rows import digest
 from tests.judges.fake_models import FakeChatModel
@@ -198,3 +202,12 @@ def test_short_forms_say_why_nothing_is_there() -> None:
     assert failed.details["place"].startswith("fake_models.py:")
     assert str(scores["faithfulness"]).splitlines()[0] == "1.000"
     assert "division by zero" in repr(rm.evaluate([ALL_FIELDS], [rm.metric(broken)]))
+
+
+@pytest.mark.parametrize("beside", ["{", "[]", "null", '{"bytes": %d}', '{"bytes": %d, "suite": 1}'])
+def test_a_damaged_suite_beside_a_file_of_rows_is_named(beside: str, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": "1", "answer": "a", "rouge1_f1": 1, "rouge1_f1_status": "ok"}\n', encoding="utf-8")
+    suite_file(rows).write_text(beside.replace("%d", str(rows.stat().st_size)), encoding="utf-8")
+    with pytest.raises(InvalidDataError, match=r"suite of rows\.jsonl cannot be read; delete rows\.jsonl"):
+        results_of(rows)

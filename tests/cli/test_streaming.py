@@ -185,3 +185,12 @@ def test_turns_of_conversations_are_kept_whatever_names_them(
     )
     ragmetrics("evaluate", written(alone), *command[:3])
     assert kept == [3]
+
+
+@pytest.mark.usefixtures("small")
+def test_questions_that_repeat_among_the_first_rows_are_a_warning(ragmetrics, written) -> None:
+    rows = [
+        {"question": f"{n // 10}?", "answer": ("red", "blue")[n // 10 % 2], "reference": "red"} for n in range(_COUNT)
+    ]
+    said = ragmetrics("evaluate", written(rows), "-m", "rouge", "--no-log", "--worst", "1")
+    assert "of the first 60 rows: 60 of 60 rows share their question with others" in " ".join(said.output.split())
