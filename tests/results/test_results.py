@@ -10,10 +10,11 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli.output import Output
-from mlflow_ragmetrics.core.score import Item
+from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.results import latest_results, results_of, stored_rows, stored_samples
+from mlflow_ragmetrics.results.tables import COUNTED_COLUMNS, SCORE_COLUMNS, score_of_columns
 from tests.comparison.reports import noisy, report_of
 
 
@@ -157,3 +158,15 @@ def test_what_claims_were_held_against_is_read_back_and_compared() -> None:
     (changed,) = rm.compare(*reports).rows
     named = {item.metric: item.verdicts for item in changed.items if item.text == "The sea is red."}
     assert named == {"faithfulness, factual_correctness": "not in the passages → not in B"}
+
+
+@pytest.mark.parametrize(("asked", "fewer"), [(2, False), (3, True)])
+def test_a_score_comes_back_from_its_columns(asked: int, fewer: bool) -> None:
+    votes = {"kind": 0.5, "strict": 0.3}
+    score = Score(0.4, scaled=2.6, threshold=0.3, passed=True, judge="kind, strict", model_scores=votes)
+    score.details = {"judges_asked": asked, "coverage": 0.5}
+    values = {column.suffix: column.read(score) for column in (*SCORE_COLUMNS, *COUNTED_COLUMNS) if column.shows(score)}
+    assert values["_fewer_judges"] is fewer
+    found = score_of_columns({name: value for name, value in values.items() if value is not None}, threshold=0.3)
+    assert (found.value, found.scaled, found.passed, found.judge) == (0.4, 2.6, True, "kind, strict")
+    assert bool(found.details.get("judges_asked")) is fewer

@@ -43,6 +43,10 @@ def test_the_skew_is_removed_as_hall_does(side: int) -> None:
     assert skewed_t_test(clusters_of(differences)) == pytest.approx(expected)
 
 
+def test_a_mean_whose_skew_turns_its_sign_shows_nothing() -> None:
+    assert skewed_t_test(clusters_of(np.array([0.1] * 9 + [-0.88]))) == 1.0
+
+
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=40))
 def test_the_larger_of_both_p_values_counts(values: list[float]) -> None:
     differences = np.array(values)[:, None]

@@ -118,6 +118,7 @@ def test_list_items_table_rows_and_headings_are_pieces_of_their_own() -> None:
     text = "# Rates\n| city | rate |\n| Bonn | 2.5 % |\n1. Call us\n2. Write\n- or come\n**Hours**\nWe open at 9."
     listed = ["# Rates", "| city | rate |", "| Bonn | 2.5 % |", "1. Call us", "2. Write", "- or come", "**Hours**"]
     assert statements(text) == [*listed, "We open at 9."]
+    assert statements("<h2>Rates</h2><p>It is 2.5 %.</p>") == ["# Rates", "It is 2.5 %."]
 
 
 @given(st.text(alphabet=st.sampled_from("ab A.?!\n-1…")))

@@ -7,10 +7,12 @@ import math
 
 import mlflow
 import pytest
+from mlflow.entities import AssessmentSource
 
 from mlflow_ragmetrics.core.score import Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.tracking.feedback import assessments_of, feedback_of, remove_assessment, write_assessment
+from mlflow_ragmetrics.tracking.traces import log_feedback
 
 
 def test_a_score_with_claims() -> None:
@@ -78,3 +80,15 @@ def test_a_feedback_that_is_written_again_is_there_once_and_one_that_is_gone_is_
     for _ in range(2):
         remove_assessment(span.trace_id, str(feedback.assessment_id))
     assert mlflow.get_trace(span.trace_id).info.assessments == []
+
+
+def test_scores_replace_only_those_of_their_own_run() -> None:
+    with mlflow.start_span("answer") as span:
+        span.set_outputs("yes")
+    mlflow.flush_trace_async_logging()
+    person = AssessmentSource("HUMAN", "a person")
+    mlflow.log_feedback(trace_id=span.trace_id, name="m", value=1.0, source=person)
+    for value in (0.5, 0.7):
+        log_feedback([Row(Sample(metadata={"trace_id": span.trace_id}), {"m": Score(value)})], "run")
+    found = [(each.source.source_id, each.value) for each in mlflow.get_trace(span.trace_id).info.assessments]
+    assert sorted(found) == [("a person", 1.0), ("m", 0.7)]
