@@ -58,14 +58,10 @@ def test_a_misspelt_preset_is_answered_with_the_near_one() -> None:
 @pytest.mark.parametrize(
     ("call", "meant"),
     [
-        (lambda: rm.evaluate([ROW], ["rouge"], jugde="lexical"), "judge"),  # type: ignore[call-arg]
-        (lambda: rm.evaluate([ROW], ["rouge"], colums={}), "columns"),  # type: ignore[call-arg]
         (lambda: rm.score("rouge", ROW, mesure="recall"), "measure"),
         (lambda: rm.score("rouge", ROW, jugde="lexical"), "judge"),
-        (lambda: rm.assert_score("rouge > 0", ROW, jugde="lexical"), "judge"),  # type: ignore[call-arg]
         (lambda: rm.Suite(["rouge"], weigths={}), "weights"),  # type: ignore[call-arg]
         (lambda: rm.ChatJudge("openai:/gpt-4o-mini", promts="x"), "prompts"),  # type: ignore[call-arg]
-        (lambda: rm.compare("a", "b", grups="x"), "groups"),  # type: ignore[call-arg]
     ],
 )
 def test_a_misspelt_keyword_is_answered_with_the_near_one(call: Any, meant: str) -> None:
