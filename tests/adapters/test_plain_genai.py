@@ -67,7 +67,9 @@ def test_a_score_that_mlflow_lost_is_a_failed_row() -> None:
     for trace, name in lost:
         (own,) = [each for each in trace.info.assessments if each.name == name]
         mlflow.delete_assessment(trace_id=trace.info.trace_id, assessment_id=own.assessment_id)
+    mlflow.log_feedback(trace_id=one.info.trace_id, name="liked", value=1.0)  # of a person
     found = results_of(run_id)
+    assert set(found.keys) == {"faithfulness", "coherence"}
     assert [len(found.table), *sorted(found.table["faithfulness_status"])] == [len(ROWS), "error", "error", "ok"]
     assert sorted(found.table["coherence_status"]) == ["error", "ok", "ok"]
     counts = {each.key: (each.rows, each.unscored_both) for each in rm.compare(run_id, run_id).differences}
