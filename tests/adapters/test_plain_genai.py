@@ -8,6 +8,7 @@ import mlflow
 import pytest
 from click.testing import CliRunner
 from mlflow import environment_variables
+from mlflow.entities import AssessmentSource
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
@@ -67,7 +68,7 @@ def test_a_score_that_mlflow_lost_is_a_failed_row() -> None:
     for trace, name in lost:
         (own,) = [each for each in trace.info.assessments if each.name == name]
         mlflow.delete_assessment(trace_id=trace.info.trace_id, assessment_id=own.assessment_id)
-    mlflow.log_feedback(trace_id=one.info.trace_id, name="liked", value=1.0)  # of a person
+    mlflow.log_feedback(trace_id=one.info.trace_id, name="liked", value=1.0, source=AssessmentSource("HUMAN"))
     found = results_of(run_id)
     assert set(found.keys) == {"faithfulness", "coherence"}
     assert [len(found.table), *sorted(found.table["faithfulness_status"])] == [len(ROWS), "error", "error", "ok"]
