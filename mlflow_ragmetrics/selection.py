@@ -14,12 +14,12 @@ from mlflow_ragmetrics.core.composite import Composite, Weights, check_weights, 
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.core.score import FIELDS, Better, Sample
-from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.metrics.documents import match_documents
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.rows.aliases import FIELD_BY_NATURE, FIELD_OF, accepted_name, folded
-from mlflow_ragmetrics.rows.passages import are_texts, is_pointer
-from mlflow_ragmetrics.rows.values import is_missing
+from mlflow_ragmetrics.rows.aliases import FIELD_BY_NATURE, FIELD_OF, PASSAGE_TEXT, accepted_name, folded
+from mlflow_ragmetrics.rows.passages import are_texts, is_pointer, names_source
+from mlflow_ragmetrics.rows.values import is_missing, texts_of
 from mlflow_ragmetrics.text.messages import Text, say
 
 LOOKED_AT = 100
@@ -33,6 +33,11 @@ _LABEL = re.compile(r"[0-5](?:\.0)?|pass(?:ed)?|fail(?:ed)?|true|false|good|bad|
 _JOINED = re.compile(r"[^\s,;][,;] ?[^\s,;]")
 _TITLE = re.compile(r"[A-Z][\w'’-]*,?(?: (?:[A-Z][\w'’-]*,?|\(\w+\)|\d{1,4}|of|the|and|in|for|to|de)){1,9}")
 _VERDICT = re.compile(rf"[\[ ]*(?:{_LABEL.pattern}|yes|no)[\] ]*", re.IGNORECASE)
+_JUDGED = re.compile(r"judge|reason|rationale|scor|critique|feedback|verdict|negative|distract", re.IGNORECASE)
+"""Parts of the names of columns with a judge's words, or with passages that are none."""
+_IDENTIFIER = re.compile(r"(?=.*[A-Za-z])(?=.*[\d_/])[!-~]+")
+_ID_FIELDS = {"gold_doc_ids": ("reference", "gold_doc_ids"), "retrieved_doc_ids": ("retrieved_doc_ids",)}
+"""The fields of ids, and whose telling names they have."""
 _NO_TEXT = re.compile(r"(?:id|type|time|length|model|provider|name|tokens|score|count|version)s?")
 """The last word in the name of a column that is not a text of its own."""
 _DEEPEST = 4
@@ -42,8 +47,8 @@ _LEAST = 2  # rows, because a single row proves nothing
 def likely_contexts(samples: Iterable[Sample]) -> str | None:
     """Return the unused column most likely to hold contexts: lists of texts, or texts with a typical name."""
     best, found = 1, None
-    for name, values in _unused_columns(samples).items():
-        if not values or not all(map(are_texts, values)):
+    for name, values in _possible(_unused_columns(samples)).items():
+        if not all(map(are_texts, values)):
             continue
         is_named = any(word in _last(name).lower() for word in _WORDS)
         if "." in name and not is_named:
@@ -62,16 +67,25 @@ _TELLING = {
     ),
     "question": ("question", "query", "prompt", "input", "utterance", "problem", "instruction", "вопрос", "frage"),
     "answer": ("answer", "response", "output", "predict", "generat", "reply", "message", "ответ", "antwort"),
+    "gold_doc_ids": ("relevant",),
+    "retrieved_doc_ids": ("retriev", "found", "search", "hit"),
 }
 """Parts of the names of columns, by field; an earlier field takes precedence."""
 
 
 def likely_column(field: str, samples: Iterable[Sample]) -> str | None:
-    """Return the unused column of texts most likely meant as ``field``: with a near name, else with a telling one."""
-    columns = _unused_columns(samples)
-    texts = [name for name, values in columns.items() if values and all(isinstance(value, str) for value in values)]
+    """Return the unused column of texts most likely meant as ``field``: with a near name, else with a telling one.
+
+    Documents' ids are likely in columns of ids whose names tell gold or retrieved ones.
+    """
+    columns = _possible(_unused_columns(samples))
+    if field in _ID_FIELDS:
+        told = (name for name in columns if _told_field(name) in _ID_FIELDS[field])
+        return next((name for name in told if _are_ids(columns[name])), None)
+    texts = [name for name, values in columns.items() if all(isinstance(value, str) for value in values)]
     names = [folded(name) for name, known in FIELD_OF.items() if known == field]
     texts = [name for name in texts if _told_field(name) in (field, None)]
+    texts = [name for name in texts if field != "reference" or not _are_ids(columns[name])]
     texts = [name for name in texts if not all(map(_VERDICT.fullmatch, columns[name]))]
     texts = [name for name in texts if not _NO_TEXT.fullmatch(re.split(r"[\W_]", name.lower())[-1])]
     near = [name for name in texts if difflib.get_close_matches(folded(_last(name)), names, n=1, cutoff=0.85)]
@@ -79,6 +93,22 @@ def likely_column(field: str, samples: Iterable[Sample]) -> str | None:
     if field == "question":
         telling = [name for name in telling if all(map(are_texts, columns[name]))]
     return next(iter([*near, *telling]), None)
+
+
+def _possible(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """The ``columns`` that may hold a field: not blank, not the same in all rows, not a judge's words."""
+    filled = {name: [each for each in values if str(each).strip()] for name, values in columns.items()}
+    differing = {name: values for name, values in filled.items() if len(set(map(str, values))) > (len(values) > 1)}
+    return {name: values for name, values in differing.items() if not _JUDGED.search(name)}
+
+
+def _are_ids(values: Iterable[Any]) -> bool:
+    """Whether most of the values are ids or sources of documents."""
+    try:
+        ids = [each for value in values for each in texts_of(value, "gold_doc_ids") or ()]
+    except InvalidFieldError:
+        return False
+    return 2 * sum(_IDENTIFIER.fullmatch(each) is not None or names_source(each) for each in ids) > len(ids)
 
 
 def _likely(field: str, samples: Iterable[Sample]) -> str | None:
@@ -90,7 +120,7 @@ def likely_answers(samples: Sequence[Sample]) -> str | None:
     reference: ``answer`` may then hold the references."""
     if any(sample.references or sample.read_from.get("answer") for sample in samples):
         return None
-    names = {name: accepted_name(name) or "" for name in _unused_columns(samples)}
+    names = {name: accepted_name(name) or "" for name in _possible(_unused_columns(samples))}
     return next(
         (name for name, known in names.items() if FIELD_BY_NATURE.get(known, FIELD_OF.get(known)) == "answer"), None
     )
@@ -114,22 +144,24 @@ def way_out(field: str, samples: Sequence[Sample]) -> Text:
     """Return advice for a field that no row has, as the end of a sentence: the likely column and the unused ones."""
     if field == "reference" and (generated := likely_answers(samples)):
         return _swapped(generated)
-    name = _likely(field, samples)
-    unused = sorted(_unused_columns(samples), key=lambda column: column != name)
+    name, columns = _likely(field, samples), _unused_columns(samples)
+    texts = [each for each, values in _possible(columns).items() if all(map(are_texts, values))]
+    unused = sorted(columns, key=lambda column: (column != name, column not in texts))
     shown, more = ", ".join(unused[:_MOST_NAMED]), len(unused) - _MOST_NAMED
     there = say("way.many_unused" if more > 0 else "way.unused", names=shown, n=more) if unused else ""
     mapping = f"columns={{{field!r}: {'…' if name is None else repr(name)}}}"
+    kind = "_ids" if field in _ID_FIELDS else ""
     if name is None:
-        ids = field in ("retrieved_doc_ids", "gold_doc_ids")
-        return say("way.add_ids" if ids else "way.add", mapping=mapping, field=field, there=there)
-    return say("way.likely", mapping=mapping, field=field, column=name, there=there)
+        return say(f"way.add{kind}", mapping=mapping, field=field, there=there)
+    return say(f"way.likely{kind}", mapping=mapping, field=field, column=name, there=there)
 
 
 def _unused_columns(samples: Iterable[Sample]) -> dict[str, list[Any]]:
     """Return the columns that no field was read from, in order, with their values in the first rows."""
     columns: dict[str, list[Any]] = {}
     for sample in islice(samples, LOOKED_AT):
-        for name, value in _entries({key: each for key, each in sample.metadata.items() if key not in _OURS}):
+        taken = {*_OURS, *sample.read_from.values()}
+        for name, value in _entries({key: each for key, each in sample.metadata.items() if key not in taken}):
             values = columns.setdefault(name, [])
             if not is_missing(value):
                 values.append(value)
@@ -186,8 +218,13 @@ def default_metrics(samples: Iterable[Sample]) -> tuple[str | list[str], Text | 
         fields |= {name for name in FIELDS if getattr(sample, name) is not None} | sample.invalid.keys()
         if "reference" in fields:
             return "white_paper", None
-    lacking = [field for field in ("reference", "contexts") if field not in fields and _likely(field, first)]
-    way = say("default.way", way=way_out(lacking[0], first)) if lacking else ""
+    lacking = [field for field in ("reference", "contexts", *_ID_FIELDS) if field not in fields]
+    likeliest = min(lacking, key=lambda field: _likely(field, first) is None)
+    way = (
+        say("default.way", way=way_out(likeliest, first))
+        if _unused_columns(first) and not likely_answers(first)
+        else ""
+    )
     if "contexts" in fields:
         return "rag", say("default.rag", way=way)
     measures = [each for each in select(("answer_relevance", *_LEXICAL)).metrics if fields.issuperset(each.required)]
@@ -410,7 +447,8 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
             for field, key in reversed(asking.items())
         ]
         raise MissingFieldError(". ".join(sentences), field=absent[refused[0]], metric=refused[0])
-    said = list(_doubts(first, used))
+    n, has_more = len(first), rows > len(first)
+    said = [say("doubt.first_rows", n=n, doubt=doubt) if has_more else doubt for doubt in _doubts(first, used)]
     for code, field, count in (("unknown", "contexts", unknown), ("unanswered", "answer", unanswered)):
         keys = ", ".join(metric.key for metric in left.metrics if field in metric.required)
         if keys and count:
@@ -440,10 +478,11 @@ def _doubts(samples: Sequence[Sample], fields: Collection[str]) -> Iterator[Text
         joined = ["".join(ids) for ids in lists if len(ids) == 1 and _JOINED.search("".join(ids))]
         if joined:
             yield say("doubt.joined_ids", n=len(joined), total=len(samples), field=field, first=shown(joined[0]))
-    chunks = [sample.texts for sample in samples if sample.texts] if "contexts" in fields else []
-    if len(chunks) >= _LEAST and all(len(each) == 1 and len(each[0].split("\n")) > 1 for each in chunks):
-        yield say("doubt.one_passage", n=len(chunks))
-    texts = [text.strip() for each in chunks for text in each]
+    found = [sample for sample in samples if sample.texts] if "contexts" in fields else []
+    texts = [text.strip() for sample in found for text in sample.texts or ()]
+    in_one = len(texts) == len(found) and all(PASSAGE_TEXT in sample.read_from for sample in found)
+    if len(found) >= _LEAST and in_one and all("\n" in text for text in texts):
+        yield say("doubt.one_passage", n=len(found))
     pointers = [text for text in texts if _TITLE.fullmatch(text) or is_pointer(text)]
     if 2 * len(pointers) > len(texts):
         yield say("doubt.pointers", n=len(pointers), total=len(texts), first=shown(pointers[0]))

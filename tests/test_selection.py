@@ -118,7 +118,7 @@ def test_contexts_in_no_row_are_an_error_that_names_the_likeliest_column() -> No
         rm.Suite(["faithfulness"]).evaluate(BLURBS, progress=False)
     said = str(caught.value)
     assert "columns={'contexts': 'blurbs'} or --columns contexts=blurbs" in said
-    assert "unused columns: blurbs, score, note" in said
+    assert "unused columns: blurbs, note, score" in said
     report = rm.Suite(["faithfulness"]).evaluate(BLURBS, columns={"contexts": "blurbs"}, progress=False)
     assert report.metrics["faithfulness/n_scored"] == 2
 

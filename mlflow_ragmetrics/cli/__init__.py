@@ -15,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from types import FrameType
 from typing import IO, Any
@@ -117,7 +118,7 @@ def main() -> None:
     context.with_resource(rare_collections())
     with suppress(OSError):  # the working directory may be deleted
         context.with_resource(importing_from(os.getcwd()))
-    warnings.showwarning = _say_warning
+    warnings.showwarning = partial(_say_warning, set())
     if (own := sys.__stdout__) is not None and sys.stdout is own and not own.isatty():
         output = io.BufferedWriter(_Pipe(own.fileno(), "w", closefd=False))
         sys.stdout = io.TextIOWrapper(output, own.encoding, line_buffering=True)
@@ -136,8 +137,9 @@ class _Pipe(io.FileIO):
             return len(data)
 
 
-def _say_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    if issubclass(category, UserWarning):
+def _say_warning(said: set[str], message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    if issubclass(category, UserWarning) and str(message) not in said:  # a file may be read again
+        said.add(str(message))
         _say(f"Warning: {message}")
 
 

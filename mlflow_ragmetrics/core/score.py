@@ -61,7 +61,7 @@ class Sample:
     retrieved passages. ``retrieved_doc_ids`` are in rank order, ``gold_doc_ids`` are the relevant documents.
     ``history`` holds the turns before the question, ``metadata`` all other columns. ``invalid`` maps each unreadable
     field to an error message; only metrics that need the field fail. ``read_from`` maps a field to its name in the
-    data, if that differs.
+    data, if that differs, and ``contexts.text`` to ``contexts`` if they are one text in the data, not a list.
     """
 
     id: str = ""

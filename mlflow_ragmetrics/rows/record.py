@@ -67,11 +67,13 @@ _NESTED = {
 
 
 class Reading(NamedTuple):
-    """One field of a record: its value (``None``: missing) or why it cannot be read, and its name in the record."""
+    """One field of a record: its value (``None``: missing) or why it cannot be read, its name in the record, and
+    whether these are contexts in one text."""
 
     value: Any = None
     problem: str | None = None
     name: str | None = None
+    is_text: bool = False
 
     @property
     def empty(self) -> bool:
@@ -213,7 +215,8 @@ _UNWRAPPED: Mapping[str, Callable[[object], object]] = {
 
 def _read(field: str, name: str, value: object) -> Reading:
     try:
-        return Reading(_value(field, _unwrapped(field, name, value)), name=name)
+        is_text = field == "contexts" and isinstance(value, str) and not looks_structured(value)
+        return Reading(_value(field, _unwrapped(field, name, value)), None, name, is_text)
     except InvalidFieldError as error:
         where = "" if name == field else f" It was read from `{name}`."
         return Reading(problem=f"{error}{where}{_way_out(field, name, decoded(value))}")
@@ -500,6 +503,8 @@ def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any]) -> Sam
     present = {field: reading for field, reading in readings.items() if reading.value is not None}
     values = {field: reading.value for field, reading in present.items()}
     names = {field: each.name for field, each in present.items() if each.name is not None and each.name != field}
+    if readings["contexts"].is_text:
+        names[PASSAGE_TEXT] = "contexts"
     invalid = {field: reading.problem for field, reading in readings.items() if reading.problem is not None}
     references = values.pop("reference", None)
     values["id"] = values.get("id") or content_id(values.get("question"), references)
@@ -508,7 +513,7 @@ def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any]) -> Sam
 
 def reading_line(samples: Sequence[Sample]) -> Text | None:
     """The column that each field was read from, such as ``answer ← output``; ``None`` if no alias was used."""
-    if not any(sample.read_from for sample in samples):
+    if all(sample.read_from.keys() <= {PASSAGE_TEXT} for sample in samples):
         return None
     parts = []
     for field in FIELDS:

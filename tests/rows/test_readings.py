@@ -68,6 +68,9 @@ def test_passages_in_one_text_are_named() -> None:
         {"answer": "Anna did it.", "contexts": text} for text in ("Anna did it.\n\nBea slept.", "It rained.\nBadly.")
     ]
     assert warned(rows, "faithfulness", "each of the 2 rows with contexts has one passage of several lines")
+    assert warned(rows * 51, "faithfulness", "in the first 100 rows, each of the 100 rows with contexts has one")
+    listed = [{**row, "contexts": [row["contexts"]]} for row in rows]
+    assert not warned(listed, "faithfulness", "one passage of")
     assert not warned([*rows, {"answer": "Bea.", "contexts": "Bea slept."}], "faithfulness", "one passage of")
 
 
@@ -102,7 +105,7 @@ def test_answers_that_are_their_references_are_named() -> None:
 
 
 def test_answers_that_may_be_the_references_are_named() -> None:
-    rows = [{"question": "Who?", "answer": "Anna.", "prediction": "It was Bea."}] * 2
+    rows = [{"question": "Who?", "answer": "Anna.", "prediction": f"It was {name}."} for name in ("Bea", "Carl")]
     way = "if the answers are in 'prediction' and the references in 'answer', use columns={'answer': 'prediction', "
     assert warned(rows, "coherence", way)
     with pytest.raises(MissingFieldError, match="--columns answer=prediction,reference=answer"):

@@ -11,9 +11,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows import join, read_rows, read_samples
 from mlflow_ragmetrics.rows.text_files import check_delimiter
@@ -147,6 +149,8 @@ def test_a_workbook_is_read_by_its_first_sheet(tmp_path: Path) -> None:
     rows, said = read(tmp_path / "rows.xlsx")
     assert rows == [{"id": 1, "Answer": "a", "contexts": '["p"]'}, {"id": 2, "Answer": "NA", "contexts": None}]
     assert "only the first sheet 'first' was read, not 'second'" in said[0]
+    printed = CliRunner().invoke(main, ["evaluate", str(tmp_path / "rows.xlsx"), "--dry-run"])
+    assert printed.stderr.count("only the first sheet") == 1
     assert said[1].startswith("the first line of ")
 
 
