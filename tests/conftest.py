@@ -86,6 +86,19 @@ def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture
+def store(tmp_path: Path, mlflow_template: Path) -> Path:
+    """The folder of a store of its own, with its database and artifacts."""
+    import mlflow
+
+    folder = tmp_path / "store"
+    folder.mkdir()
+    shutil.copyfile(mlflow_template, folder / "mlflow.db")
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    mlflow.set_experiment(experiment_id=mlflow.create_experiment("e", artifact_location=(folder / "files").as_uri()))
+    return folder
+
+
 @lru_cache
 def _speaks_of_mlflow(path: Path) -> bool:
     return path.suffix == ".py" and bool(_SPEAKS_OF_MLFLOW.search(path.read_text(encoding="utf-8")))

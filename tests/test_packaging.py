@@ -63,12 +63,6 @@ def test_the_sdist_holds_the_tests_and_what_they_read(sdist: set[str]) -> None:
     assert not [name for name in sdist if "__pycache__" in name or name.endswith((".db", ".sqlite"))]
 
 
-def test_the_archives_are_small(built: Path) -> None:
-    limits = {".whl": 1_000_000, ".gz": 3_000_000}
-    for path in built.iterdir():
-        assert path.stat().st_size <= limits[path.suffix], f"{path.name} has {path.stat().st_size} bytes"
-
-
 def test_twine_finds_nothing(built: Path) -> None:
     pytest.importorskip("twine")
     arguments = [sys.executable, "-m", "twine", "check", "--strict", *map(str, built.iterdir())]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import mlflow
-import pytest
 from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
@@ -40,16 +38,6 @@ def records() -> list[dict[str, object]]:
 def stored(folder: Path) -> list[bytes]:
     """The content of every file of the store, databases and artifacts, with Parquet decompressed."""
     return [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
-
-
-@pytest.fixture
-def store(tmp_path: Path, mlflow_template: Path) -> Path:
-    folder = tmp_path / "store"
-    folder.mkdir()
-    shutil.copyfile(mlflow_template, folder / "mlflow.db")
-    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
-    mlflow.set_experiment(experiment_id=mlflow.create_experiment("e", artifact_location=(folder / "files").as_uri()))
-    return folder
 
 
 def test_no_text_is_anywhere_in_the_store(store: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.results.codec import score_in
+from tests.tracking.test_without_texts import own_failing
 
 SECRETS = ("zebraquestion", "zebraanswer", "zebrapassage", "zebrareference", "zebratag", "zebraerror", "zebrahistory")
 CONFIG: dict[str, Any] = {
@@ -24,25 +23,10 @@ CONFIG: dict[str, Any] = {
 }
 
 
-@rm.metric
-def own_failing(answer: str) -> float:
-    raise JudgeReplyError(f"the judge replied zebraerror to {answer}")
-
-
 def answer(asked: Any) -> dict[str, Any]:
     """Inputs and outputs belong to the call that started the trace, which is not ours."""
     passage = Document("The zebrapassage stands in Paris.", id="doc-1")
     return {"answer": "The zebraanswer stands in Paris. It is 300 metres high.", "documents": [passage]}
-
-
-@pytest.fixture
-def folder(tmp_path: Path, mlflow_template: Path) -> Path:
-    folder = tmp_path / "store"
-    folder.mkdir()
-    shutil.copyfile(mlflow_template, folder / "mlflow.db")
-    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
-    mlflow.set_experiment(experiment_id=mlflow.create_experiment("e", artifact_location=(folder / "files").as_uri()))
-    return folder
 
 
 def asked(traced: bool, **options: Any) -> rm.RagMetricsCallback:
@@ -63,9 +47,9 @@ def found_in(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("traced", [True, False])
-def test_no_text_is_anywhere_in_the_store(traced: bool, folder: Path) -> None:
+def test_no_text_is_anywhere_in_the_store(traced: bool, store: Path) -> None:
     handler = asked(traced, texts=False)
-    assert found_in(folder) == set()
+    assert found_in(store) == set()
 
     (run,) = mlflow.search_runs(output_format="list")
     assert run.data.metrics["own_failing/n_error"] == 1
@@ -80,13 +64,13 @@ def test_no_text_is_anywhere_in_the_store(traced: bool, folder: Path) -> None:
     assert handler.counts["written"] == 1
 
 
-def test_the_same_search_finds_them_where_they_are_written(folder: Path) -> None:
+def test_the_same_search_finds_them_where_they_are_written(store: Path) -> None:
     asked(False)
-    assert found_in(folder) == set(SECRETS) - {"zebratag", "zebrahistory"}
+    assert found_in(store) == set(SECRETS) - {"zebratag", "zebrahistory"}
 
 
 def test_what_waits_on_disk_has_none_and_ones_own_function_gets_them(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow_ragmetrics.tracking.writer import RunWriter
 
