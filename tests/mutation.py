@@ -113,7 +113,8 @@ def changes() -> Iterator[Change]:
 def neutral(tree: ast.Module) -> Iterator[ast.AST]:
     """The parts of a module whose tokens cannot change a figure: annotations, and what only type checkers read.
 
-    So are floats too large to become another number if 1 is added.
+    So are floats too large to become another number if 1 is added, and dotted names of exceptions, which the tool
+    cannot replace.
     """
     for node in ast.walk(tree):
         if isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation:
@@ -122,6 +123,8 @@ def neutral(tree: ast.Module) -> Iterator[ast.AST]:
             yield from [node.returns] if node.returns else []
             is_overload = any(ast.unparse(decorator) == "overload" for decorator in node.decorator_list)
             yield from filter(None, node.args.kw_defaults if is_overload else [])
+        elif isinstance(node, ast.ExceptHandler) and node.type:
+            yield from (each for each in ast.walk(node.type) if isinstance(each, ast.Attribute))
         elif (
             (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
             or (isinstance(node, ast.keyword) and node.arg in _FLAGS)

@@ -84,7 +84,6 @@ def test_every_public_function_answers_a_misspelt_keyword(name: str) -> None:
 
 def test_a_function_under_its_public_name_is_still_the_function() -> None:
     assert pickle.loads(pickle.dumps(rm.score)) is rm.score
-    assert rm.score.__doc__
     assert "on_missing" in inspect.signature(rm.score).parameters
 
 
@@ -114,5 +113,4 @@ def test_a_misspelt_provider_never_becomes_a_package_to_install(uri: str) -> Non
     with pytest.raises(InvalidOptionError, match=f"judge .{uri}. cannot be created: Unsupported") as caught:
         rm.Suite(["faithfulness"], judge=uri)
     assert "install" not in str(caught.value)
-    assert "langchain-" not in str(caught.value)
     assert " openai, " in str(caught.value)
