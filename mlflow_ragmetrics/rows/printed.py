@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 PRINTED_START = re.compile(
-    r"""\s*(?:[\[{(]\s*b?['"{\[(]|\[\s*(?:-?\d|\]|nan\b|None\b)|[\[(]?[A-Z]\w*\(\w+=|\[?(?:np\.|torch\.)?(?:array|tensor)\("""
+    r"""\A\s*(?:[\[{(]\s*b?['"{\[(]|\[\s*(?:-?\d|\]|nan\b|None\b)|[\[(]?[A-Z]\w*\(\w+=|\[?(?:np\.|torch\.)?(?:array|tensor)\("""
     r"""|\[np\.\w+\(|(?:frozen)?set\(|deque\(|(?:Ordered|default)[Dd]ict\(|(?:page_)?content=['"\[])"""
 )
 """How the printed form of an object begins."""
