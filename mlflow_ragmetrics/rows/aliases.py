@@ -114,6 +114,9 @@ def accepted_name(name: Any) -> str | None:
 def with_accepted_names(row: Mapping[Any, Any], kept: Iterable[Any] = ()) -> Mapping[Any, Any]:
     """``row`` with the accepted spelling of its names, except those in ``kept``. A field's exact names take precedence.
 
+    >>> with_accepted_names({"Answer": "It rains.", "Answer (old)": "It snows."})
+    {'answer': 'It rains.', 'Answer (old)': 'It snows.'}
+
     Raises:
         InvalidDataError: if two names differ only in case, blanks, ``_`` and ``-``.
     """
@@ -132,4 +135,5 @@ def _respelled(names: tuple[Any, ...], kept: tuple[Any, ...]) -> Mapping[Any, st
     if len({*map(folded, repeated)}) < len(repeated):
         columns = " and ".join(map(repr, repeated))
         raise InvalidDataError(f"The columns {columns} differ only in spelling; rename one of them.")
-    return {name: accepted for name, accepted in renamed.items() if name not in repeated}
+    # beside "Answer", "Answer (old)" is another column
+    return {name: each for name, each in renamed.items() if name not in repeated or folded(name) in _ACCEPTED}

@@ -41,7 +41,7 @@ def rows_of_object(content: Any, file: str) -> list[Any]:
 
 
 def _records_by_id(content: Mapping[Any, Any], depth: int = 1) -> list[dict[Any, Any]]:
-    """The records in an object of objects, most of which are records by id or hold such; else ``[]``."""
+    """The records that an object holds by id, directly or in inner objects; ``[]`` if most entries hold none."""
     if depth > _DEEPEST or not all(isinstance(value, dict) for value in content.values()):
         return []
     inner = [
