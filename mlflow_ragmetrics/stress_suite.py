@@ -26,7 +26,6 @@ from mlflow_ragmetrics.text.words import terms
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 
 _FOREIGN, _CONTROL = "foreign", "control"
@@ -87,24 +86,12 @@ class Stress(Document):
         incomplete = self.report.banner[:1] if self.report.incomplete else []
         return [Heading(heading), table, *map(Line, [f"{note}.", *incomplete])]
 
-    def plot(self) -> Figure | None:
-        """Plot the share noticed by kind, with its interval; ``None`` if nothing was judged."""
-        from mlflow_ragmetrics.display.plots import Drawn, intervals_plot
-
-        found = [record for record in map(self._record, self.report.keys) if record["share"] is not None]
-        shares = [
-            Drawn(f"{r['kind']} ({r['edits']})", r["share"], r["ci_low"], r["ci_high"], number(r["share"], 2))
-            for r in found
-        ]
-        return intervals_plot(shares, "Edits that the judge notices", "share with 95 % interval")
-
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write report, table (``rag_stress.json``) and plot to ``run_id``, else the active run, else a new one."""
+        """Write report and table (``rag_stress.json``) to ``run_id``, else the active run, else a new one."""
         from mlflow_ragmetrics.tracking.log import log_findings
 
         target = self.report.log(run_id=run_id, run_name=run_name or "stress", traces=False)
-        plots = {"ragmetrics_stress.png": self.plot()}
-        return log_findings(target, None, tables={"rag_stress.json": self.table}, plots=plots)
+        return log_findings(target, None, tables={"rag_stress.json": self.table})
 
 
 def stress(

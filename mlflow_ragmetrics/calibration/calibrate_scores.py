@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from mlflow_ragmetrics.calibration.outcome import Bin, Calibration, OtherVerdicts
+from mlflow_ragmetrics.calibration.outcome import Calibration, OtherVerdicts
 from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
@@ -65,7 +65,6 @@ def _labelled_rows(
 
 
 _DEFAULT = 0.5
-_BINS = 10
 _SLACK = 1e-9
 
 
@@ -135,7 +134,6 @@ def calibrate(
         at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, groups=rows.groups) if gain else None,
         gain=replace(gain, chosen=round(rows.turned(gain.chosen), 12)) if gain else None,
         auroc=auroc(rows.values, ~good, groups=rows.groups),
-        bins=_reliability_bins(scores, good),
         beside=(
             *(_verdicts(name, given, None, usual, rows, good) for name, given in panel.items()),
             *(_other_judge(other, results, usual, rows, good) for other in others),
@@ -207,17 +205,6 @@ def _panel_scores(source: Any, key: str) -> dict[str, list[float | None]]:
     given = [row.scores[key].model_scores if key in row.scores else {} for row in source.rows]
     names = list(dict.fromkeys(name for scores in given for name in scores or {}))
     return {name: [(scores or {}).get(name) for scores in given] for name in names} if len(names) > 1 else {}
-
-
-def _reliability_bins(values: Values, good: Values) -> tuple[Bin, ...]:
-    """Return at most ten non-empty bins of equal width over the range of scores (at least 0 to 1)."""
-    low, high = min(0.0, float(values.min())), max(1.0, float(values.max()))
-    place = np.minimum(((values - low) / (high - low) * _BINS).astype(int), _BINS - 1)
-    return tuple(
-        Bin(float(values[here].mean()), float(good[here].mean()), int(here.sum()))
-        for each in range(_BINS)
-        if (here := place == each).any()
-    )
 
 
 _SHOWN = ("id", "trace_id", "question", "answer", "contexts", "reference")

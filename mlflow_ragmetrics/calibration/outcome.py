@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -12,22 +12,9 @@ from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate
 from mlflow_ragmetrics.statistics.thresholds import ThresholdGain
 from mlflow_ragmetrics.text.messages import counted
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
 _SHOWN = ("verdicts", "rows", "accuracy", "balanced_accuracy", "precision", "recall", "f1", "kappa", "auroc")
 _COUNTS = ("found", "false_alarms", "missed", "cleared")
 FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
-
-
-@dataclass(frozen=True)
-class Bin:
-    """Rows with similar scores: their mean score, the share that is good, and their number."""
-
-    score: float
-    good: float
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -46,7 +33,7 @@ class Calibration(Document):
 
     ``rows`` counts rows with a measured score and a label; ``unlabelled`` and ``unscored`` (not measured) ones are left
     out. ``default``: the threshold in use. ``pearson``, ``spearman`` and ``auroc`` compare scores and labels directly.
-    ``bins``: for the reliability plot. ``beside``: other judges' verdicts on the same rows.
+    ``beside``: other judges' verdicts on the same rows.
 
     ``at_default``: the agreement at the threshold in use. ``at_chosen``: at the best threshold for these rows, which is
     optimistic; ``gain`` estimates the improvement on other rows. Figures that need good and bad labels are ``None`` for
@@ -65,7 +52,6 @@ class Calibration(Document):
     at_default: Agreement | None = None
     at_chosen: Agreement | None = None
     gain: ThresholdGain | None = None
-    bins: tuple[Bin, ...] = ()
     beside: tuple[OtherVerdicts, ...] = ()
     judge: str = ""
     cost: float | None = None
@@ -173,36 +159,10 @@ class Calibration(Document):
             shown["$ per 1,000 rows"] = ["–" if cost is None or cost != cost else f"{cost:.2f}" for cost in costs]
         return Table(shown, left=["verdicts"], droppable=["F1", "accuracy", "rows"])
 
-    def plot(self) -> Figure | None:
-        """The reliability plot: the share of good rows by score; ``None`` for grades."""
-        from matplotlib.figure import Figure
-
-        if not self.bins:
-            return None
-        figure = Figure(figsize=(5.6, 4.4), layout="constrained", dpi=110)
-        axes = figure.add_subplot(1, 1, 1)
-        counts = axes.twinx()
-        scores = [each.score for each in self.bins]
-        counts.bar(scores, [each.rows for each in self.bins], width=0.06, color="#cfdcec", zorder=0)
-        counts.set_ylabel("rows", fontsize=9)
-        axes.set_zorder(counts.get_zorder() + 1)
-        axes.patch.set_visible(False)
-        axes.plot(scores, [each.good for each in self.bins], "o-", color="#3b7dd8")
-        axes.axvline(
-            self.threshold, color="#b3261e", linestyle="--", linewidth=1, label=f"threshold {self.threshold:g}"
-        )
-        axes.set_xlabel(self.key, fontsize=9)
-        axes.set_ylabel("share labelled good", fontsize=9)
-        axes.set_ylim(-0.03, 1.03)
-        axes.legend(fontsize=8)
-        axes.set_title(f"{self.key}: {counted(self.rows, 'labelled row')}", fontsize=10)
-        return figure
-
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write figures, table and reliability plot to a new run, or to the run ``run_id``; return its id.
+        """Write figures and table to a new run, or to the run ``run_id``; return its id.
 
-        The artifacts are ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``; the metrics are
-        ``calibration/<key>/…``.
+        The artifacts are ``calibration_<key>.json`` (a table) and ``.txt``; the metrics are ``calibration/<key>/…``.
         """
         from mlflow_ragmetrics.tracking.log import log_findings, safe_name
 
@@ -213,7 +173,6 @@ class Calibration(Document):
             own=True,
             texts={f"calibration_{name}.txt": f"{self}\n"},
             tables={f"calibration_{name}.json": self.table} if self.at_default else {},
-            plots={f"calibration_{name}.png": self.plot()},
             metrics=self.metrics,
             params={f"calibration_{name}": self.decision},
         )

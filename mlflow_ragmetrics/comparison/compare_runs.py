@@ -6,10 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count, islice
-from typing import Any, TypedDict, overload
+from typing import Any, overload
 
 import numpy as np
-from typing_extensions import Unpack
 
 from mlflow_ragmetrics.comparison.changes import changed_rows
 from mlflow_ragmetrics.comparison.difference import TOLERANCE, Passes, adjust, differences_of
@@ -23,33 +22,17 @@ from mlflow_ragmetrics.results.pairing import Pairing, check_alike, like_with_li
 from mlflow_ragmetrics.results.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.suite import Suite
-from mlflow_ragmetrics.tracking.writer import mlflow_name
-
-
-class CompareOptions(TypedDict, total=False):
-    """The options of ``compare``, for type checkers."""
-
-    tolerance: float
-    allow_different: bool
-    resamples: int
-    seed: int
-    rows: int
-    groups: Groups | None
-    preference: JudgeLike | Sequence[JudgeLike] | Suite | None
-    rubric: str | None
 
 
 @overload
-def compare(run_a: Source, run_b: Source, **options: Unpack[CompareOptions]) -> Comparison: ...
+def compare(run_a: Source, run_b: Source, **options: Any) -> Comparison: ...
 
 
 @overload
-def compare(
-    run_a: Source, run_b: list[Any] | tuple[Any, ...], **options: Unpack[CompareOptions]
-) -> list[Comparison]: ...
+def compare(run_a: Source, run_b: list[Any] | tuple[Any, ...], **options: Any) -> list[Comparison]: ...
 
 
-def compare(
+def compare(  # type: ignore[misc]  # the overloads only tell the results apart
     run_a: Source,
     run_b: Source | list[Any] | tuple[Any, ...],
     *,
@@ -143,16 +126,12 @@ def _compared(
     alone = sorted(set(a.keys) ^ set(b.keys))
     only_one = [f"only one side has {', '.join(alone)}"] if alone else []
     only: dict[str, Any] = {"only_a": len(pairing.only_a), "only_b": len(pairing.only_b)}
-    theirs = _tested_by_mlflow(a, b)
     preferred = None if suite is None else preference_of(a, b, pairing, suite, rows, slices=candidates, **options)
     doubts = () if preferred is None else preferred.warnings
     return Comparison(
         a=a,
         b=b,
-        differences=tuple(
-            replace(e, passes=_passes(e.key, a, b, pairing), p_mlflow=theirs.get(mlflow_name(e.key)), **only)
-            for e in found
-        ),
+        differences=tuple(replace(e, passes=_passes(e.key, a, b, pairing), **only) for e in found),
         rows=changed_rows(a, b, pairing, scores, rows),
         pairing=pairing,
         warnings=(*warnings, *pairing.warnings, *only_one, *([warning] if warning else []), *doubts),
@@ -160,22 +139,6 @@ def _compared(
         candidates=candidates,
         **options,
     )
-
-
-def _tested_by_mlflow(a: Results, b: Results) -> dict[str, float]:
-    """The p-values by metric of MLflow's own comparison; empty unless both are runs and MLflow is 3.18 or later."""
-    if a.run_id is None or b.run_id is None:
-        return {}
-    from mlflow import genai
-    from mlflow.exceptions import MlflowException
-
-    if not hasattr(genai, "compare_evaluations"):
-        return {}
-    try:
-        found = genai.compare_evaluations(b.run_id, a.run_id).scorers
-    except MlflowException:  # such as for a run compared with itself
-        return {}
-    return {name: each.p_value for name, each in found.items() if each.p_value is not None}
 
 
 def _check_options(tolerance: float, resamples: int, preference: object, rubric: object) -> None:

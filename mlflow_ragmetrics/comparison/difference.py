@@ -12,7 +12,7 @@ from mlflow_ragmetrics.core.score import Better, passes
 from mlflow_ragmetrics.display.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.statistics.intervals import clusters_of, paired_intervals, unseen_share
 from mlflow_ragmetrics.statistics.sample_size import about, power_of
-from mlflow_ragmetrics.statistics.significance import effect_size, equal_columns, holm, mcnemar, paired_tests
+from mlflow_ragmetrics.statistics.significance import equal_columns, holm, mcnemar, paired_tests
 from mlflow_ragmetrics.text.messages import counted
 
 Verdict = Literal["improved", "regressed", "changed", "unchanged", "cannot be told"]
@@ -27,7 +27,7 @@ _TIE = 1e-9
 
 @dataclass(frozen=True)
 class Passes:
-    """Counts of ``rows`` (or conversations) measured on both sides: how many pass in A and B, and how many changed.
+    """Counts of ``rows`` measured on both sides: how many pass in A and B, and how many changed.
 
     ``p_value``: McNemar's exact test.
     """
@@ -60,8 +60,7 @@ class Difference:
     failed judge in B; ``lost_a`` likewise. ``unlike`` pairs are not comparable: another question, another reference
     for a metric that reads it, or a composite of other members.
     ``low``, ``high``: the 95 % interval of ``difference``. ``p_value``: see ``paired_tests``. ``p_holm``: adjusted for
-    the number of metrics; a metric that is ``same_as`` another in every row adds no test. ``p_mlflow``: the p-value of
-    MLflow's own comparison of the two runs (MLflow 3.18), not adjusted. ``unseen``: the largest shift
+    the number of metrics; a metric that is ``same_as`` another in every row adds no test. ``unseen``: the largest shift
     of the mean by a kind of row that the sample may have missed. ``needed``: rows that would show a difference of
     ``tolerance`` in four of five comparisons, if the verdict is "cannot be told".
     With groups, interval and test are over groups; ``groups`` is their number, ``design_effect`` the factor by which
@@ -79,11 +78,9 @@ class Difference:
     high: float | None = None
     p_value: float | None = None
     p_holm: float | None = None
-    p_mlflow: float | None = None
     wins: int = 0
     ties: int = 0
     losses: int = 0
-    effect: float | None = None
     needed: int | None = None
     tolerance: float = TOLERANCE
     unscored_a: int = 0
@@ -306,7 +303,6 @@ def _difference(
         wins=int((gains > _TIE).sum()),
         ties=int((np.abs(changes) <= _TIE).sum()),
         losses=int((gains < -_TIE).sum()),
-        effect=effect_size(changes.tolist()),
         unscored_a=int(alone_b.sum()),
         unscored_b=int(alone_a.sum()),
         unscored_both=int((np.isnan(a) & np.isnan(b) & ~unlike).sum()),

@@ -29,7 +29,6 @@ from mlflow_ragmetrics.text.messages import counted, percent
 from mlflow_ragmetrics.text.non_answers import is_indistinct
 
 _VALUES = {"A": 0.0, "tie": 0.5, "B": 1.0}
-_LABELS = {0.0: "no", 0.5: "tie", 1.0: "yes"}
 _KEY = "preferred"
 _SIMILAR = 0.2
 _FEWEST_SIMILAR = 30
@@ -224,16 +223,6 @@ class Preference(Mapping[str, Any]):
             }
             for row in rows
         ]
-
-    def feedback_rows(self, traces: Sequence[str | None]) -> list[Row]:
-        """The rows with a trace in ``traces`` (of B's answer), scored as feedback: yes, no or tie, and the reason."""
-        found = []
-        for row, value, trace in zip(self.report.rows, self.outcomes, traces, strict=True):
-            if trace is not None:
-                label = {} if np.isnan(value) else {"label": _LABELS[float(value)]}
-                score = row.scores[_KEY].with_details(**label)
-                found.append(Row(replace(row.sample, metadata={"trace_id": trace}), {_KEY: score}, row.index))
-        return found
 
 
 def _readers(row: Row) -> float:

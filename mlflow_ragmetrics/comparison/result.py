@@ -6,17 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mlflow_ragmetrics.comparison.changes import ChangedRow, SessionPasses, session_passes
+from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.preference import Preference
 from mlflow_ragmetrics.core.definition import SIDES
 from mlflow_ragmetrics.core.safe_text import redact
-from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.display.document import (
     Block,
     Cell,
@@ -32,11 +31,9 @@ from mlflow_ragmetrics.display.document import (
     number,
     page,
     shorten,
-    signed,
     to_markdown,
     to_text,
 )
-from mlflow_ragmetrics.display.junit import Case
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.gates import Check, raise_failures
 from mlflow_ragmetrics.results.marks import count_causes
@@ -48,14 +45,11 @@ from mlflow_ragmetrics.statistics.sample_size import about
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_effect")
-_RENAMED = {"ci_low": "low", "ci_high": "high", "effect_size": "effect", "n_pairs": "rows", "n_groups": "groups"}
+_RENAMED = {"ci_low": "low", "ci_high": "high", "n_pairs": "rows", "n_groups": "groups"}
 _FIGURES = {**{name: name for name in _SAME}, **_RENAMED}
 _COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b", "unlike")
-_DROPPABLE = ("needed", "p (MLflow)", "p (Holm)", "won/tied/lost", "rows", "groups")
+_DROPPABLE = ("needed", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
     "regressed": "{b} is worse on ",
@@ -161,7 +155,7 @@ class Comparison(Document):
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row per metric: means, difference, interval, p-values, wins, ties, losses, effect, rows needed, …."""
+        """One row per metric: means, difference, interval, p-values, wins, ties, losses, rows needed, …."""
         return pd.DataFrame([each.record() for each in self.differences])
 
     @property
@@ -235,15 +229,10 @@ class Comparison(Document):
         a, b = (sum(gives_no_answer(text) for text in texts if isinstance(text, str)) for texts in answers)
         return a, b
 
-    @cached_property
-    def sessions(self) -> tuple[SessionPasses, ...]:
-        """Conversations without a failing turn, in A and in B; empty if A's rows belong to none."""
-        return session_passes(self.a, self.b, self.pairing)
-
     @property
     def notes(self) -> list[str]:
-        """Notes below the table of metrics: row counts, non-answers, equal metrics, diagnoses, better directions,
-        thresholds and conversations."""
+        """Notes below the table of metrics: row counts, non-answers, equal metrics, diagnoses, better directions, and
+        thresholds."""
         accounts: dict[str, list[str]] = {}
         for each in self.differences:
             accounts.setdefault(each.accounted, []).append(each.key)
@@ -270,9 +259,7 @@ class Comparison(Document):
             passes.append(
                 f"p (Holm): adjusted over the metrics of all {self.candidates} candidates compared with {self.a.name}"
             )
-        if any(each.p_mlflow is not None for each in self.differences):
-            passes.append("p (MLflow): mlflow.genai.compare_evaluations, over the rows that MLflow pairs, not adjusted")
-        return [*rows, *answers, *equal, *causes, *sides, *passes, *map(str, self.sessions)]
+        return [*rows, *answers, *equal, *causes, *sides, *passes]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
         """One check per metric, and one for the preference; a check fails if the verdict is in ``fail_on``.
@@ -298,27 +285,6 @@ class Comparison(Document):
         """Raise ``GateError`` (an ``AssertionError``) if a verdict is in ``fail_on``."""
         raise_failures(self.checks(fail_on))
 
-    def row_cases(self, fail_on: Iterable[str] = ("regressed",)) -> list[Case]:
-        """One JUnit case per pair of rows; it fails if a regressed metric is worse in it by more than the tolerance.
-
-        ``fail_on``: the verdicts that fail a gate. If no gate fails, no row does. ``display.junit.to_junit`` writes the
-        XML.
-        """
-        failed = [each for each in self.differences if each.verdict == "regressed" and "regressed" in fail_on]
-        scores = {each.key: self.pairs(each.key) for each in self.differences}
-        sides = {f"{key}_{side}": pair[place] for key, pair in scores.items() for place, side in enumerate("ab")}
-        cases = []
-        for row, name in enumerate(self.pairing.ids):
-            faults = []
-            for each in failed:
-                before, after = (side[row] for side in scores[each.key])
-                fall, moved = (after - before, "rose") if each.higher_is_better is False else (before - after, "fell")
-                if not passes(fall, self.tolerance, higher_is_better=False):
-                    faults.append(f"{each.key} {moved} from {before:.3f} to {after:.3f}")
-            shown = {side: f"{values[row]:.6g}" for side, values in sides.items() if not np.isnan(values[row])}
-            cases.append(Case(name, failure="; ".join(faults) or None, properties=shown))
-        return cases
-
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain data, for JSON."""
         return {
@@ -339,7 +305,6 @@ class Comparison(Document):
             "metrics": [each.record() for each in self.differences],
             "plain": self.plain,
             "causes": {cause: list(pair) for cause, pair in self.causes.items()},
-            "sessions": list(map(asdict, self.sessions)),
             "rows": [asdict(row) for row in self.rows],
             "preference": None if self.preference is None else dict(self.preference),
         }
@@ -371,8 +336,6 @@ class Comparison(Document):
         columns["metric"] = [each.key for _, each in found]
         columns["verdict"] = [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found]
         columns |= {name: [each[name] for each in figures] for name in (figures[0] if figures else ())}
-        if any(each.p_mlflow is not None for _, each in found):
-            columns["p (MLflow)"] = [number(each.p_mlflow, 4) for _, each in found]
         columns |= {"mark": [_mark(each) for _, each in found]} if column else {}
         return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)
 
@@ -458,52 +421,24 @@ class Comparison(Document):
         Path(path).write_text(text, encoding="utf-8")
         return str(path)
 
-    def plot(self) -> Figure | None:
-        """A forest plot with one interval per metric; ``None`` if no metric has one."""
-        from mlflow_ragmetrics.display.plots import Drawn, intervals_plot
-
-        shown = [
-            Drawn(
-                each.key + ("" if each.higher_is_better else f"\n({SIDES[each.higher_is_better]})"),
-                each.difference or 0.0,
-                each.low,
-                each.high,
-                f"{signed(each.difference)}  {each.verdict}",
-                _STYLES[each.verdict],
-            )
-            for each in self.differences
-            if each.low is not None
-        ]
-        about = f"B − A with 95 % interval; grey: within ±{self.tolerance:g}"
-        return intervals_plot(shown, self.title, about, band=(-self.tolerance, self.tolerance))
-
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write page, table and plot into a new run, or into the run ``run_id``; returns its id.
+        """Write page and table into a new run, or into the run ``run_id``; returns its id.
 
-        The artifacts are ``compare_<A>.html``, ``.json`` (a table) and ``.png``; the only metrics of the run are
-        ``preference/<figure>``. A preference is also written to B's traces as the assessment ``preferred`` (yes, no or
-        tie).
+        The artifacts are ``compare_<A>.html`` and ``.json`` (a table); the only metrics of the run are
+        ``preference/<figure>``.
         """
         from mlflow_ragmetrics.tracking.log import log_findings, safe_name
-        from mlflow_ragmetrics.tracking.traces import log_feedback, row_traces
 
         name = safe_name(self.a.name)
-        target = log_findings(
+        return log_findings(
             run_id,
             run_name or f"compare {self.name}",
             own=True,
             texts={f"compare_{name}.html": self.to_html()},
             tables={f"compare_{name}.json": self.table},
-            plots={f"compare_{name}.png": self.plot()},
             metrics={name: value for name, value in self.metrics.items() if name.startswith("preference/")},
             params={"a": self.a.run_id or self.a.name, "b": self.b.run_id or self.b.name},
         )
-        if self.preference is not None:
-            traces = row_traces(self.b.run_id, self.b.table)
-            rows = self.preference.feedback_rows([traces[row] for row in self.pairing.rows_b])
-            if rows:
-                log_feedback(rows, self.b.run_id or target)
-        return target
 
 
 def _hardly(difference: Difference) -> str:

@@ -118,11 +118,3 @@ def mcnemar(lost: int, won: int) -> float:
     from scipy.stats import binomtest
 
     return float(binomtest(lost, lost + won).pvalue) if lost + won else 1.0
-
-
-def effect_size(differences: Sequence[float]) -> float | None:
-    """Cohen's d_z: mean over standard deviation of the paired differences; ``None`` if they are all equal."""
-    if len(differences) < 2:
-        return None
-    deviation = float(np.std(differences, ddof=1))
-    return float(np.mean(differences)) / deviation if deviation > 1e-12 else None

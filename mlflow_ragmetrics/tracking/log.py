@@ -55,7 +55,6 @@ from mlflow_ragmetrics.tracking.writer import (
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 
 _NOTE_TAG = "mlflow.note.content"
@@ -177,7 +176,6 @@ def log_findings(
     *,
     texts: Mapping[str, Content] | None = None,
     tables: Mapping[str, pd.DataFrame] | None = None,
-    plots: Mapping[str, Figure | None] | None = None,
     metrics: Mapping[str, float] | None = None,
     params: Mapping[str, Any] | None = None,
     status: str | None = None,
@@ -185,14 +183,13 @@ def log_findings(
 ) -> str:
     """Write a comparison, a calibration or similar to the run ``run_id``, else the active run, else a new run.
 
-    Returns the run's id. With ``own``, a new run is nested in the active run. ``texts``, ``tables`` and ``plots`` are
-    artifacts by file name and replace artifacts with the same name. ``status`` sets the run's status. Raises
-    ``RagMetricsError`` if writing fails.
+    Returns the run's id. With ``own``, a new run is nested in the active run. ``texts`` and ``tables`` are artifacts by
+    file name and replace artifacts with the same name. ``status`` sets the run's status. Raises ``RagMetricsError`` if
+    writing fails.
     """
     files: dict[str, Content] = {
         **(texts or {}),
         **{name: table_json(table) for name, table in (tables or {}).items()},
-        **{name: figure.savefig for name, figure in (plots or {}).items() if figure is not None},
     }
     with new_target(run_name) if own and run_id is None else target_run(run_id, run_name) as target:
         writer = RunWriter(target)

@@ -121,22 +121,6 @@ def test_runs_of_other_scorers_are_compared() -> None:
     assert compared == {"length": 3, "first": 3, "broken": 2, "faithfulness": 3}
 
 
-@pytest.mark.skipif(not hasattr(mlflow.genai, "compare_evaluations"), reason="since MLflow 3.18")
-def test_mlflows_own_p_value_stands_beside_ours() -> None:
-    rows = [{**row, "question": f"{row['question']} {n}"} for row in ROWS for n in range(4)]
-    suite = rm.Suite(["correctness", "rouge"])
-    one = suite.evaluate(rows, progress=False).log()
-    changed = [{**row, "answer": f"{row['reference']}"} for row in rows]
-    two = suite.evaluate(changed, progress=False).log()
-    theirs = mlflow.genai.compare_evaluations(two, one).scorers
-    comparison = rm.compare(one, two)
-    found = {each.key: each.p_mlflow for each in comparison.differences}
-    assert found == {"correctness": theirs["rag_correctness"].p_value, "rouge1_f1": theirs["rouge1_f1"].p_value}
-    assert theirs["rouge1_f1"].p_value < 0.05
-    assert "p (MLflow)" in str(comparison)
-    assert all(each.p_mlflow is None for each in rm.compare(suite.evaluate(rows, progress=False), two).differences)
-
-
 def test_a_run_without_scores_of_ours_is_refused_with_the_way_out() -> None:
     with mlflow.start_run() as run:
         pass

@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.calibrate_scores import _reliability_bins
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
@@ -61,7 +60,6 @@ def test_grades_are_correlated_and_can_be_parted() -> None:
     assert found.pearson.value == pytest.approx(pearsonr(VALUES, grades)[0])
     assert found.spearman.value == pytest.approx(spearmanr(VALUES, grades)[0])
     assert found.at_default is None
-    assert found.plot() is None
     assert "good_from" in str(found)
     parted = rm.calibrate(REPORT, grades.tolist(), good_from=4)
     assert parted.at_default.missed + parted.at_default.found == int((grades < 4).sum())
@@ -70,14 +68,6 @@ def test_grades_are_correlated_and_can_be_parted() -> None:
 def test_rows_of_a_group_stay_together() -> None:
     found = rm.calibrate(REPORT, "human", groups="document")
     assert found.gain.low > 0
-
-
-def test_the_reliability_plot_shows_every_row_once() -> None:
-    found = rm.calibrate(REPORT, GOOD)
-    assert sum(each.rows for each in found.bins) == 200
-    assert [each.score for each in found.bins] == sorted(each.score for each in found.bins)
-    assert found.bins[0].good < 0.2 < 0.9 < found.bins[-1].good
-    assert found.plot() is not None
 
 
 def test_what_cannot_be_used_is_refused_by_name() -> None:
@@ -116,11 +106,3 @@ def test_a_score_at_the_threshold_is_good_and_the_last_bits_do_not_count() -> No
 
 def test_without_a_threshold_a_half_is_the_default() -> None:
     assert rm.calibrate(scored([0.9, 0.1]), [True, False]).default == 0.5
-
-
-def test_ten_bins_of_equal_width_hold_the_scores() -> None:
-    values = np.array([0.0, 0.05, 0.1, 0.55, 0.95, 1.0])
-    bins = _reliability_bins(values, np.array([False, True, True, True, False, True]))
-    assert [(each.rows, each.good) for each in bins] == [(2, 0.5), (1, 1.0), (1, 1.0), (2, 0.5)]
-    assert bins[0].score == pytest.approx(0.025)
-    assert [each.rows for each in _reliability_bins(np.linspace(0, 0.999, 100), np.ones(100))] == [10] * 10

@@ -67,7 +67,6 @@ def test_the_figures_of_a_metric_by_hand() -> None:
     assert (found.rows, found.unscored_a, found.unscored_b) == (5, 1, 1)
     assert (found.wins, found.ties, found.losses) == (2, 2, 1)
     assert found.difference == pytest.approx(changes.mean())
-    assert found.effect == pytest.approx(changes.mean() / changes.std(ddof=1))
     assert found.figures(1.0)["won/tied/lost"] == "2/2/1"
 
 
@@ -202,7 +201,7 @@ def test_a_difference_has_counts_of_zero_until_they_are_known() -> None:
 
 def test_the_figures_and_the_record_of_a_difference() -> None:
     passes = Passes(10, 4, 5, 2, 1, 0.5)
-    found = difference(wins=20, ties=15, losses=5, effect=0.456, passes=passes)
+    found = difference(wins=20, ties=15, losses=5, passes=passes)
     assert {name: str(value) for name, value in found.figures(1.0).items() if name != "95 % interval"} == {
         "A paired": "0.500", "B paired": "0.700", "B−A": "+0.200", "p (Holm)": "0.0020",
         "won/tied/lost": "20/15/5", "rows": "40", "needed": "–",

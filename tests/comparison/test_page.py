@@ -5,7 +5,6 @@ from pathlib import Path
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Item
-from mlflow_ragmetrics.display.plots import Drawn, intervals_plot
 
 from .reports import noisy, report_of
 
@@ -56,17 +55,3 @@ def test_the_page_can_be_written_and_read_as_utf8(tmp_path: Path) -> None:
     path = tmp_path / "compare.html"
     assert evil().to_html(path) == str(path)
     assert path.read_text(encoding="utf-8") == evil().to_html()
-
-
-def test_without_any_interval_there_is_no_plot() -> None:
-    assert rm.compare(report_of([0.5]), report_of([0.6])).plot() is None
-
-
-def test_a_plot_shows_each_value_with_its_interval_over_the_band() -> None:
-    figures = [Drawn("a", 0.2, 0.1, 0.4, "+0.2"), Drawn("b", 0.3, None, None, "+0.3"), Drawn("c", 0.5, None, 0.6, "")]
-    for band in ((-0.05, 0.05), None):
-        (axes,) = intervals_plot(figures, "costs $5", "B-A", band).axes
-        assert [line.get_segments()[0].tolist() for line in axes.collections] == [[[0.1, 0.0], [0.4, 0.0]]]
-        assert [float(line.get_xdata()[0]) for line in axes.lines] == [0.0, 0.2, 0.3, 0.5]
-        bands = [each.get_path().transformed(each.get_patch_transform()).get_extents() for each in axes.patches]
-        assert [each.intervalx.tolist() for each in bands] == ([[-0.05, 0.05]] if band else [])

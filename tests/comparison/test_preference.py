@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
@@ -314,28 +313,6 @@ def test_the_lexical_judge_compares_correctness_and_support_and_says_how_weak_it
     assert "compares answers by a reference or passages; that needs a language model" in " ".join(found.warnings)
     ruled = rm.compare(a, b, preference="lexical", rubric="politeness")
     assert "cannot compare answers by a rubric" in " ".join(ruled.warnings)
-
-
-def test_it_is_logged_onto_the_traces_of_b() -> None:
-    rows = [{"id": str(n), "question": f"q {n}", "reference": "r"} for n in range(4)]
-    runs = []
-    for name, answers in {"old": ["right", "no", "x", "fail"], "new": ["no", "right", "y", "z"]}.items():
-        given = [{**row, "answer": answer} for row, answer in zip(rows, answers, strict=True)]
-        runs.append(rm.evaluate(given, ["rouge"]).log(run_name=name))
-    found = rm.compare(*runs, preference=Chooses(right))
-    for _ in range(2):  # the second call replaces the result of the first
-        own_run = found.log()
-    assert mlflow.get_run(own_run).data.metrics["preference/wins"] == 1
-    assessments = {}
-    for trace in mlflow.search_traces(run_id=runs[1], return_type="list"):
-        (own,) = [each for each in trace.info.assessments if each.name == "preferred"]
-        assessments[trace.info.client_request_id] = own
-    assert {name: each.value for name, each in assessments.items()} == {"0": "no", "1": "yes", "2": "tie", "3": None}
-    assert "because of q 1" in assessments["1"].rationale
-    assert assessments["1"].source.source_id == "chooses"
-    assert "it failed" in assessments["3"].error.error_message
-    of_a = mlflow.search_traces(run_id=runs[0], return_type="list")
-    assert "preferred" not in {each.name for trace in of_a for each in trace.info.assessments}
 
 
 def test_the_reason_is_that_of_the_order_with_a_first() -> None:

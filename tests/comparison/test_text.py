@@ -86,16 +86,6 @@ def test_a_table_of_slices_marks_few_rows_and_cuts_no_name() -> None:
     assert text.splitlines()[2].startswith(name)
 
 
-def test_a_row_fails_in_junit_if_a_regressed_metric_fell_beyond_the_tolerance() -> None:
-    values = [0.9] * 20
-    told = rm.compare(report_of(values), report_of([0.95, 0.85, 0.84, 0.9, *[0.5] * 16]), resamples=500)
-    assert told["faithfulness"].verdict == "regressed"
-    cases = told.row_cases()
-    assert [case.failure for case in cases[:4]] == [None, None, "faithfulness fell from 0.900 to 0.840", None]
-    assert cases[4].properties == {"faithfulness_a": "0.9", "faithfulness_b": "0.5"}
-    assert [case.failure for case in told.row_cases(["improved"])] == [None] * 20
-
-
 def test_notes_name_the_metrics_whose_lower_values_are_better_and_rows_may_lack_a_score_on_one_side() -> None:
     def report(value: float | None, other: float) -> Report:
         scores = {

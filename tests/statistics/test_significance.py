@@ -8,7 +8,6 @@ from scipy.stats import binomtest, permutation_test, skew, t, ttest_1samp, ttest
 
 from mlflow_ragmetrics.statistics.intervals import clusters_of, sign_flip_p_values
 from mlflow_ragmetrics.statistics.significance import (
-    effect_size,
     equal_columns,
     holm,
     mcnemar,
@@ -90,14 +89,6 @@ def test_holm_by_hand() -> None:
 def test_mcnemar_is_the_sign_test(lost: int, won: int) -> None:
     expected = binomtest(lost, lost + won).pvalue if lost + won else 1.0
     assert mcnemar(lost, won) == pytest.approx(expected)
-
-
-def test_effect_size_is_the_t_statistic_over_the_root_of_the_rows() -> None:
-    differences = np.random.default_rng(9).normal(0.2, 0.5, 30)
-    expected = ttest_1samp(differences, 0).statistic / np.sqrt(30)
-    assert effect_size(differences.tolist()) == pytest.approx(expected)
-    assert effect_size([0.1, 0.1, 0.1]) is None
-    assert effect_size([0.1]) is None
 
 
 def test_groups_turn_as_one() -> None:
