@@ -27,12 +27,11 @@ from mlflow_ragmetrics.registry import MetricLike, metric_of
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.figures import Totals
 from mlflow_ragmetrics.results.marks import DIAGNOSIS, diagnoses_of
-from mlflow_ragmetrics.results.sessions import session_score
 from mlflow_ragmetrics.results.tables import has_diagnoses
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.chat_messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.trace_records import failure_of, record_of_trace, retrieved_documents, session_of
+from mlflow_ragmetrics.rows.trace_records import failure_of, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
@@ -109,8 +108,11 @@ def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -
     return made
 
 
-class _SuiteScorer(Scorer):
-    """A scorer whose ``description`` has the suite's description."""
+class RagScorer(Scorer):
+    """Scores one row with a suite; created by ``scorer``, ``scorers`` and ``get_scorer``."""
+
+    _keys: tuple[str, ...] = PrivateAttr(default=())
+    _shared: Any = PrivateAttr(default=None)
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
         """The fields as JSON values. MLflow calls this for each feedback; otherwise it would parse this file."""
@@ -125,13 +127,6 @@ class _SuiteScorer(Scorer):
             self._pass_if = criterion
         if "timeout" in type(self).model_fields:
             self.timeout = 0
-
-
-class RagScorer(_SuiteScorer):
-    """Scores one row with a suite; created by ``scorer``, ``scorers`` and ``get_scorer``."""
-
-    _keys: tuple[str, ...] = PrivateAttr(default=())
-    _shared: Any = PrivateAttr(default=None)
 
     def __call__(  # type: ignore[override]  # MLflow passes only the parameters that are named here
         self, *, inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Trace | None = None
@@ -191,23 +186,6 @@ class RagScorer(_SuiteScorer):
         message = "MLflow starts judges of its gateway only: score new traces with ragmetrics watch EXPERIMENT"
         raise InvalidOptionError(message, param="start")
 
-    def sessions(self, key: str | None = None, threshold: float | None = None) -> SessionScorer:
-        """A session-level scorer: whether all turns of a conversation pass ``key`` (default: ``faithfulness``).
-
-        The feedback ``session_<key>`` on a session's first trace is 1.0 if no turn fails and 0.0 if one fails. It is
-        ``None`` if no turn is known to fail but some were not measured. MLflow's mean is then the share of sessions
-        without a failing turn. ``threshold`` is as in ``Report.sessions``. If you use both scorers, each turn is scored
-        once. Raises ``InvalidOptionError`` if ``key`` is not in the suite.
-        """
-        keys: list[str] = self._shared.suite.keys
-        key = key or next((each for each in keys if each.endswith("faithfulness")), keys[0])
-        if key not in keys:
-            raise InvalidOptionError(f"{key!r} is not a metric here; use one of {', '.join(keys)}", param="key")
-        made = SessionScorer(name=f"session_{key}", description=self.description)
-        made._key, made._threshold, made._shared = key, threshold, self._shared
-        made._decide_by(lambda value: bool(value == 1.0))
-        return made
-
     def report(self, result: Any) -> Report:
         """The report on the rows of a ``result`` of ``mlflow.genai.evaluate``, in the same order."""
         return self._shared.report(result)  # type: ignore[no-any-return]
@@ -223,34 +201,6 @@ class RagScorer(_SuiteScorer):
         report = self.report(result)
         known = {name for name, value in run_metrics_of(report).items() if result.metrics.get(name) == value}
         return report.log(run_id=result.run_id, traces=False, dataset=False, omit=known)
-
-
-class SessionScorer(_SuiteScorer):
-    """Whether all turns of a conversation pass; created by ``RagScorer.sessions``."""
-
-    _key: str = PrivateAttr(default="")
-    _threshold: float | None = PrivateAttr(default=None)
-    _shared: Any = PrivateAttr(default=None)
-
-    @property
-    def is_session_level_scorer(self) -> bool:
-        """``True``: MLflow calls the scorer once per session."""
-        return True
-
-    def __call__(  # type: ignore[override]  # MLflow passes only the parameters that are named here
-        self, *, session: Sequence[Trace] | None = None
-    ) -> Feedback:
-        """1.0 if no turn fails, 0.0 if one fails, with the first failing turn as the reason; ``None`` if unknown.
-
-        ``session``: the traces of the turns.
-        """
-        rows = [self._turn(trace) for trace in session or ()]
-        score = session_score(rows, self._key, self._threshold, self._shared.suite.language)
-        return feedback_of(self.name, score, required=True)
-
-    def _turn(self, trace: Trace) -> Row:
-        row: Row = self._shared.row(self.name, record_of_trace(trace) or {}, trace)
-        return replace(row, sample=replace(row.sample, id=trace.info.trace_id))  # equal questions have equal ids
 
 
 class _SharedRows:

@@ -51,7 +51,7 @@ from mlflow_ragmetrics.results.tables import MANY_ROWS, has_diagnoses
 from mlflow_ragmetrics.rows.aliases import QUESTION_IDS
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.record import shown_id
-from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, groups_of, sample_value, slices_of
+from mlflow_ragmetrics.rows.row_groups import SESSION, groups_of, slices_of
 from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
 from mlflow_ragmetrics.tracking.describe import criteria_tag
 
@@ -266,22 +266,21 @@ def _source(
 
 
 class _Reread(Collection["Sample"]):
-    """The samples of a large file, read again on each iteration; the first one records ids and conversations."""
+    """The samples of a large file, read again on each iteration; the first one records ids and groups."""
 
     def __init__(self, source: _Source) -> None:
         self._source = source
         self._ids = array("q")
-        self._sessions = {name: array("q") for name in (*SESSION_FIELDS, *QUESTION_IDS)}
+        self._groups = {name: array("q") for name in (SESSION, *QUESTION_IDS)}
 
     def __iter__(self) -> Iterator[Sample]:
         is_first = not self._ids
         for sample in self._source.read(MANY_ROWS):
             if is_first:
                 self._ids.append(hash(sample.id))
-                for name, found in self._sessions.items():
-                    value = sample.metadata.get(name) if name in QUESTION_IDS else sample_value(sample, name)
-                    if value is not None:
-                        found.append(hash(str(value)))
+                for name, found in self._groups.items():
+                    if sample.metadata.get(name) is not None:
+                        found.append(hash(str(sample.metadata[name])))
             yield sample
 
     def __len__(self) -> int:
@@ -292,9 +291,9 @@ class _Reread(Collection["Sample"]):
 
     @property
     def repeats(self) -> bool:
-        """Whether samples share an id or a conversation, or belong to sessions of traces."""
-        hashes = (np.array(each) for each in (self._ids, *self._sessions.values()))
-        return bool(self._sessions[SESSION]) or any(np.unique(each).size < each.size for each in hashes)
+        """Whether samples share an id or a question's id, or belong to sessions of traces."""
+        hashes = (np.array(each) for each in (self._ids, *self._groups.values()))
+        return bool(self._groups[SESSION]) or any(np.unique(each).size < each.size for each in hashes)
 
 
 def _samples(source: _Source, suite: Suite, keep: int | None) -> tuple[Collection[Sample], Checked, int | None]:

@@ -11,7 +11,6 @@ from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.display.document import clean_lines
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.results.gates import Check
-from mlflow_ragmetrics.results.sessions import limit_of
 from mlflow_ragmetrics.rows.record import shown_id
 
 _FORBIDDEN = dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd")
@@ -75,11 +74,6 @@ def _fault(name: str, score: Score | None, limit: float | None, most: float | No
         return None
     if score.value is None or not score.measured:
         return f"{key} was not measured: {score.cause}"
-    if figure.startswith("session_"):  # a share of conversations: use the limit of a turn
-        own = limit_of(score.threshold, score.higher_is_better)
-        failed = not passes(score.value, own, score.higher_is_better)
-        side = "above" if score.higher_is_better is False else "below"
-        return f"{key} is {score.value:.4f}, {side} a turn's limit of {own:g}: {score.reason}" if failed else None
     if figure == "pass_rate":
         return f"{key} is {score.value:.4f}, below its threshold {score.threshold:g}" if score.passed is False else None
     if most is not None and score.value > most + 1e-9:

@@ -131,13 +131,6 @@ function rangeOf(key) {
   return [Math.floor(low), Math.ceil(high)];
 }
 
-function sessions(key) {
-  const known = metric(key, "n_sessions"), unknown = metric(key, "n_sessions_unmeasured"), rate = metric(key, "session_pass_rate");
-  if (known === undefined) return null;
-  const kept = rate === undefined ? "" : `${Math.round(rate * known)} of ${known} sessions without a failing turn`;
-  return element("div", { class: "small" + (unknown ? " short" : "") }, [kept, unknown ? `${unknown} sessions not measured` : ""].filter(Boolean).join(", "));
-}
-
 function card(key) {
   const mean = metric(key, "mean"), rate = metric(key, "pass_rate"), threshold = data.thresholds[key];
   const scored = metric(key, "n_scored") || 0, measured = metric(key, "n_measured") ?? scored;
@@ -154,7 +147,7 @@ function card(key) {
     lines.push(small(`95 %: ${number(metric(key, "ci_low"))} to ${number(metric(key, "ci_high"))}` + (groups === undefined ? "" : ` over ${groups} groups` + (metric(key, "few_groups") ? " (few groups)" : "") + (effect === undefined ? "" : `, design effect ${number(effect, 1)}`))));
   }
   const counts = [["measured", measured], ["by rule", scored - measured], ["skipped", metric(key, "n_skipped") || 0], ["failed", metric(key, "n_error") || 0]].filter(([name, n]) => n || name === "measured");
-  lines.push(small(counts.map(([name, n]) => `${count(n)} ${name}`).join(" · ")), sessions(key));
+  lines.push(small(counts.map(([name, n]) => `${count(n)} ${name}`).join(" · ")));
   if (measured < data.total) {
     lines.push(small(measured ? `${count(measured)} of ${count(data.total)} rows measured; the mean covers only these` : "not measured in any row", "short"));
   }

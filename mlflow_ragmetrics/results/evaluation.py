@@ -23,17 +23,8 @@ from mlflow_ragmetrics.results.marks import (
     diagnosis_columns,
     failure_lines,
 )
-from mlflow_ragmetrics.results.sessions import (
-    Session,
-    keys_of_turns,
-    session_figures,
-    session_line,
-    sessions_frame,
-    sessions_of,
-    turn_limit,
-)
 from mlflow_ragmetrics.results.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
-from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, groups_of, session_field, slices_of
+from mlflow_ragmetrics.rows.row_groups import groups_of, slices_of
 from mlflow_ragmetrics.text.messages import render, say
 
 if TYPE_CHECKING:
@@ -170,8 +161,6 @@ class Evaluation(Figures):
         figures = (
             self.totals.figures(self._group_names(), self.ranges) | panel_figures(scores) | cause_figures(self._causes)
         )
-        for key, sessions in self._sessions.items():
-            figures |= {f"{key}/{name}": value for name, value in session_figures(sessions).items()}
         return {**figures, **self.figures}
 
     @property
@@ -194,52 +183,15 @@ class Evaluation(Figures):
         names = slices_of(self._samples, column)
         return slices_frame(self.rows, self.totals, names, self._group_names(), self.ranges)
 
-    def sessions(self, key: str, threshold: float | None = None, *, by: str | None = None) -> pd.DataFrame:
-        """The conversations by the metric ``key``: which have no failing turn, and which turn fails first.
-
-        A turn fails below ``threshold`` (default: the metric's own, else 1), or above it if lower is better (default
-        0). Rows of a conversation share the value of ``by``, a field or metadata field (default: the report's groups,
-        else the session of traces, ``session_id``, ``conversation_id`` or ``thread_id``); rows without a value are
-        ignored. Turns are ordered by the time of their traces, else by the length of their histories, else as given.
-
-        Columns: ``session``, ``turns``, ``measured`` (number of measured turns), their ``mean`` and ``worst``,
-        ``worst_id``, ``outcome`` (``failed``; ``passed``; ``not measured`` if no turn failed but some were not
-        measured, or all; a turn without claims passes), ``first_failure`` (from 1) and ``first_failure_id``.
-        Raises ``InvalidOptionError`` for an unknown key, or without a column that groups the rows.
-        """
-        if key not in self.keys:
-            raise InvalidOptionError(f"{key!r} is not a metric here; use one of {', '.join(self.keys)}", param="key")
-        column = by or self._session_column
-        if column is None:
-            names = ", ".join(SESSION_FIELDS)
-            raise InvalidOptionError(f"by: no two rows share {names}; name the column of the conversation", param="by")
-        return sessions_frame(self._sessions_of(key, column, threshold))
-
-    @cached_property
-    def _session_column(self) -> str | None:
-        return self.description.get("groups") or session_field(self._samples)
-
-    def _sessions_of(self, key: str, column: str, threshold: float | None = None) -> list[Session]:
-        names = slices_of(self._samples, column)
-        return sessions_of(self.rows, names, key, turn_limit(self.rows, key, threshold))
-
-    @cached_property
-    def _sessions(self) -> dict[str, list[Session]]:
-        """The conversations by each metric with a threshold and by faithfulness; empty without conversations."""
-        column = self._session_column if len(self.rows) == len(self) else None
-        return {} if column is None else {key: self._sessions_of(key, column) for key in keys_of_turns(self.rows)}
-
     @property
     def _language(self) -> str:  # type: ignore[override]
         return str(self.description.get("language", "en"))
 
     @property
     def notes(self) -> list[str]:
-        """Lines below the figures: the column of each field, counts of diagnoses, conversations without a fault."""
-        lines = [session_line(key, self.metrics, str(self._session_column)) for key in self._sessions]
-        lines = [causes_line(self._causes), *lines] if any(self._causes.values()) else lines
-        read = [self.description["read"]] if "read" in self.description else []
-        return [*read, *(render(line, self._language) for line in lines if line is not None)]
+        """Lines below the figures: the column of each field, counts of diagnoses."""
+        causes = [render(causes_line(self._causes), self._language)] if any(self._causes.values()) else []
+        return [*([self.description["read"]] if "read" in self.description else []), *causes]
 
     @property
     def _judged_by(self) -> list[str]:
@@ -268,5 +220,5 @@ class Evaluation(Figures):
             kept = replace(kept, warnings=(f"warnings left out because they may quote texts: {len(self.warnings)}",))
         incomplete = self.incomplete and "see the output of the program that wrote this run"
         diagnoses = [replace(each, reason="") for each in self.diagnoses]
-        vars(kept).update(metrics=self.metrics, incomplete=incomplete, diagnoses=diagnoses, _sessions=self._sessions)
+        vars(kept).update(metrics=self.metrics, incomplete=incomplete, diagnoses=diagnoses)
         return kept

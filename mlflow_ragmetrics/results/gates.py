@@ -17,13 +17,12 @@ MIN_SCORED = 0.95
 MinScored = Union[float, Mapping[str, float]]
 """The share of all rows that must be measured, or a mapping with one share per key and ``""`` for the others."""
 
-_SESSIONS = ("session_pass_rate", "session_ci_low", "session_ci_high")
 # These are on the metric's own scale, on which lower may be better.
 _ON_SCALE = ("mean", "ci_low", "ci_high", "true_mean", "true_low", "true_high")
-_ANY_SIDE = ("pass_rate", "coverage", "n_scored", *_SESSIONS)
+_ANY_SIDE = ("pass_rate", "coverage", "n_scored")
 _PERCENTAGES = ("pct_records_with_at_least_one_ref", "pct_records_with_all_refs")
 _BOUNDS = {
-    **dict.fromkeys(("pass_rate", "coverage", *_SESSIONS), (0.0, 1.0)),
+    **dict.fromkeys(("pass_rate", "coverage"), (0.0, 1.0)),
     **dict.fromkeys(_PERCENTAGES, (0.0, 100.0)),
     "n_scored": (0.0, math.inf),
 }

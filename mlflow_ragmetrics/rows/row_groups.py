@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Union
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 SESSION = "mlflow.trace.session"
 """MLflow's metadata field for the conversation of a trace."""
-
-SESSION_FIELDS = (SESSION, "session_id", "conversation_id", "thread_id")
-"""The columns or metadata fields with the conversation of a row, in search order."""
 
 _LOOK_AHEAD = 100
 
@@ -68,27 +65,22 @@ def slices_of(rows: Rows, name: str, *, param: str = "by") -> list[Union[str, No
     return _present(_values(rows, name), name, param, rows.columns)
 
 
-def session_field(rows: Rows) -> Union[str, None]:
-    """The first of ``SESSION_FIELDS`` with a value shared by several rows, or ``None``."""
-    return _shared_field(lambda name: _values(rows, name))
-
-
 def question_id_field(samples: Sequence[Sample]) -> Union[str, None]:
     """The first of ``QUESTION_IDS`` with a value shared by several samples, or ``None``."""
-    return _shared_field(lambda name: [sample.metadata.get(name) for sample in samples], QUESTION_IDS)
-
-
-def sample_value(sample: Sample, name: str) -> Any:
-    """The sample's metadata field or field ``name``, or ``None``."""
-    field = FIELD_OF.get(name)
-    value = _value_in(sample.metadata, name)
-    return getattr(sample, field) if value is None and field in _FIELDS else value
+    for name in QUESTION_IDS:
+        values = (sample.metadata.get(name) for sample in samples)
+        there = [str(value) for value in values if not is_missing(value) and str(value).strip()]
+        if len(set(there)) < len(there):
+            return name
+    return None
 
 
 def _values(rows: Rows, name: str) -> list[Any]:
-    if isinstance(rows, Sequence):
-        return [sample_value(sample, name) for sample in rows]
     field = FIELD_OF.get(name)
+    if isinstance(rows, Sequence):
+        values = [_value_in(sample.metadata, name) for sample in rows]
+        pairs = zip(rows, values, strict=True)
+        return [getattr(row, field) if value is None and field in _FIELDS else value for row, value in pairs]
     columns = [each for each in dict.fromkeys((name, field, *_NESTED)) if each in rows.columns]
     records = rows[columns].to_dict("records") or [{}] * len(rows)  # before pandas 3, none without a column
     values = [_value_in(record, name) for record in records]
@@ -110,14 +102,6 @@ def _present(values: Sequence[Any], name: str, param: str, there: Iterable[Any])
         known = ", ".join(dict.fromkeys(map(str, there))) or "none"
         raise InvalidOptionError(f"{param}: no row has {shown(name)}; the rows have {known}", param=param)
     return found
-
-
-def _shared_field(values_of: Callable[[str], list[Any]], names: Sequence[str] = SESSION_FIELDS) -> Union[str, None]:
-    for name in names:
-        there = [str(value) for value in values_of(name) if not is_missing(value) and str(value).strip()]
-        if len(set(there)) < len(there):
-            return name
-    return None
 
 
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:

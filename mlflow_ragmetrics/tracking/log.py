@@ -97,7 +97,6 @@ def log_report(
     here ends FAILED. If more than 5 % of the rows failed, the tag is ``partial: …`` and the run ends FINISHED.
     """
     import mlflow
-    import pandas as pd
     from mlflow.entities import LoggedModelInput
     from mlflow.utils.uri import is_local_uri
 
@@ -117,9 +116,7 @@ def log_report(
         writer.params({**described, **(params or {})})
         datasets = [dataset_input(report.rows, asked, info.experiment_id, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
-        sessions = [self.sessions(key).assign(metric=key) for key in self._sessions] if texts else []
-        tables = {"rag_sessions.json": pd.concat(sessions)} if sessions else {}
-        parts = write_tables(writer, {ROWS: report.table, CLAIMS: report.items, **tables})
+        parts = write_tables(writer, {ROWS: report.table, CLAIMS: report.items})
         pages: dict[str, Content] = {PAGE: partial(write_page, self, run=run_link(info))} if texts else {}
         suite = description_of(report, digest(row.sample for row in self.rows), asked)
         about_run = {"suite": suite, "warnings": report.warnings, "usage": report.usage, "parts": parts}

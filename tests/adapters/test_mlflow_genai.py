@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import time
 from typing import Any
 
 import mlflow
@@ -254,7 +253,6 @@ def test_mlflow_need_not_parse_this_package_to_tell_scorers_apart(monkeypatch: p
     if not hasattr(utilities, "get_scorer_definition_digest"):
         pytest.skip("this MLflow does not tell scorers apart")
     made = [rm.scorer("coherence"), rm.scorer(["rouge", "coherence"]), *rm.scorers(["faithfulness", "coherence"])]
-    made.append(made[-2].sessions())
     monkeypatch.setattr("inspect.getsource", None)  # the source cannot be read
     digests = list(map(utilities.get_scorer_definition_digest, made))
     assert None not in digests
@@ -268,56 +266,6 @@ def test_scorers_of_one_metric_can_be_combined_by_mlflow() -> None:
     both = mlflow.genai.make_scorer_ensemble(name="both", scorers=members, ensemble_fn="mean")
     result = evaluate([{"inputs": {"question": "What?"}, "outputs": "It is a red tower."}], [both])
     assert result.metrics["both/mean"] == 1.0
-
-
-def conversations(**answers: list[str | None]) -> None:
-    """Traces of turns with their sessions; an answer without context is not measured."""
-
-    @mlflow.trace
-    def ask(question: str, answer: str | None, session: str) -> str:
-        mlflow.update_current_trace(metadata={"mlflow.trace.session": session})
-        with mlflow.start_span("search", span_type=SpanType.RETRIEVER) as span:
-            span.set_outputs([] if answer is None else [{"page_content": "it says fact 1", "id": "d"}])
-        return answer or "fact 1"
-
-    for session, said in answers.items():
-        for each in said:
-            ask("q?", each, session)
-            time.sleep(0.002)  # the time of a trace is in milliseconds
-    mlflow.flush_trace_async_logging()
-
-
-@pytest.mark.slow
-def test_sessions_without_a_failing_turn(judge: WordJudge) -> None:
-    conversations(good=["fact 1", "fact 1"], bad=["fact 1", "made up"], unknown=["fact 1", None])
-    traces = mlflow.search_traces()
-    rag = rm.scorer(rm.Suite(["faithfulness"], judge=judge))
-    by_session = rag.sessions()
-    assert by_session.name == "session_faithfulness"
-    result = evaluate(traces, [rag, by_session])
-    assert max(judge.asked.values()) == 4  # four turns with one answer, each scored once for both scorers
-    assert result.metrics["session_faithfulness/mean"] == 0.5
-    found = {}
-    for trace in mlflow.search_traces(run_id=result.run_id, return_type="list"):
-        for each in trace.info.assessments:
-            if each.name == "session_faithfulness":
-                found[trace.info.trace_metadata["mlflow.trace.session"]] = each
-    assert {name: each.feedback.value for name, each in found.items()} == {"good": 1.0, "bad": 0.0, "unknown": None}
-    assert found["bad"].rationale.startswith("Turn 2 of 2 fails first: The passages support 0 of 1 claim")
-    assert "not in the passages" in found["bad"].rationale
-    assert found["unknown"].rationale.startswith("not measured: Unknown: 1 of 2 turns was not measured")
-    rag.log(result)
-    figures = mlflow.artifacts.load_dict(f"runs:/{result.run_id}/rag_figures.json")
-    assert figures["faithfulness/session_pass_rate"] == 0.5
-    assert figures["faithfulness/n_sessions_unmeasured"] == 1
-    assert not result.passed
-    alone = evaluate(traces, [rm.scorer(rm.Suite(["faithfulness"], judge=judge)).sessions(threshold=0.0)])
-    assert alone.metrics == {"session_faithfulness/mean": 1.0}
-
-
-def test_a_session_scorer_of_a_metric_that_is_not_there_is_refused(suite: rm.Suite) -> None:
-    with pytest.raises(InvalidOptionError, match="'coherence' is not a metric here; use one of faithfulness"):
-        rm.scorer(suite).sessions("coherence")
 
 
 def test_which_part_failed_is_a_feedback_of_its_own_and_counted(judge: WordJudge) -> None:

@@ -165,28 +165,6 @@ def test_a_full_disk_leaves_the_figures_and_a_sentence(ragmetrics, written, monk
     assert not Path("out.jsonl").exists()
 
 
-@pytest.mark.parametrize("place", ["plain", "nested"])
-@pytest.mark.usefixtures("small")
-def test_turns_of_conversations_are_kept_whatever_names_them(
-    ragmetrics, written, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    def named(n: int) -> dict[str, Any]:
-        return {"conversation_id": f"c{n}"} if place == "plain" else {"metadata": {"conversation_id": f"c{n}"}}
-
-    rows = [{"id": str(n), "answer": "The sea.", "contexts": ["The sea is blue."]} for n in range(80)]
-    command = ("-m", "faithfulness", "--no-log", "--fail-under", "faithfulness/session_pass_rate=1")
-    shared = ragmetrics("evaluate", written([{**row, **named(n // 2)} for n, row in enumerate(rows)]), *command)
-    assert "40 of 40 have no turn that fails faithfulness" in " ".join(shared.stdout.split())
-    assert shared.exit_code == 0
-    alone = [{**row, **named(n)} for n, row in enumerate(rows)]
-    kept: list[int | None] = []
-    monkeypatch.setattr(
-        "mlflow_ragmetrics.suite.Suite.evaluate_samples", lambda *_, keep, **__: kept.append(keep) or 1 / 0
-    )
-    ragmetrics("evaluate", written(alone), *command[:3])
-    assert kept == [3]
-
-
 @pytest.mark.usefixtures("small")
 def test_questions_that_repeat_among_the_first_rows_are_a_warning(ragmetrics, written) -> None:
     rows = [

@@ -43,14 +43,6 @@ def test_the_figure_decides_which_rows_had_a_part(figure: str, low_fails: bool) 
     assert found["failed"] is not None
 
 
-def test_the_gate_on_sessions_is_no_limit_of_a_row() -> None:
-    name = "faithfulness/session_pass_rate"
-    found = failures(Check(name, False, ""), **{name: 0.99})
-    assert found["good"] is None
-    assert found["low"] == "faithfulness is 0.4000, below a turn's limit of 0.5: ill said"
-    assert failures(Check(name, False, ""), **{name: 0.3})["low"] is not None
-
-
 def test_a_row_without_a_score_is_skipped_unless_it_failed() -> None:
     cases = {case.name: case for case in row_cases(ROWS, [])}
     assert cases["failed"].skipped == "JudgeError: off\x00"

@@ -245,7 +245,6 @@ HERE = {"m/n_scored": 2.0, "cosine/n_scored": 2.0}
         ("cosine", -1, None),
         ("m/pass_rate", 50, "from 0 to 1; write 0.5 for 50 %"),
         ("m/ci_low", 1.5, "from 0 to 1; write 0.015 for 1.5 %"),
-        ("m/session_ci_high", 1.5, "from 0 to 1; write 0.015 for 1.5 %"),
         ("m/n_scored", -1, "0 or more"),
         ("m/n_scored", 200, None),
         ("pct_records_with_all_refs", 100, None),
@@ -272,8 +271,7 @@ def test_a_limit_outside_the_range_of_its_figure_is_refused_with_a_hint(
         ({"fail_under": {"m_1to5/ci_low": 2}}, "fail_under m_1to5/ci_low: 'm_1to5' is not a metric here; use one of "
          "m, cosine"),
         ({"fail_under": {"m/median": 0.5}}, "fail_under m/median: 'median' is not a figure; use one of mean, ci_low, "
-         "ci_high, true_mean, true_low, true_high, pass_rate, coverage, n_scored, session_pass_rate, session_ci_low, "
-         "session_ci_high"),
+         "ci_high, true_mean, true_low, true_high, pass_rate, coverage, n_scored"),
         ({"fail_under": {"m": "high"}}, "fail_under m='high': it must be a number"),
         ({"fail_under": {"m": math.inf}}, "fail_under m=inf: it must be a number"),
         ({"fail_over": {"m": 0.5}}, "fail_over m: higher is better; use fail_under (--fail-under)"),

@@ -51,7 +51,7 @@ def score_of(draw: np.random.Generator, key: str, rows: int) -> Score:
 
 
 def report(rows: int, seed: int = 0) -> Report:
-    """Rows with three metrics, in sessions of up to five turns."""
+    """Rows with three metrics; up to five form a group."""
     draw = np.random.default_rng([rows, seed])
     found = []
     for n in range(rows):
@@ -88,7 +88,6 @@ def test_reports_are_as_recorded(rows: int) -> None:
         "repeats": repeatability(runs),
         "gates": [[each.name, each.passed, each.reason] for check in checks for each in check],
         "true score": outcome(lambda: {**asdict(first.true_score("faithfulness", labels))}),
-        "sessions": first.sessions("faithfulness").values.tolist(),
         "by part": first.by("part").values.tolist(),
         "worst": [row.sample.id for row in first.worst_rows(5)],
         "worst by key": [row.sample.id for row in first.worst_rows(5, "hallucination_rate")],

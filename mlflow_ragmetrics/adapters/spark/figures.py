@@ -72,7 +72,7 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
 
     The score columns are collected to the driver, without texts except errors. A score takes about 30 bytes, so a
     ``spark.driver.maxResultSize`` of 1 GB is enough for ten metrics on 3,000,000 rows. Only a report has the agreement
-    of judges and the conversations with a failing turn. Raises ``InvalidOptionError`` for a frame without scores or
+    of judges. Raises ``InvalidOptionError`` for a frame without scores or
     without the column ``groups``.
     """
     from pyspark.sql import functions as f
