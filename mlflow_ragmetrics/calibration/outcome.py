@@ -19,12 +19,11 @@ FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
 
 @dataclass(frozen=True)
 class OtherVerdicts:
-    """Verdicts of another judge or method on the same rows; ``cost``: dollars per thousand rows, if known."""
+    """Verdicts of another judge or method on the same rows."""
 
     name: str
     agreement: Agreement
     auroc: Estimate | None = None
-    cost: float | None = None
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,8 @@ class Calibration(Document):
 
     ``at_default``: the agreement at the threshold in use. ``at_chosen``: at the best threshold for these rows, which is
     optimistic; ``gain`` estimates the improvement on other rows. Figures that need good and bad labels are ``None`` for
-    grades; ``gain`` is also ``None`` with fewer than ten rows of either. ``judge`` and ``cost`` (dollars per thousand
-    rows) are set if known. If rows have groups, all intervals are over groups.
+    grades; ``gain`` is also ``None`` with fewer than ten rows of either. If rows have groups, all intervals are over
+    groups.
     """
 
     key: str
@@ -54,7 +53,6 @@ class Calibration(Document):
     gain: ThresholdGain | None = None
     beside: tuple[OtherVerdicts, ...] = ()
     judge: str = ""
-    cost: float | None = None
 
     @property
     def beats_default(self) -> bool:
@@ -89,10 +87,10 @@ class Calibration(Document):
     @property
     def table(self) -> pd.DataFrame:
         """One row per set of verdicts (the metric at each threshold, then the others): counts and figures."""
-        judge = f" by {self.judge}" if self.judge and any(other.cost is not None for other in self.beside) else ""
+        judge = f" by {self.judge}" if self.judge and self.beside else ""
         own = [(f"{self.key} at {self.default:g} (default){judge}", self.at_default)]
         own += [] if self.gain is None else [(f"{self.key} at {self.gain.chosen:g} (best){judge}", self.at_chosen)]
-        verdicts = [OtherVerdicts(name, found, self.auroc, self.cost) for name, found in own if found is not None]
+        verdicts = [OtherVerdicts(name, found, self.auroc) for name, found in own if found is not None]
         return pd.DataFrame(list(map(_record, (*verdicts, *self.beside))))
 
     @property
@@ -154,9 +152,6 @@ class Calibration(Document):
         headings = {"balanced_accuracy": "balanced", "f1": "F1", "auroc": "AUROC"}
         records = self.table.to_dict("records")
         shown = {headings.get(name, name): [_cell(record[name]) for record in records] for name in _SHOWN}
-        if self.cost is not None or any(other.cost is not None for other in self.beside):
-            costs = [record["cost"] for record in records]
-            shown["$ per 1,000 rows"] = ["–" if cost is None or cost != cost else f"{cost:.2f}" for cost in costs]
         return Table(shown, left=["verdicts"], droppable=["F1", "accuracy", "rows"])
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
@@ -204,5 +199,4 @@ def _record(verdicts: OtherVerdicts) -> dict[str, Any]:
         "kappa_high": kappa.high if kappa else None,
         "auroc": auroc.value if auroc else None,
         **{count: getattr(agreement, count) for count in _COUNTS},
-        "cost": verdicts.cost,
     }

@@ -26,10 +26,8 @@ class TrueScore(prediction_powered.TrueScore):
     """The estimated mean of human labels over all measured rows, with its 95 % interval.
 
     ``judge``: the judge's own mean. ``labels`` of ``rows`` are labelled; with too few, ``low``, ``high`` and ``error``
-    (the standard error) are ``None``. ``variance_left``: the variance as a share of that of the labels alone; without
-    the judge, this interval would need 1 / ``variance_left`` times the labels. ``tuning``: the factor of the judge's
-    scores, 0 if they do not predict the labels. ``groups``: number of groups with a label; ``few_groups`` marks fewer
-    than ten effective groups.
+    (the standard error) are ``None``. ``groups``: number of groups with a label; ``few_groups`` marks fewer than ten
+    effective groups.
     """
 
     key: str
@@ -66,7 +64,6 @@ def labelled_scores(
     results: Results,
     key: str,
     labels: Labels,
-    column: str,
     groups: Groups | None,
     words: Mapping[str, float | None] | None = None,
     *,
@@ -77,7 +74,7 @@ def labelled_scores(
     Raises ``InvalidOptionError`` for an unknown key, ``InvalidDataError`` if no row is labelled or, with ``in_range``,
     if a label is outside the metric's range.
     """
-    given = labels_of(labels, results, named_key(results, key), column, words)
+    given = labels_of(labels, results, named_key(results, key), words=words)
     grades = np.array([np.nan if label is None else label for label in given], dtype=float)
     if np.isnan(grades).all():
         raise InvalidDataError(f"no row has a label for {key}")
@@ -97,20 +94,18 @@ def _range(key: str, scores: Vector) -> tuple[float, float]:
     return float(np.nanmin([low, *scores])), float(np.nanmax([high, *scores]))
 
 
-def true_score(
-    self: Evaluation, key: str, labels: Labels, *, column: str = "label", groups: Groups | None = None
-) -> TrueScore:
+def true_score(self: Evaluation, key: str, labels: Labels, *, groups: Groups | None = None) -> TrueScore:
     """Estimate the mean human label of all rows, from labels of a few rows and the judge's scores of all.
 
     ``labels``: a mapping from id to label, one label per row (``None``: no label), the name of a column, a file or
-    frame with ``id`` and ``column``, or traces with human feedback. Choose the labelled rows at random, as
+    frame with ``id`` and ``label``, or traces with human feedback. Choose the labelled rows at random, as
     ``ragmetrics label`` does. A label says how good a row is; if lower is better for the metric, labels are turned to
     its scale (1 becomes 0). Only measured rows count. ``groups`` as in ``compare``. The method is prediction-powered
     inference (Angelopoulos, Duchi and Zrnic 2023, PPI++). Raises ``InvalidDataError`` if no measured row is labelled,
     an id has two labels, or a label is outside the metric's range; ``InvalidOptionError`` for an unknown key.
     """
     results = results_of(self)
-    scores, grades, names = labelled_scores(results, key, labels, column, groups)
+    scores, grades, names = labelled_scores(results, key, labels, groups)
     if results.better(key) is False:
         grades = sum(_range(key, scores)) - grades
     kept = ~np.isnan(scores)

@@ -26,19 +26,15 @@ _FEWEST_FOR_A_SLOPE = 5
 class TrueScore:
     """An estimated mean label and its interval, which is ``None`` if fewer than two rows (or groups) have a label.
 
-    ``labels`` of ``rows`` are labelled. ``tuning``: the factor of the judge's scores (PPI++'s λ), 0 if they do not
-    predict the labels. ``error``: the standard error. ``variance_left``: the variance as a share of that of the labels
-    alone; without the judge, the same interval would need 1 / ``variance_left`` times the labels.
+    ``labels`` of ``rows`` are labelled. ``error``: the standard error.
     """
 
     value: float
     low: Union[float, None]
     high: Union[float, None]
     error: Union[float, None]
-    tuning: float
     labels: int
     rows: int
-    variance_left: Union[float, None] = None
 
 
 def true_mean(labels: Numbers, scores: Numbers, *, groups: Union[Labels, None] = None) -> TrueScore:
@@ -48,10 +44,10 @@ def true_mean(labels: Numbers, scores: Numbers, *, groups: Union[Labels, None] =
     scales. At least one row has a label.
     """
     y, f = np.asarray(labels, dtype=float), np.asarray(scores, dtype=float)
-    value, slope, error, alone, degrees = _estimate(y, f, groups)
+    value, error, degrees = _estimate(y, f, groups)
     known = y[~np.isnan(y)]
     if degrees < 1:
-        return TrueScore(value, None, None, None, slope, known.size, y.size)
+        return TrueScore(value, None, None, None, known.size, y.size)
     deviate = float(stdtrit(degrees, 0.975))
     limits = value - deviate * error, value + deviate * error
     if np.isin(known, (0.0, 1.0)).all():
@@ -62,11 +58,11 @@ def true_mean(labels: Numbers, scores: Numbers, *, groups: Union[Labels, None] =
         share = unseen_share(known.size)
         low, high = min(0.0, value), max(1.0, value)
         limits = value - share * (value - low), value + share * (high - value)
-    return TrueScore(value, *limits, error, slope, known.size, y.size, error**2 / alone if alone > 0 else None)
+    return TrueScore(value, *limits, error, known.size, y.size)
 
 
-def _estimate(labels: Vector, scores: Vector, groups: Union[Labels, None]) -> tuple[float, float, float, float, float]:
-    """The value, the slope, the standard error, the variance of the labels' own mean, and the degrees of freedom.
+def _estimate(labels: Vector, scores: Vector, groups: Union[Labels, None]) -> tuple[float, float, float]:
+    """The value, its standard error, and the degrees of freedom.
 
     The degrees of freedom are 0 if the variance is unknown.
     """
@@ -88,15 +84,12 @@ def _estimate(labels: Vector, scores: Vector, groups: Union[Labels, None]) -> tu
     has_label = sums[:, 0] > 0
     number, groups_there = int(has_label.sum()), has_label.size
     if number < 2:
-        return float(value), float(slope), 0.0, 0.0, 0.0
+        return float(value), 0.0, 0.0
     share = np.where(has_label, 1 - 1 / number, 1 - 1 / groups_there)
     changes = np.sqrt(share) * (value - _regressed(total - sums, use_slope)[0])
     effective = float(count**2 / (sums[:, 0] ** 2).sum())
-    residuals = sums[:, 1] - total[1] / count * sums[:, 0]
-    alone = float(np.sort(residuals**2).sum()) / count**2 * number / (number - 1)
     degrees = max(1.0, effective - (2 if slope else 1))
-    error = math.sqrt(float(np.sort(changes**2).sum()))
-    return float(value), float(slope), error, alone, degrees
+    return float(value), math.sqrt(float(np.sort(changes**2).sum())), degrees
 
 
 def _regressed(sums: Matrix, use_slope: bool) -> tuple[Vector, Vector]:

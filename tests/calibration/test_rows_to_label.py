@@ -72,21 +72,18 @@ def test_the_command_writes_a_file_that_is_read_back(tmp_path: Path) -> None:
     assert found.labels == 50
 
 
-def test_several_judges_stand_beside_each_other_with_their_cost() -> None:
+def test_several_judges_stand_beside_each_other() -> None:
     report, _ = labelled_report(200)
-    dear = replace(report, description={"judge": ["dear"]}, usage={"cost": 2.0})
+    dear = replace(report, description={"judge": ["dear"]})
     other = labelled_report(200, seed=0)[0]
     blind = replace(other, rows=[replace(r, scores={"faithfulness": rm.Score(0.7)}) for r in other.rows])
-    cheap = replace(blind, description={"judge": ["cheap"]}, usage={"cost": 0.1})
+    cheap = replace(blind, description={"judge": ["cheap"]})
     found = rm.calibrate([dear, cheap], "human")
-    assert (found.judge, found.cost) == ("dear", pytest.approx(10.0))
+    assert found.judge == "dear"
     (beside,) = found.beside
-    assert (beside.name, beside.cost) == ("cheap", pytest.approx(0.5))
+    assert beside.name == "cheap"
     assert beside.auroc.value == 0.5
-    assert "$ per 1,000 rows" in str(found)
-    assert "10.00" in str(found)
-    alone = rm.calibrate(report, "human")
-    assert "$ per" not in str(alone)
+    assert "faithfulness at 0.5 (default) by dear" in str(found)
     renamed = replace(report, rows=[replace(r, sample=replace(r.sample, id=f"other {r.index}")) for r in report.rows])
     with pytest.raises(InvalidDataError, match="no scored row in common"):
         rm.calibrate([report, renamed], "human")

@@ -156,4 +156,4 @@ def test_any_two_files_compared(ending: str, a: str, b: str) -> None:
         with in_time(2), contextlib.suppress(RagMetricsError):
             rm.compare(*paths, resamples=100)
         with in_time(2), contextlib.suppress(RagMetricsError):
-            rm.calibrate(paths[0], paths[1], column="k")
+            rm.calibrate(paths[0], paths[1])
