@@ -13,7 +13,6 @@ from typing import Any
 import mlflow
 from mlflow.entities import Feedback, Trace
 from mlflow.genai.scorers import Scorer
-from mlflow.genai.scorers import scorer as function_scorer
 from mlflow.tracing.constant import TraceMetadataKey
 from pydantic import BaseModel, PrivateAttr
 
@@ -104,7 +103,11 @@ def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -
         warnings.warn(shortage, stacklevel=3)
     made = RagScorer(name=name, description=as_json(suite.describe()))
     made._keys, made._shared = tuple(keys), shared
-    made._decide_by(shared.criteria.get(mlflow_name(keys[0])) if len(keys) == 1 else None)
+    criterion = shared.criteria.get(mlflow_name(keys[0])) if len(keys) == 1 else None
+    if criterion is not None:
+        made._pass_if = criterion
+    if "timeout" in RagScorer.model_fields:  # since MLflow 3.18; judges have their own, and a row may need many calls
+        made.timeout = 0
     return made
 
 
@@ -113,20 +116,6 @@ class RagScorer(Scorer):
 
     _keys: tuple[str, ...] = PrivateAttr(default=())
     _shared: Any = PrivateAttr(default=None)
-
-    def model_dump(self, **options: Any) -> dict[str, Any]:
-        """The fields as JSON values. MLflow calls this for each feedback; otherwise it would parse this file."""
-        return BaseModel.model_dump(self, **{"mode": "json", **options})
-
-    def _decide_by(self, criterion: Callable[[Any], bool] | None) -> None:
-        """Set the criterion for ``result.passed``, and remove the time limit that later MLflow versions have.
-
-        Judges have their own time limits, and a row may need many calls.
-        """
-        if criterion is not None:
-            self._pass_if = criterion
-        if "timeout" in type(self).model_fields:
-            self.timeout = 0
 
     def __call__(  # type: ignore[override]  # MLflow passes only the parameters that are named here
         self, *, inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Trace | None = None
@@ -147,44 +136,9 @@ class RagScorer(Scorer):
             feedback += [diagnosis_feedback(each) for each in diagnoses_of([scores], self._shared.suite.language)]
         return feedback[0] if len(feedback) == 1 else feedback
 
-    def as_function(self) -> Scorer:
-        """The same scorer as a function that MLflow can store: ``as_function().register()``.
-
-        The function rebuilds the suite from its metrics and the names of its judges. Raises ``InvalidOptionError`` if
-        the rebuilt suite differs, for example because a judge is an object.
-        """
-        about, columns = self._shared.suite.describe(), self._shared.columns
-        options = {name: about[name] for name in ("judge", "embeddings", "language") if about[name]}
-        if not self._shared.suite.several:
-            (options["judge"],) = about["judge"]
-        rebuilt = Suite(about["metrics"], **options)
-        if rebuilt.describe() | {"suite": about["suite"]} != about or rebuilt.keys != self._shared.suite.keys:
-            message = "as_function() needs a suite that can be rebuilt from its metrics and the names of its judges"
-            raise InvalidOptionError(message, param="as_function")
-        made = f"rm.Suite({about['metrics']!r}, **{options!r}), {columns!r}"
-        chosen = (
-            f"rm.scorer({made})"
-            if len(self._keys) == len(rebuilt.keys)
-            else f"rm.scorers({made})[{_composites_first(rebuilt).index(self._keys[0])}]"
-        )
-
-        def score(inputs=None, outputs=None, expectations=None, trace=None):  # type: ignore[no-untyped-def]
-            return self(inputs=inputs, outputs=outputs, expectations=expectations, trace=trace)
-
-        function: Scorer = function_scorer(score, name=self.name)
-        given = ", ".join(f"{name}={name}" for name in ("inputs", "outputs", "expectations", "trace"))
-        source = f"import mlflow_ragmetrics as rm\nreturn {chosen}({given})"
-        function._cached_dump = {**function.model_dump(), "call_source": source}
-        return function
-
-    def register(self, **_: Any) -> Scorer:
-        """Raise ``InvalidOptionError``: MLflow registers only functions. Use ``as_function().register()``."""
-        raise InvalidOptionError("MLflow registers functions only: call as_function().register()", param="register")
-
-    def start(self, **_: Any) -> Scorer:
-        """Raise ``InvalidOptionError``: MLflow starts only judges of its gateway. Use ``ragmetrics watch``."""
-        message = "MLflow starts judges of its gateway only: score new traces with ragmetrics watch EXPERIMENT"
-        raise InvalidOptionError(message, param="start")
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """The fields as JSON values. MLflow calls this for each feedback; otherwise it would parse this file."""
+        return BaseModel.model_dump(self, **{"mode": "json", **options})
 
     def report(self, result: Any) -> Report:
         """The report on the rows of a ``result`` of ``mlflow.genai.evaluate``, in the same order."""

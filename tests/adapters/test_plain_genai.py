@@ -7,7 +7,6 @@ from typing import Any
 import mlflow
 import pytest
 from click.testing import CliRunner
-from mlflow import environment_variables
 from mlflow.entities import AssessmentSource
 
 import mlflow_ragmetrics as rm
@@ -126,33 +125,6 @@ def test_a_run_without_scores_of_ours_is_refused_with_the_way_out() -> None:
         pass
     with pytest.raises(ValueError, match=r"neither rag_rows.json nor traces with scores"):
         rm.compare(run.info.run_id, run.info.run_id)
-
-
-def test_register_and_start_say_what_works() -> None:
-    made = rm.get_scorer("faithfulness", threshold=0.6)
-    with pytest.raises(ValueError, match=r"as_function\(\)\.register\(\)"):
-        made.register()
-    with pytest.raises(ValueError, match="ragmetrics watch EXPERIMENT"):
-        made.start(sampling_config=None)
-
-
-@pytest.mark.skipif(
-    not hasattr(environment_variables, "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"), reason="this MLflow keeps no functions"
-)
-def test_a_scorer_is_stored_as_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = rm.get_scorer("faithfulness", threshold=0.6)
-    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS", "true")
-    made.as_function().register()
-    (registered,) = mlflow.genai.scorers.list_scorers()
-    run_id = evaluated(registered)
-    traces = mlflow.search_traces(run_id=run_id, return_type="list")
-    assert {each.name for trace in traces for each in trace.info.assessments if each.feedback} == {"faithfulness"}
-    assert [row.scores["faithfulness"].threshold for row in stored_rows(results_of(run_id))] == [0.6] * len(ROWS)
-
-
-def test_a_suite_that_cannot_be_written_down_is_no_function() -> None:
-    with pytest.raises(ValueError, match="'failing' is not a judge"):
-        rm.get_scorer("faithfulness", model=FailingJudge()).as_function()
 
 
 @pytest.mark.parametrize("key", ["correctness", pytest.param("context_sufficiency", marks=pytest.mark.slow)])
