@@ -28,8 +28,6 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
-from mlflow_ragmetrics.tracking.review import queue_for_review
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PICTURES = EXAMPLES / "pictures"
@@ -180,15 +178,6 @@ def picture_of_the_trace(shown: Browser, experiment: str, trace: str) -> None:
     shown.picture("mlflow_trace.png")
 
 
-def picture_of_the_review(shown: Browser, experiment: str, run_id: str) -> None:
-    rows = rows_to_label(run_id, key="faithfulness", budget=20)
-    queue = queue_for_review(run_id, "faithfulness", rows)
-    shown.open(f"{experiment}/review-queue?selectedQueueId={queue.queue_id}", 1400, 700, "Start review")
-    shown.click("//button[contains(., 'Start review')]")
-    shown.wait("//*[contains(text(), 'Select an option')]")
-    shown.picture("mlflow_review.png")
-
-
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ragmetrics-") as name:
@@ -203,7 +192,6 @@ def main() -> None:
             picture_of_the_runs(shown, experiment)
             picture_of_the_rows(shown, experiment, runs)
             picture_of_the_trace(shown, experiment, trace_of(runs["llama-2-13b"]))
-            picture_of_the_review(shown, experiment, runs["llama-2-13b"])
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ from mlflow_ragmetrics.errors import RagMetricsError
 _COMMANDS = {
     "evaluate": ("evaluate", "Score the rows of a file and log them to MLflow."),
     "compare": ("compare", "Compare two runs: is one significantly better?"),
-    "calibrate": ("calibrate", "Compare a metric with human labels, and find its best threshold."),
-    "label": ("label", "Choose rows for people to label."),
+    "calibrate": ("labels:calibrate_command", "Compare a metric with human labels, and find its best threshold."),
+    "label": ("labels:label_command", "Choose rows for people to label."),
     "watch": ("watch", "Score the traces of an experiment as they arrive."),
     "show": ("show", "Show the rows of a run, or one row with its claims marked."),
     "stress": ("stress", "Test which edits of supported answers a judge notices."),

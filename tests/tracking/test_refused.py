@@ -7,7 +7,6 @@ import warnings
 from pathlib import Path
 
 import mlflow
-import pandas as pd
 import pytest
 from mlflow.exceptions import MlflowException
 
@@ -15,7 +14,6 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.tracking.describe import questions_digest
 from mlflow_ragmetrics.tracking.feedback import feedback_of, remove_assessment, write_assessment
-from mlflow_ragmetrics.tracking.review import queue_for_review
 
 RECORDS = [
     {"id": "a", "question": "Where?", "answer": "In Paris.", "reference": "Paris."},
@@ -130,9 +128,3 @@ def test_a_store_of_files_takes_all_but_what_it_has_no_place_for(
     assert figures["rouge1_f1/n_scored"] == 2
     assert [point.step for point in mlflow.MlflowClient().get_metric_history(run_id, "rouge1_f1/mean")] == [3]
     assert [each.dataset.name for each in run.inputs.dataset_inputs] == ["2 questions"]
-    with mlflow.start_span("answer") as span:
-        span.set_outputs("yes")
-    mlflow.flush_trace_async_logging()
-    rows = pd.DataFrame({"id": ["a"], "trace_id": [span.trace_id]})
-    waiting = queue_for_review(run_id, "rouge1_f1", rows)
-    assert (waiting.rows, waiting.name, waiting.queue_id) == (1, None, None)  # it has no label schemas

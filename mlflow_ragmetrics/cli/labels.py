@@ -1,24 +1,62 @@
-"""``ragmetrics calibrate``: compares a metric with human labels and finds its best threshold."""
+"""``ragmetrics label`` chooses rows for people to label; ``ragmetrics calibrate`` compares a metric with the labels."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.shared_options import assignments, metrics, results_at, tracking_uri_option
+from mlflow_ragmetrics.cli.output import check_writable, csv_text, write_text
+from mlflow_ragmetrics.cli.shared_options import default_option, metrics, numbers, results_at, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.results.results import Results
+
+key_option = click.option(
+    "--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one]."
+)
+
+
+@click.command("label")
+@click.argument("run", type=click.Path())
+@key_option
+@default_option("--budget", type=click.IntRange(min=1), default=60, metavar="N", help="Number of rows.")
+@default_option("--output", "-o", default="labels.csv", metavar="FILE", help="The .csv file.")
+@click.option("--labels", metavar="LABELS", help="A column or file of labels; labelled rows are left out.")
+@tracking_uri_option
+def label_command(
+    run: str, key: str | None, budget: int, output: str, labels: str | None, tracking_uri: str | None
+) -> None:
+    """Choose rows of RUN for people to label, and write them to a file with an empty column `label`.
+
+    RUN is a run's id or name in MLflow, or a file written by `ragmetrics evaluate --output`. Fill in 1 or 0, yes or no,
+    or grades. The rows are drawn at random, over the whole range of the scores.
+
+    \b
+    Examples:
+      ragmetrics label my-run --key faithfulness --budget 60 -o labels.csv
+      ragmetrics calibrate my-run labels.csv --key faithfulness
+    """
+    from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
+
+    check_writable(output)
+    if not output.lower().endswith(".csv"):
+        raise InvalidOptionError(f"--output {output}: the name must end in .csv", param="output")
+    rows = rows_to_label(results_at(run, tracking_uri), key=key, budget=budget, labels=labels)
+    write_text(output, csv_text(rows))
+    click.echo(f"Wrote {output}: {counted(len(rows), 'row')} to label. Fill in the column label, then:")
+    named = f" --key {key}" if key else ""
+    click.echo(f"  ragmetrics calibrate {run} {output}{named}")
 
 
 @click.command("calibrate")
 @click.argument("run", type=click.Path())
 @click.argument("labels", required=False, type=click.Path())
-@click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
+@key_option
 @click.option("--good-from", type=float, metavar="NUMBER", help="The lowest good grade, if labels are grades.")
 @click.option("--groups", metavar="COLUMN", help="Column that groups related rows, such as answers to one question.")
 @click.option(
@@ -28,19 +66,13 @@ if TYPE_CHECKING:
     "--words",
     multiple=True,
     metavar="WORD=NUMBER,…",
-    callback=assignments,
-    help="Meaning of other words in the labels: 1 for good, 0 for bad, none for no label.",
+    callback=numbers,
+    help="Meaning of other words in the labels: 1 for good, 0 for bad.",
 )
 @click.option("--feedback", is_flag=True, help="Use human feedback on the traces of the run's experiment as labels.")
 @tracking_uri_option
-def command(
-    run: str,
-    labels: str | None,
-    also: Sequence[str],
-    feedback: bool,
-    tracking_uri: str | None,
-    words: Mapping[str, str] | None,
-    **options: Any,
+def calibrate_command(
+    run: str, labels: str | None, also: Sequence[str], feedback: bool, tracking_uri: str | None, **options: Any
 ) -> None:
     """Compare a metric of RUN with human LABELS, and find the threshold that agrees best.
 
@@ -58,8 +90,7 @@ def command(
 
     results = results_at(run, tracking_uri)
     others = [results_at(other, tracking_uri) for other in also]
-    given = _labels(labels, feedback, results)
-    found = calibrate_run([results, *others], given, words=_meanings(words), **options)
+    found = calibrate_run([results, *others], _labels(labels, feedback, results), **options)
     click.echo(f"{for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
     if results.run_id is not None:
         click.echo(f"Logged to MLflow run {found.log()}")
@@ -76,14 +107,3 @@ def _labels(labels: str | None, feedback: bool, results: Results) -> Any:
 
     experiment = mlflow.get_run(results.run_id).info.experiment_id
     return mlflow.search_traces([experiment], max_results=100_000)
-
-
-def _meanings(words: Mapping[str, str] | None) -> dict[str, float | None]:
-    def number(word: str, text: str) -> float | None:
-        try:
-            return None if text.lower() == "none" else float(text)
-        except ValueError:
-            message = f"--words {word}={text}: {text!r} is neither a number nor none"
-            raise InvalidOptionError(message, param="words") from None
-
-    return {word: number(word, text) for word, text in (words or {}).items()}
