@@ -110,10 +110,6 @@ class JudgeSession:
                     self._store.put(self._fingerprint, question, outcome)
         return outcomes
 
-    def is_closed(self) -> bool:
-        """Whether the judge is no longer asked."""
-        return self.closed is not None
-
     def end(self) -> None:
         """Charge the usage of a meter that does not charge callers itself."""
         self._expenses.update(self._metered() - self._before)
@@ -335,8 +331,7 @@ class Engine:
                 for question in call:
                     del pending[question]
                     in_flight[question] = None
-                # rows that began first get priority
-                self._workers.submit(partial(_ask, session, call), job.index, idle=session.is_closed)
+                self._workers.submit(partial(_ask, session, call), job.index)  # rows that began first get priority
             if pending:
                 job.pending[session.name] = pending
 

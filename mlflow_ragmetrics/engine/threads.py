@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import heapq
 import inspect
 import os
 import queue
@@ -103,23 +102,11 @@ def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
     """Run ``action`` on a thread, in an empty context; return its result or raise.
 
     Callbacks and open traces are context variables, so the action inherits neither. After ``timeout``
-    seconds, ``ThreadTimeoutError`` is raised, regardless of the client's own timeout. The abandoned action keeps the
-    slot of its worker until it ends; the worker needs another slot for its next action.
+    seconds, ``ThreadTimeoutError`` is raised, regardless of the client's own timeout.
     """
-    lease: _Lease | None = getattr(_local, "lease", None)
-    if lease is not None and not lease.renew(timeout):
-        raise ThreadTimeoutError(f"no free slot within {timeout:g} s: abandoned requests are still running")
     done: Future[T] = Future()
-
-    def run() -> None:
-        settle(done, action)
-        if lease is not None:
-            lease.end(done)
-
-    start_thread(run, name="ragmetrics-call")
+    start_thread(lambda: settle(done, action), name="ragmetrics-call")
     if not wait([done], timeout).done:
-        if lease is not None:
-            lease.leave_to(done)
         raise ThreadTimeoutError(f"no reply within {timeout:g} s")
     return done.result()
 
@@ -156,42 +143,6 @@ class Slots:
         return free if free.acquire(timeout=timeout) else None
 
 
-class _Lease:
-    """A worker's slot for its job, passed on to an action that outlives its timeout."""
-
-    def __init__(self, slots: Slots) -> None:
-        self._slots = slots
-        self._held: threading.Semaphore | None = None
-        self._left: dict[Future[Any], threading.Semaphore] = {}
-        self._lock = threading.Lock()
-
-    def renew(self, timeout: float | None) -> bool:
-        """Ensure that a slot is held, within ``timeout`` seconds; an abandoned action may have kept the last one."""
-        if self._held is None:
-            self._held = self._slots.take(timeout)
-        return self._held is not None
-
-    def leave_to(self, action: Future[Any]) -> None:
-        """Pass the slot to the action, unless it has already ended."""
-        with self._lock:
-            if not action.done() and self._held is not None:
-                self._left[action] = self._held
-                self._held = None
-
-    def end(self, action: Future[Any]) -> None:
-        """Release the slot that was passed to the action, if any."""
-        with self._lock:
-            slot = self._left.pop(action, None)
-        if slot is not None:
-            slot.release()
-
-    def release(self) -> None:
-        """Release the slot that the worker still holds, if any."""
-        if self._held is not None:
-            self._held.release()
-            self._held = None
-
-
 class Workers(Generic[T]):
     """Runs jobs on at most ``slots.limit`` threads and returns their results through ``finished``.
 
@@ -204,17 +155,14 @@ class Workers(Generic[T]):
         self._slots = slots
         self._threads = 0
         self._closing = threading.Event()
-        self._backlog: list[tuple[float, int, Callable[[], T], Callable[[], bool]]] = []
         self._sequence = count()
-        self._handed = 0
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], T], Callable[[], bool]] | None] = queue.SimpleQueue()
+        self._jobs: queue.PriorityQueue[tuple[float, int, Callable[[], T] | None]] = queue.PriorityQueue()
         self._results: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
 
-    def submit(self, job: Callable[[], T], priority: float = 0, *, idle: Callable[[], bool] = lambda: False) -> None:
-        """Queue ``job``; the lowest ``priority`` runs first. A job for which ``idle`` is true needs no slot."""
+    def submit(self, job: Callable[[], T], priority: float = 0) -> None:
+        """Queue ``job``; the lowest ``priority`` (0 or more) runs first."""
         self.in_flight += 1
-        heapq.heappush(self._backlog, (priority, next(self._sequence), job, idle))
-        self._hand_out()
+        self._jobs.put((priority, next(self._sequence), job))
         if self._threads < min(self.limit, self.in_flight):
             self._threads += 1
             start_thread(self._work, name=f"ragmetrics-{self._threads}")
@@ -225,25 +173,13 @@ class Workers(Generic[T]):
         while not self._results.empty():
             results.append(self._results.get().result())
         self.in_flight -= len(results)
-        self._handed -= len(results)
-        self._hand_out()
         return results
 
     def close(self) -> None:
         """Drop jobs that have not started, stop those that wait to retry, and let the threads end."""
         self._closing.set()
-        self._backlog.clear()
-        with suppress(queue.Empty):
-            while True:
-                self._jobs.get_nowait()
         for _ in range(self._threads):
-            self._jobs.put(None)
-
-    def _hand_out(self) -> None:
-        """Give the threads up to two jobs each, so that none idles while the backlog stays sorted."""
-        while self._backlog and self._handed < 2 * self.limit:
-            self._jobs.put(heapq.heappop(self._backlog)[2:])
-            self._handed += 1
+            self._jobs.put((-1, next(self._sequence), None))
 
     def _wait(self) -> Future[T]:
         while True:
@@ -253,24 +189,22 @@ class Workers(Generic[T]):
 
     def _work(self) -> None:
         _local.closing = self._closing
-        while (handed := self._jobs.get()) is not None:
-            job, idle = handed
-            lease, done = _Lease(self._slots), Future[T]()
-            _local.lease = lease
-            try:
-                while not (idle() or self._closing.is_set() or lease.renew(_SLOT_SLICE)):
-                    pass
+        while (job := self._jobs.get()[-1]) is not None:
+            slot = None
+            while slot is None:
                 if self._closing.is_set():
                     return
+                slot = self._slots.take(_SLOT_SLICE)
+            done: Future[T] = Future()
+            try:
                 settle(done, job)
             finally:
-                lease.release()
+                slot.release()
             self._results.put(done)
 
 
 def settle(done: Future[T], action: Callable[[], T]) -> None:
     """Run ``action``, and give ``done`` its result or its exception."""
-    """Run ``action`` and set its result or error, so that the thread survives errors."""
     try:
         done.set_result(action())
     except BaseException as error:
@@ -285,24 +219,15 @@ async def run_beside(action: Callable[[], T], *, patience: float = 0.0) -> T:
     and delay the exit of an interrupted program.
     """
     ended = threading.Event()
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-    future.add_done_callback(lambda done: done.cancelled() or done.exception())  # avoids a log entry if nobody awaits
-
-    def settle(resolve: Callable[[Any], None], outcome: Any) -> None:
-        if not future.done():
-            resolve(outcome)
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()  # the thread's work cannot be cancelled, only the wait for it
 
     def work() -> None:
         ENDED.set(ended)
-        outcome: Any
-        try:
-            resolve, outcome = future.set_result, action()
-        except BaseException as error:  # re-raised by the waiting task
-            resolve, outcome = future.set_exception, error  # type: ignore[assignment]
-        with suppress(RuntimeError):  # the loop is closed and nobody waits
-            loop.call_soon_threadsafe(settle, resolve, outcome)
+        settle(done, action)
 
+    future = asyncio.wrap_future(done)
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())  # avoids a log entry if nobody awaits
     start_thread(work, name="ragmetrics-evaluation", context=contextvars.copy_context())
     try:
         return await asyncio.shield(future)
@@ -315,6 +240,7 @@ async def run_beside(action: Callable[[], T], *, patience: float = 0.0) -> T:
         raise
     finally:
         ended.set()
+        future.cancel()  # the loop may be closed when the action ends
 
 
 Action = TypeVar("Action", bound=Callable[[], object])
