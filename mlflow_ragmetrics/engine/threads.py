@@ -21,7 +21,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import count
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from mlflow_ragmetrics.core.options import check_count
 from mlflow_ragmetrics.errors import JudgeError

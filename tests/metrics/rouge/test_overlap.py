@@ -7,7 +7,7 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.metrics.rouge.overlap import overlap
+from mlflow_ragmetrics.metrics.rouge import overlap
 
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 MODES = (("whitespace", False), ("rouge_score", False), ("rouge_score", True))

@@ -1,4 +1,4 @@
-"""ROUGE counts: the units of an answer and a reference, and the number of matches.
+"""ROUGE: overlap of n-grams and longest common subsequences with the reference.
 
 ``rougeLsum`` finds longest common subsequences with bit operations (H. Hyyrö, "Bit-parallel LCS-length computation
 revisited", 2004), for one line of the answer and all lines of the reference at once. Each token of the reference is a
@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
 from itertools import chain, pairwise
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+from pydantic import AfterValidator, Field, ValidationInfo
 from rapidfuzz.distance import LCSseq
 
-from mlflow_ragmetrics.metrics.rouge.porter import stem
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.options import spelled
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.errors import MissingExtraError, RagMetricsError
+from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.words import MARKS, normalize
 
 RougeKind = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
@@ -34,6 +39,83 @@ _UNSPACED = (
 _UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
 _CHARACTERS = re.compile(f"[{_UNSPACED}][{MARKS}]*|[^\\s{_UNSPACED}]+")
 _READ = re.compile("[A-Za-z0-9]")
+_LARGEST_TABLE = 1 << 32  # limit for rougeLsum: characters of the answer × characters of the reference
+
+
+def _checked_stemmer(stemmer: bool, info: ValidationInfo) -> bool:
+    tokenizer = info.data.get("tokenizer")
+    if stemmer and tokenizer in ("whitespace", "characters"):
+        raise ValueError(f"tokens of tokenizer={tokenizer!r} are not stemmed; use tokenizer='rouge_score'")
+    if stemmer:
+        _porter()  # fails here, not in each row
+    return stemmer
+
+
+RougeType = Annotated[RougeKind, spelled("rouge1", "rouge2", "rougeL", "rougeLsum")]
+_F1 = dict.fromkeys(("f", "f1score", "fscore", "fmeasure", "f1measure"), "f1")
+_NAMED = {measure: say(f"rouge.{measure}") for measure in ("precision", "recall", "f1")}
+Measure = Annotated[Literal["precision", "recall", "f1"], spelled("precision", "recall", "f1", **_F1)]
+Stemmer = Annotated[bool, Field(strict=True), AfterValidator(_checked_stemmer)]
+
+
+@metric(
+    key="{rouge_type}_{measure}",
+    key_pattern="(?i)(?P<rouge_type>rouge(?:1|2|L|Lsum))(?:_(?P<measure>precision|recall|f1))?",
+    source="ROUGE (Lin, 2004)",
+    aliases=("rouge_score", "rouge_score_evaluator"),
+)
+def rouge(
+    answer: str,
+    reference: str,
+    *,
+    rouge_type: RougeType = "rouge1",
+    measure: Measure = "f1",
+    tokenizer: Tokenizer | None = None,
+    stemmer: Stemmer = False,
+) -> Score:
+    """Overlap of the answer with the reference in words, word pairs or word order.
+
+    Formula: precision = matched units / units of the answer, recall = matched units / units of the reference, f1 =
+    2PR / (P + R). ``rouge1`` and ``rouge2`` match n-grams (clipped: a unit counts as often as it occurs in both
+    texts). ``rougeL`` matches the longest common subsequence of all tokens. ``rougeLsum`` matches, for each line of the
+    reference, the union of its common subsequences with every line of the answer, clipped by token counts. 0 to 1; 0.0
+    if a text has fewer than n tokens or P + R = 0. Unscored: answer or reference missing. ``rougeLsum`` raises an error
+    if characters of the answer × characters of the reference exceed 4.29 billion, such as 65,536 in each text.
+
+    Options: ``rouge_type`` and ``measure``, ignoring case (also ``ROUGE-L``, ``F1SCORE``, ``fmeasure``);
+    ``tokenizer="whitespace"`` (default: NFC, split at Unicode whitespace, case kept), ``"rouge_score"`` (lower-case a–z
+    and 0–9, as in the ``rouge_score`` package) or ``"characters"`` (as whitespace, and each character of a script
+    without spaces, such as Chinese, Japanese or Thai, is a token); ``stemmer=True`` (Porter) implies ``"rouge_score"``
+    and needs ``pip install 'mlflow_ragmetrics[stemmer]'``. A text that the tokenizer cannot read gives the warning
+    ``tokenizer_unfit``, and reports count such rows.
+    Source: C.-Y. Lin, "ROUGE: a package for automatic evaluation of summaries", 2004; the ``rouge_score`` package.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {"answer": "the cat sat", "reference": "the cat lay down"}
+    >>> rm.score("rouge", record, measure="recall").value
+    0.5
+    """
+    if rouge_type == "rougeLsum" and len(answer) * len(reference) > _LARGEST_TABLE:
+        lengths = f"an answer of {len(answer):,} characters and a reference of {len(reference):,}"
+        message = f"{rouge_type} cannot compare {lengths}: shorten one of them, or use rougeL"
+        raise RagMetricsError(message, metric="rouge")
+    tokenizer = tokenizer or ("rouge_score" if stemmer else "whitespace")
+    matched, answer_units, reference_units = overlap(answer, reference, rouge_type, tokenizer, stemmer)
+    precision, recall = matched / max(1, answer_units), matched / max(1, reference_units)
+    details = {
+        "matched": matched,
+        "answer_units": answer_units,
+        "reference_units": reference_units,
+        "precision": precision,
+        "recall": recall,
+        "f1": 2 * precision * recall / (precision + recall) if matched else 0.0,
+    }
+    value, named = details[measure], _NAMED[measure]
+    reason = say("rouge.counts", type=rouge_type, measure=named, value=value, n=matched, **details)
+    unfit = is_misread(answer, tokenizer) or is_misread(reference, tokenizer)
+    warnings = (("tokenizer_unfit", say("rouge.unfit", tokenizer=tokenizer)),) if unfit else ()
+    return Score(value=value, reason=reason, details=details, warnings=warnings)
 
 
 class Overlap(NamedTuple):
@@ -84,7 +166,24 @@ def _tokens(text: str, tokenizer: Tokenizer, stemmer: bool) -> list[str]:
         text = normalize("NFC", text)
         return text.split() if text.isascii() or tokenizer == "whitespace" else _CHARACTERS.findall(text)
     tokens = text.lower().encode("utf-8", "surrogatepass").translate(_TO_TOKENS).decode("ascii").split()
-    return [stem(token) if len(token) >= _SHORTEST_STEMMED else token for token in tokens] if stemmer else tokens
+    return [_stem(token) if len(token) >= _SHORTEST_STEMMED else token for token in tokens] if stemmer else tokens
+
+
+@lru_cache(maxsize=50_000)
+def _stem(word: str) -> str:
+    return _porter()(word)
+
+
+@cache
+def _porter() -> Callable[[str], str]:
+    """Porter's stemmer as in the ``rouge_score`` package; Snowball's stemmers give other stems for some words."""
+    try:
+        from nltk.stem.porter import PorterStemmer
+    except ImportError as error:
+        message = "rouge(stemmer=True) needs NLTK: pip install 'mlflow_ragmetrics[stemmer]'"
+        raise MissingExtraError(message) from error
+    stem: Callable[[str], str] = PorterStemmer().stem
+    return stem
 
 
 _cached_tokens = lru_cache(maxsize=8)(_tokens)  # several kinds score the same row
