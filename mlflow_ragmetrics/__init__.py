@@ -7,7 +7,6 @@ own names: ``rm.faithfulness``, ``rm.rouge``, …. The types are in ``__init__.p
 from __future__ import annotations
 
 from importlib import import_module
-from types import FunctionType
 
 __version__ = "0.1.0"
 
@@ -63,12 +62,7 @@ __all__ = sorted([*_HOME, "__version__"])
 
 def __getattr__(name: str) -> object:
     if name in _HOME:
-        found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-        if isinstance(found, FunctionType):
-            from mlflow_ragmetrics.core.options import public
-
-            found = public(found, __name__)
-        globals()[name] = found
+        globals()[name] = found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
         return found
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

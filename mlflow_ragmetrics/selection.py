@@ -286,9 +286,7 @@ class Selection:
     def check_models(self, names: Sequence[str]) -> None:
         """Raise ``InvalidOptionError`` if ``models`` of a metric names a model that is not configured."""
         for metric in self.metrics:
-            own = getattr(metric.options, "models", None)
-            wanted = own if own is not None else metric.settings.models
-            unknown = [name for name in wanted or () if name not in names]
+            unknown = [name for name in metric.options.models or () if name not in names]
             if unknown:
                 message = f"{metric.name}: models={unknown[0]!r} is not configured; use one of {', '.join(names)}"
                 raise InvalidOptionError(message, param="models", metric=metric.name)
@@ -321,7 +319,7 @@ def select(
     _check_keys([*chosen, *composites], prefix)
     name, named = (metrics.name, metrics.also) if isinstance(metrics, Preset) else (None, chosen)
     optional = {metric.key for metric in chosen} - {each.key for each in named}
-    optional |= {metric.key for metric in chosen if metric.settings.on_missing == "skip"}
+    optional |= {metric.key for metric in chosen if metric.options.on_missing == "skip"}
     return Selection(tuple(_with_thresholds(chosen, thresholds)), tuple(composites), name, frozenset(optional))
 
 
@@ -340,7 +338,7 @@ def _measures(metrics: Iterable[MetricLike]) -> list[Measure]:
 def _weighed(composites: list[Composite], weights: Weights | None) -> list[Composite]:
     if weights is None:
         return composites
-    checked = check_weights(weights)
+    checked = check_weights("suite", weights)
     if not composites:
         return [composite("composite", checked)]
     if len(composites) > 1:

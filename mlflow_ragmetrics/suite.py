@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 from mlflow_ragmetrics.cache import SQLiteStore
 from mlflow_ragmetrics.core.composite import Composite, Weights
 from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
+from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_count, meant, shown
 from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
@@ -155,11 +155,6 @@ class Suite:
         if name in self.__dict__:
             raise AttributeError(f"a suite is immutable; suite.replace({name}=…) returns another one")
         super().__setattr__(name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in CALLBACK_ATTRIBUTES:
-            raise no_callback("suite")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     def of(cls, what: SuiteLike, /, **overrides: Unpack[SuiteOverrides]) -> Suite:

@@ -89,16 +89,3 @@ def test_using_the_core_loads_neither_mlflow_nor_langchain_nor_pandas():
 def test_an_unknown_name_says_so():
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = rm.no_such_thing
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"grups": 1}, "'grups'; did you mean 'groups'?"),
-        ({"grups": 1, "zzz": 2}, "'grups'; did you mean 'groups'?"),
-        ({"zzz": 2, "grups": 1}, "'zzz'"),
-    ],
-)
-def test_the_first_unknown_argument_is_named_with_the_one_that_was_meant(options: dict[str, int], said: str) -> None:
-    with pytest.raises(TypeError, match=rf"^power\(\) got an unexpected keyword argument {re.escape(said)}$"):
-        rm.power([], **options)

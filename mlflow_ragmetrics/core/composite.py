@@ -5,38 +5,48 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypedDict, Union
+from typing import Annotated, Any, Union
 
-from mlflow_ragmetrics.core.options import Aggregate, Settings, check_aggregate, check_options, shown
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from mlflow_ragmetrics.core.options import Aggregate, Share, check_aggregate, check_options, shown
 from mlflow_ragmetrics.core.score import DOUBTS, Score, passes, score_of
 from mlflow_ragmetrics.errors import AllJudgesFailedError, InvalidFieldError, InvalidOptionError, NoConsensusError
 from mlflow_ragmetrics.text.messages import joined, render, say
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
-Weights = Mapping[str, float]
+def _some_weight(weights: Mapping[str, float]) -> Mapping[str, float]:
+    if math.fsum(weights.values()) <= 0:
+        raise ValueError("the weights sum to zero; give at least one metric a weight")
+    return weights
+
+
+def _identifier(name: str) -> str:
+    if not name.isidentifier():
+        raise ValueError("not an identifier, such as my_score")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_identifier)]
+Weights = Annotated[
+    Mapping[str, Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]], AfterValidator(_some_weight)
+]
+"""Weights by metric key: numbers of at least 0, of which one is not 0."""
+
 Span = tuple[float, float]
 Scores = Union[Mapping[str, Union[Score, float, None]], Iterable[Mapping[str, Any]]]
 
 
-def check_weights(weights: Weights, name: str | None = None) -> dict[str, float]:
+class _Weighting(BaseModel):
+    weights: Weights
+
+
+def check_weights(name: str, weights: Weights) -> Mapping[str, float]:
     """The weights as floats; ``InvalidOptionError`` if one is negative or not finite, or if they sum to zero."""
-    label = f"{name}: " if name else ""
-    given: object = weights
-    if not isinstance(given, Mapping):
-        message = f"{label}weights={shown(given)} is not a mapping from metric key to weight"
-        raise InvalidOptionError(message, param="weights")
-    for key, weight in weights.items():
-        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-        if not isinstance(key, str) or not number or not 0 <= weight < math.inf:
-            message = f"{label}weight of {shown(key)} is {shown(weight)}; weights must be numbers of at least 0"
-            raise InvalidOptionError(message, param="weights")
-    if math.fsum(weights.values()) <= 0:
-        raise InvalidOptionError(f"{label}the weights sum to zero; give at least one metric a weight", param="weights")
-    return {key: float(weight) for key, weight in weights.items()}
+    return check_options(name, _Weighting, {"weights": weights}).weights
 
 
 def to_unit(value: float, span: Span) -> float:
@@ -61,7 +71,7 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
     """
     given = _by_key(scores)
     chosen = dict.fromkeys(given, 1.0) if weights is None else weights
-    share = check_weights(chosen) if given or weights is not None else {}
+    share = check_weights("combine", chosen) if given or weights is not None else {}
     values: dict[str, float] = {}
     for key, score in given.items():
         if score.value is None or key not in share:
@@ -117,14 +127,7 @@ Unscored: that share is below ``min_coverage`` (default 0.5).
 Options: ``weights``, ``threshold``, ``min_coverage``, ``key``, as in ``{0}(weights={1})``."""
 
 
-class _Options(TypedDict, total=False):
-    weights: Weights
-    threshold: float | None
-    min_coverage: float
-    key: str
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Composite:
     """A weighted composite of other metrics in a suite.
 
@@ -133,11 +136,11 @@ class Composite:
     ``summary``: a one-sentence description. ``scaled``: also shown on a 1–5 scale, for the white-paper family.
     """
 
-    name: str
+    name: Name
     weights: Weights
     scaled: bool = False
-    threshold: float | None = None
-    min_coverage: float = 0.5
+    threshold: Share | None = None
+    min_coverage: Share = 0.5
     summary: str = field(default="Weighted mean of other metrics, 0 to 1.", compare=False)
 
     def __post_init__(self) -> None:
@@ -155,18 +158,11 @@ class Composite:
         coverage = "" if self.min_coverage == 0.5 else f", min_coverage={self.min_coverage!r}"
         return f"{self.name}(weights={dict(self.weights)!r}{coverage})"
 
-    def __call__(self, **options: Unpack[_Options]) -> Composite:
-        """The same composite with other weights, or another threshold, coverage or key."""
-        unknown = sorted(set(options) - _Options.__annotations__.keys())
-        if unknown:
-            message = (
-                f"{self.name}: no option {unknown[0]!r}; a composite accepts {', '.join(_Options.__annotations__)}"
-            )
-            raise InvalidOptionError(message, param=unknown[0], metric=self.name)
-        name, weights = options.get("key", self.name), options.get("weights", self.weights)
-        coverage = options.get("min_coverage", self.min_coverage)
-        changed = composite(name, weights, threshold=options.get("threshold"), min_coverage=coverage)
-        return replace(changed, scaled=self.scaled, summary=self.summary)
+    def __call__(self, **options: Any) -> Composite:
+        """The same composite with other ``weights``, or another ``threshold``, ``min_coverage`` or ``key``."""
+        given = {name: value for name, value in vars(self).items() if name != "__doc__"}
+        given |= {"name" if name == "key" else name: value for name, value in options.items()}
+        return check_options(self.name, Composite, given)
 
     def score(self, scores: Mapping[str, Score], spans: Mapping[str, Span], language: str = "en") -> Score:
         """The composite score of one sample; ``spans`` gives the range of each metric that is not on 0–1."""
@@ -211,16 +207,8 @@ def composite(name: str, weights: Weights, *, threshold: float | None = None, mi
     >>> composite("overall", {"faithfulness": 2, "rouge1_f1": 1}).key
     'overall'
     """
-    if not isinstance(name, str) or not name.isidentifier():
-        message = f"composite name {shown(name)} is not an identifier, such as my_score"
-        raise InvalidOptionError(message, param="name", metric=shown(name))
-    settings = check_options(name, Settings, {"threshold": threshold})
-    number = isinstance(min_coverage, (int, float)) and not isinstance(min_coverage, bool)
-    if not number or not 0 <= min_coverage <= 1:
-        message = f"{name}: min_coverage={shown(min_coverage)} must be a number from 0 to 1"
-        raise InvalidOptionError(message, param="min_coverage", metric=name)
-    checked = check_weights(weights, name)
-    return Composite(name, checked, threshold=settings.threshold, min_coverage=float(min_coverage))
+    given = {"name": name, "weights": weights, "threshold": threshold, "min_coverage": min_coverage}
+    return check_options("composite", Composite, given)
 
 
 def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float = 0.1) -> float:

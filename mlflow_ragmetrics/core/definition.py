@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union
-
-from pydantic import BaseModel
 
 from mlflow_ragmetrics.core.options import Settings
 from mlflow_ragmetrics.core.score import Better
@@ -21,26 +18,27 @@ if TYPE_CHECKING:
 
 
 Asks = Literal["judge", "embeddings"]
-Key = Union[str, Callable[[BaseModel], str]]
+Key = Union[str, Callable[[Settings], str]]
 
 
 @dataclass(frozen=True)
 class Definition:
     """A metric's function and the facts about it.
 
-    ``required`` and ``optional`` name sample fields. ``asks`` lists the models that the metric needs: a judge,
-    embeddings or both. ``range`` bounds the raw value. ``levels`` maps conservative, balanced and lenient to
-    thresholds. ``scaled`` adds a value on the 1–5 scale. ``higher_is_better`` is ``False`` if lower is better and
-    ``None`` if neither is. ``key`` is a template over the options, or a function of them; ``key_pattern`` parses such a
-    key back into options. ``source`` cites the metric's origin. ``judged`` is the metric that replaces this one with
-    ``gold="judge"``.
+    ``required`` and ``optional`` name sample fields, ``own`` the options of this metric alone. ``asks`` lists the
+    models that the metric needs: a judge, embeddings or both. ``range`` bounds the raw value. ``levels`` maps
+    conservative, balanced and lenient to thresholds. ``scaled`` adds a value on the 1–5 scale. ``higher_is_better`` is
+    ``False`` if lower is better and ``None`` if neither is. ``key`` is a template over the options, or a function of
+    them; ``key_pattern`` parses such a key back into options. ``source`` cites the metric's origin. ``judged`` is the
+    metric that replaces this one with ``gold="judge"``.
     """
 
     name: str
     function: Callable[..., Any]
     required: tuple[str, ...]
     optional: tuple[str, ...]
-    options: type[BaseModel]
+    own: tuple[str, ...]
+    options: type[Settings]
     asks: tuple[Asks, ...] = ()
     range: tuple[float, float] = (0.0, 1.0)
     levels: Mapping[str, float] | None = None
@@ -68,20 +66,7 @@ def _definition_at(module: str, name: str) -> Definition | None:
     return found
 
 
-_WIDTH = 100
-_NAMES = 12
 SIDES = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
-
-
-def described(definition: Definition, key: str, threshold: float | None) -> str:
-    """The docstring, followed by the facts and the options."""
-    lines = [inspect.getdoc(definition.function) or "This metric has no docstring.", ""]
-    lines += [f"{name:<{_NAMES}} {value}" for name, value in facts_of(definition, key, threshold).items()]
-    for title, options in options_of(definition).items():
-        lines += ["", title, *(f"  {name}  {said}" for name, said in options.items())]
-    return "\n".join(
-        line if "\n" in line else textwrap.fill(line, _WIDTH, subsequent_indent=" " * (_NAMES + 1)) for line in lines
-    )
 
 
 def paragraphs_of(text: str) -> tuple[list[str], list[str]]:
@@ -114,12 +99,12 @@ def facts_of(definition: Definition, key: str, threshold: float | None) -> dict[
 
 def options_of(definition: Definition) -> dict[str, dict[str, str]]:
     """The types and defaults of the metric's own options and of the common options, each under a heading."""
-    own = definition.options.model_fields
-    without_effect = set(own) | (set() if definition.levels else {"preset"})
+    fields = definition.options.model_fields
+    without_effect = set() if definition.levels else {"preset"}
     without_effect |= set() if "judge" in definition.asks else {"models", "aggregate", "tolerance", "min_judges"}
-    common = {name: field for name, field in Settings.model_fields.items() if name not in without_effect}
-    found = {"Options": own, "Common options": common}
-    return {title: {name: _said(field) for name, field in each.items()} for title, each in found.items() if each}
+    common = [name for name in Settings.model_fields if name not in without_effect.union(definition.own)]
+    found = {"Options": definition.own, "Common options": common}
+    return {title: {name: _said(fields[name]) for name in names} for title, names in found.items() if names}
 
 
 def _said(field: FieldInfo) -> str:

@@ -13,25 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from typing import Any, overload
 
-from pydantic import BaseModel
-
-from mlflow_ragmetrics.core.definition import Asks, Definition, Key, described
+from mlflow_ragmetrics.core.definition import Asks, Definition, Key
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model, shown
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import BY_RULE, FIELDS, Better, Sample, Score, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import render, say
 from mlflow_ragmetrics.text.non_answers import is_unknown_language
-
-CALLBACK_ATTRIBUTES = ("ignore_chain", "raise_error", "run_inline")
-"""Attributes that LangChain reads from a callback before a chain runs."""
-
-
-def no_callback(what: str) -> InvalidOptionError:
-    """The error for passing ``what`` as a callback; its message shows the correct call."""
-    message = f"{what} is not a callback; use callbacks=[rm.RagMetricsCallback({what})] to score the chain's answers"
-    return InvalidOptionError(message, param="callbacks")
-
 
 _PARAMETERS = (*FIELDS, "context_ids", "metadata", "id")
 
@@ -56,25 +44,18 @@ class Metric:
             twin: Metric = definition.judged(**{name: value for name, value in given.items() if name != "gold"})
             return twin
         bound = cls(definition, dict(given))
-        _ = bound.options, bound.settings
+        object.__setattr__(bound, "__doc__", definition.function.__doc__)  # help(metric) shows it
+        if bound.options.preset and not definition.levels and "preset" not in definition.own:
+            message = f"{bound.name}: preset={bound.options.preset!r}: this metric has no presets; use threshold="
+            raise InvalidOptionError(message, param="preset", metric=bound.name)
         if not bound.key.isidentifier():
             message = f"{bound.name}: key {bound.key!r} must be a Python identifier, such as my_metric"
             raise InvalidOptionError(message, param="key", metric=bound.name)
         return bound
 
-    def __call__(self, run: Any = None, example: Any = None, /, **options: Any) -> Metric:
-        """The same metric with these options replaced. ``InvalidOptionError`` if LangSmith calls it with ``run`` and
-        ``example``: a metric is not a LangSmith evaluator.
-        """
-        if run is not None or example is not None:
-            message = f"rm.{self.name} is not an evaluator; use evaluators=rm.langsmith_evaluators([rm.{self.name}])"
-            raise InvalidOptionError(message, param="evaluators", metric=self.name)
+    def __call__(self, **options: Any) -> Metric:
+        """The same metric with these options replaced."""
         return Metric.of(self.definition, {**self.given, **options})
-
-    def __getattr__(self, name: str) -> Any:
-        if name in CALLBACK_ATTRIBUTES:
-            raise no_callback(f"rm.{self.name}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def name(self) -> str:
@@ -82,26 +63,13 @@ class Metric:
         return self.definition.name
 
     @cached_property
-    def options(self) -> BaseModel:
-        """The metric's own options, validated, with defaults."""
-        own = self.definition.options
-        given = {k: v for k, v in self.given.items() if k in own.model_fields or k not in Settings.model_fields}
-        return check_options(self.name, own, given)
+    def options(self) -> Settings:
+        """The metric's own options and the common ones, with defaults; ``InvalidOptionError`` names an invalid one."""
+        return check_options(self.name, self.definition.options, self.given)
 
     @cached_property
-    def _given_options(self) -> dict[str, Any]:
-        return dict(self.options)
-
-    @cached_property
-    def settings(self) -> Settings:
-        """The options common to all metrics; ``InvalidOptionError`` names an invalid one."""
-        own = self.definition.options.model_fields
-        common = {k: v for k, v in self.given.items() if k not in own and k in Settings.model_fields}
-        settings = check_options(self.name, Settings, common)
-        if settings.preset and not self.definition.levels:
-            message = f"{self.name}: option preset={settings.preset!r}: this metric has no presets; use threshold="
-            raise InvalidOptionError(message, param="preset", metric=self.name)
-        return settings
+    def _own_options(self) -> dict[str, Any]:
+        return {name: getattr(self.options, name) for name in self.definition.own}
 
     @cached_property
     def required(self) -> tuple[str, ...]:
@@ -117,8 +85,8 @@ class Metric:
     @cached_property
     def key(self) -> str:
         """The name of the score in tables and runs."""
-        if self.settings.key:
-            return self.settings.key
+        if self.options.key:
+            return self.options.key
         key = self.definition.key
         if key is None:
             return self.name
@@ -127,11 +95,10 @@ class Metric:
     @cached_property
     def threshold(self) -> float | None:
         """The threshold to pass: the option ``threshold``, or the preset's (default: balanced); ``None`` if neither."""
-        given: float | None = getattr(self.options, "threshold", self.settings.threshold)
-        if given is not None:
-            return given
         levels = self.definition.levels
-        return levels[self.settings.preset or "balanced"] if levels else None
+        if self.options.threshold is not None or levels is None:
+            return self.options.threshold
+        return levels[self.options.preset or "balanced"]
 
     @cached_property
     def spelling(self) -> str:
@@ -174,7 +141,7 @@ class Metric:
         return self.definition.function.__module__.startswith("mlflow_ragmetrics.metrics.")
 
     def _result(self, sample: Sample) -> Any:
-        return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._given_options)
+        return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._own_options)
 
     def finish(self, score: Score, sample: Sample, language: str, duration_ms: float) -> Score:
         """``score`` with threshold, 1–5 value, ``duration_ms`` and chunk ids, and texts in ``language``.
@@ -182,7 +149,7 @@ class Metric:
         It is changed in place if this package's metric created it. Any other metric may return one score for several
         samples.
         """
-        language = self.settings.language or language
+        language = self.options.language or language
         value, better, threshold = score.value, self.definition.higher_is_better, self.threshold
         score = score if self._creates_scores else score.changed()
         score.threshold, score.higher_is_better, score.duration_ms = threshold, better, duration_ms
@@ -242,19 +209,6 @@ class Metric:
             message = f"{self.name} returned {result!r}; a metric must return a finite number, a Score or None"
             raise RagMetricsError(message, metric=self.name)
         return number
-
-
-class _Documentation:
-    """The docstring: for a metric, generated from its definition; for the class, its own."""
-
-    def __init__(self, of_the_class: str | None) -> None:
-        self._of_the_class = of_the_class
-
-    def __get__(self, metric: Metric | None, owner: type[Metric]) -> str | None:
-        return self._of_the_class if metric is None else described(metric.definition, metric.key, metric.threshold)
-
-
-Metric.__doc__ = _Documentation(Metric.__doc__)  # type: ignore[assignment]
 
 
 @overload
@@ -321,6 +275,7 @@ def _define(function: Callable[..., Any], **facts: Any) -> Metric:
         function=function,
         required=tuple(p.name for p in fields if p.default is p.empty),
         optional=tuple(p.name for p in fields if p.default is not p.empty),
+        own=tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
         options=options_model(function),
         asks=asks,
         levels=facts.pop("thresholds", None),

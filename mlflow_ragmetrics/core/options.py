@@ -5,20 +5,18 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
-from types import FunctionType
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from typing_extensions import get_type_hints  # before Python 3.11, that of ``typing`` adds None for a default of None
 
-from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import check_language
 
 Aggregate = Literal["mean", "median", "min", "max", "majority", "consensus"]
 OnMissing = Literal["raise", "skip"]
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M")
 
 _LONGEST_SHOWN = 300
 
@@ -34,12 +32,15 @@ def plain_name(word: str) -> str:
     return "".join(filter(str.isalnum, word.lower()))
 
 
+Share = Annotated[float, Field(ge=0, le=1, strict=True)]
+
+
 class Settings(BaseModel):
     """The options that every metric accepts in addition to its own."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
-    threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    threshold: Share | None = None
     preset: Literal["conservative", "balanced", "lenient"] | None = None
     key: str | None = None
     language: Annotated[str, AfterValidator(check_language)] | None = None
@@ -50,8 +51,8 @@ class Settings(BaseModel):
     min_judges: Annotated[int, Field(ge=1)] | None = None
 
 
-def options_model(function: Callable[..., Any]) -> type[BaseModel]:
-    """A pydantic model of the keyword-only parameters of ``function``."""
+def options_model(function: Callable[..., Any]) -> type[Settings]:
+    """A pydantic model of the common options and the keyword-only parameters of ``function``."""
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError:  # a type defined locally, in the same function as the metric
@@ -61,12 +62,11 @@ def options_model(function: Callable[..., Any]) -> type[BaseModel]:
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY
     }
-    config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
-    return create_model(f"{function.__name__}_options", __config__=config, **fields)
+    return create_model(f"{function.__name__}_options", __base__=Settings, **fields)
 
 
-def check_options(metric: str, model: type[M], given: Mapping[str, Any]) -> M:
-    """Validate ``given`` against ``model``; ``InvalidOptionError`` reports the first problem."""
+def check_options(metric: str, model: Callable[..., M], given: Mapping[str, Any]) -> M:
+    """Validate ``given`` with the pydantic ``model``; ``InvalidOptionError`` reports the first problem."""
     try:
         return model(**given)
     except ValidationError as error:
@@ -76,14 +76,13 @@ def check_options(metric: str, model: type[M], given: Mapping[str, Any]) -> M:
             raise InvalidOptionError(f"{metric}: {cause}", param=cause.param, metric=metric) from None
         param = str(first["loc"][0]) if first["loc"] else "options"
         problem = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
-        value = f"={shown(given.get(param))}"
-        if first["type"] == "extra_forbidden":
-            near = meant(param, [*model.model_fields, *Settings.model_fields, "judge", "embeddings"])
-            problem, value = f"no such option{near or '; '}", ""  # the value may be a key under a misspelt name
-            problem += "" if near else f"{metric} accepts {', '.join(sorted(model.model_fields)) or 'no options'}"
-        message = f"{metric}: option {param}{value}: {problem}"
-        if first["type"] == "missing":
-            message = f"{metric}: {param} is missing; {metric} accepts {', '.join(model.model_fields)}"
+        message = f"{metric}: option {param}={shown(given.get(param))}: {problem}"
+        if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            names = inspect.signature(model).parameters
+            own = ", ".join(sorted(set(names).difference(Settings.model_fields))) or "no options"
+            near = meant(param, [*names, *Settings.model_fields, "judge", "embeddings"])
+            # without the value, which may be a key under a misspelt name
+            message = f"{metric}: option {param}: no such option{near or f'; {metric} accepts {own}'}"
         raise InvalidOptionError(message, param=param, metric=metric) from None
 
 
@@ -103,27 +102,6 @@ def meant(name: str, known: Iterable[str]) -> str:
     """A question that suggests the nearest known name, to end a message; empty if none is near."""
     near = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def public(function: FunctionType, module: str) -> Callable[..., Any]:
-    """Wrap a public function of ``module``: short tracebacks for our errors, and suggestions for unknown arguments."""
-    parameters = inspect.signature(function).parameters
-    takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
-
-    @wraps(function)
-    def call(*arguments: object, **options: object) -> object:
-        __tracebackhide__ = True  # pytest and IPython then show the caller's line
-        unknown = [each for each in options if each not in parameters and not takes_all]
-        if unknown:
-            said = f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}"
-            raise TypeError(said + meant(unknown[0], parameters))
-        try:
-            return function(*arguments, **options)
-        except RagMetricsError as error:
-            raise error.with_traceback(None) from None
-
-    call.__module__ = module  # so that pickle finds it
-    return function if inspect.iscoroutinefunction(function) else call
 
 
 def kind_of(value: object) -> str:

@@ -277,7 +277,7 @@ class Engine:
     def _judges_of(self, metric: Metric) -> list[str | None]:
         if "judge" not in metric.definition.asks:
             return [None]
-        chosen = metric.settings.models
+        chosen = metric.options.models
         picked = [name for name in self.sessions if chosen is None or name in chosen]
         return list(picked or self.sessions)
 

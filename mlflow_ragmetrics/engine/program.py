@@ -273,13 +273,13 @@ class ScoringRules:
             return runs[0].score
         outcomes = {str(run.judge): run.score or run.failure for run in runs}
         named = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
-        how = metric.settings.aggregate if "aggregate" in metric.given else self.aggregate
-        tolerance = metric.settings.tolerance if "tolerance" in metric.given else self.tolerance
-        enough = metric.settings.min_judges or self.min_judges
+        how = metric.options.aggregate if "aggregate" in metric.given else self.aggregate
+        tolerance = metric.options.tolerance if "tolerance" in metric.given else self.tolerance
+        enough = metric.options.min_judges or self.min_judges
         return merge_judges(named, how, tolerance, several=self.several, min_judges=enough)
 
     def _raises(self, metric: Metric, error: Exception) -> bool:
-        on_missing = metric.settings.on_missing
+        on_missing = metric.options.on_missing
         if isinstance(error, MissingFieldError) and on_missing is not None:
             return on_missing == "raise"
         return self.strict and on_missing != "skip"

@@ -166,7 +166,8 @@ def _structured(lines: Sequence[str], passages: _Passages, given: object) -> Ite
         places = [place for place, line in enumerate(lines) if text and (text in line or line in text)]
         for name in names:
             number = passages.quoted(quote) or passages.named(name, first)
-            yield from (Citation(quote or name, number, place) for place in places or [None])
+            for place in places or (None,):
+                yield Citation(quote or name, number, place)
 
 
 def checked_citations(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from mlflow_ragmetrics.core.composite import composite
+from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Steps, ask
 from mlflow_ragmetrics.core.score import Score
@@ -110,8 +109,9 @@ _WEIGHTS = {
     "answer_relevance": 0.0,
 }
 
-rag_score = replace(
-    composite("rag_score", _WEIGHTS),
+rag_score = Composite(
+    "rag_score",
+    _WEIGHTS,
     scaled=True,
     summary="Weighted mean of correctness (0.4), faithfulness, chunk_precision and fact_recall (0.2 each).",
 )

@@ -56,69 +56,60 @@ def plain(answer: str) -> float:
     return 1.0
 
 
-HELP = """\
-How much an answer hurts.
-
-The second paragraph has
-two lines.
-
-Key          harm_4
-Range        -1 to 2, lower is better; also shown on a 1–5 scale
-Needs        answer, reference, judge, embeddings
-Uses         question
-Passes at    0.25 or lower
-Presets      conservative 0.1, balanced 0.25, lenient 0.5
-Also called  hurt, damage
-Source       A paper with a long title, whose authors and venue are named here so that the line is
-             wrapped (2024)
-Defined in   {module}
-
-Options
-  share  float (above 0, below 0.5); default 0.25
-  limit  int (at least 1, at most 9); default 4
-  unit  'words' | 3; default 'words'
-  words  list of str (at least 1) | None; default None
-  names  list of str; default ()
-  rows  list; default []
-  weigh  a function | None; default None
-  other  int | None; default None
-  anything  Any; default None
-
-Common options
-  threshold  float (at least 0, at most 1) | None; default None
-  preset  'conservative' | 'balanced' | 'lenient' | None; default None
-  key  str | None; default None
-  language  str | None; default None
-  on_missing  'raise' | 'skip' | None; default None
-  models  list of str (at least 1) | None; default None
-  aggregate  'mean' | 'median' | 'min' | 'max' | 'majority' | 'consensus'; default 'mean'
-  tolerance  float (at least 0); default 0.1
-  min_judges  int (at least 1) | None; default None"""
+FACTS = {
+    "Key": "harm_4",
+    "Range": "-1 to 2, lower is better; also shown on a 1–5 scale",
+    "Needs": "answer, reference, judge, embeddings",
+    "Uses": "question",
+    "Passes at": "0.25 or lower",
+    "Presets": "conservative 0.1, balanced 0.25, lenient 0.5",
+    "Also called": "hurt, damage",
+    "Source": SOURCE,
+    "Defined in": __name__,
+}
+OPTIONS = """\
+share  float (above 0, below 0.5); default 0.25
+limit  int (at least 1, at most 9); default 4
+unit  'words' | 3; default 'words'
+words  list of str (at least 1) | None; default None
+names  list of str; default ()
+rows  list; default []
+weigh  a function | None; default None
+other  int | None; default None
+anything  Any; default None
+threshold  float (at least 0, at most 1) | None; default None
+preset  'conservative' | 'balanced' | 'lenient' | None; default None
+key  str | None; default None
+language  str | None; default None
+on_missing  'raise' | 'skip' | None; default None
+models  list of str (at least 1) | None; default None
+aggregate  'mean' | 'median' | 'min' | 'max' | 'majority' | 'consensus'; default 'mean'
+tolerance  float (at least 0); default 0.1
+min_judges  int (at least 1) | None; default None"""
 
 
-def test_help_has_the_docstring_the_facts_and_the_options() -> None:
-    shown = harm.__doc__
-    assert shown == HELP.format(module=__name__)
-    assert max(map(len, shown.splitlines())) <= 100
+def test_help_is_the_docstring_and_facts_and_options_are_listed() -> None:
+    assert harm.__doc__ == harm.definition.function.__doc__
+    assert facts_of(harm.definition, harm.key, harm.threshold) == FACTS
+    options = options_of(harm.definition)
+    assert list(options) == ["Options", "Common options"]
+    assert "\n".join(f"{name}  {said}" for each in options.values() for name, said in each.items()) == OPTIONS
 
 
-def test_help_leaves_out_what_a_metric_has_not() -> None:
-    shown = plain(threshold=0.5).__doc__.splitlines()
-    assert shown[:6] == [
-        "Nothing else is known of it.",
-        "",
-        "Key          plain",
-        "Range        0 to 1, higher is better",
-        "Needs        answer",
-        "Passes at    0.5 or higher",
-    ]
+def test_facts_leave_out_what_a_metric_has_not() -> None:
+    assert facts_of(plain.definition, "plain", 0.5) == {
+        "Key": "plain",
+        "Range": "0 to 1, higher is better",
+        "Needs": "answer",
+        "Passes at": "0.5 or higher",
+        "Defined in": __name__,
+    }
     options = options_of(plain.definition)
     assert list(options) == ["Common options"]
     assert list(options["Common options"]) == ["threshold", "key", "language", "on_missing"]
     assert "Passes at" not in facts_of(plain.definition, "plain", None)
     neutral = rm.metric(name="neutral", higher_is_better=None)(lambda answer: 1.0)
-    assert neutral.__doc__.startswith("This metric has no docstring.")
-    assert "neither direction is better" in neutral.__doc__
+    assert "neither direction is better" in facts_of(neutral.definition, "neutral", None)["Range"]
 
 
 def test_a_docstring_is_paragraphs_of_one_line_tables_and_an_example() -> None:

@@ -42,7 +42,7 @@ def given(returned: Any) -> Metric:
 def test_signature_says_fields_and_options() -> None:
     assert (brevity.definition.required, brevity.definition.optional) == (("answer",), ())
     assert (graded.definition.required, graded.definition.optional) == (("answer",), ("question",))
-    assert set(brevity.definition.options.model_fields) == {"limit", "unit"}
+    assert brevity.definition.own == ("limit", "unit")
     assert brevity.definition.summary == "Short answers score high."
     assert rm.score(brevity, {"answer": "a b c d e f g h"}).value == 0.5
     assert rm.score(brevity, {"answer": "a b c d e f g h"}, limit=8).value == 1.0
@@ -221,19 +221,6 @@ def test_a_metric_has_defaults_and_its_class_a_docstring() -> None:
     assert brevity.__doc__.startswith("Short answers score high.")
     named = metric(name="short", asks=("embeddings",))(told_part)
     assert (named.name, named.key, named.definition.asks) == ("short", "short", ("embeddings",))
-
-
-@pytest.mark.parametrize("name", ["ignore_chain", "raise_error", "run_inline"])
-def test_a_metric_is_no_callback_and_no_evaluator(name: str) -> None:
-    with pytest.raises(InvalidOptionError, match=r"use callbacks=\[rm.RagMetricsCallback\(rm.brevity\)\]") as caught:
-        getattr(brevity, name)
-    assert caught.value.param == "callbacks"
-    for arguments in ((object(), None), (None, object())):
-        with pytest.raises(InvalidOptionError, match=r"rm.langsmith_evaluators\(\[rm.brevity\]\)") as refused:
-            brevity(*arguments)
-        assert (refused.value.param, refused.value.metric) == ("evaluators", "brevity")
-    with pytest.raises(AttributeError, match="'Metric' object has no attribute 'colour'"):
-        _ = brevity.colour
 
 
 def test_metrics_of_one_spelling_and_different_definitions_differ() -> None:

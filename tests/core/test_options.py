@@ -1,4 +1,4 @@
-"""Options and their errors, the wrapper of public functions, and judges and models that others wrote."""
+"""Options and their errors, and judges and models that others wrote."""
 
 from __future__ import annotations
 
@@ -9,41 +9,8 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.judge import as_judge, name_of_model
-from mlflow_ragmetrics.core.options import kind_of, meant, public, shown
+from mlflow_ragmetrics.core.options import kind_of, meant, shown
 from mlflow_ragmetrics.errors import InvalidOptionError
-
-
-def greet(name: str, *, greeting: str = "Hello") -> str:
-    if not name:
-        raise InvalidOptionError("the name is blank", param="name")
-    return f"{greeting} {name}"
-
-
-def test_a_public_function_refuses_what_it_does_not_know_and_suggests_the_nearest() -> None:
-    call = public(greet, "elsewhere")
-    assert (call("you"), call(name="you", greeting="Good day"), call.__module__) == (
-        "Hello you",
-        "Good day you",
-        "elsewhere",
-    )
-    for wrong, message in (("greting", "; did you mean 'greeting'?"), ("zzz", "")):
-        with pytest.raises(TypeError) as caught:
-            call("you", **{wrong: "x"})
-        assert str(caught.value) == f"greet() got an unexpected keyword argument {wrong!r}{message}"
-    with pytest.raises(InvalidOptionError, match="the name is blank") as blank:
-        call("")
-    assert blank.value.__suppress_context__
-    assert len(blank.traceback) == 2, "the frames of the function itself are left out"
-
-    def takes_all(**options: Any) -> Any:
-        return options
-
-    assert public(takes_all, "elsewhere")(anything=1) == {"anything": 1}
-
-    async def later() -> int:
-        return 1
-
-    assert public(later, "elsewhere") is later
 
 
 @pytest.mark.parametrize(
@@ -76,7 +43,7 @@ def test_a_metric_without_options_and_one_with_a_missing_one_say_so() -> None:
 
     with pytest.raises(InvalidOptionError, match=r"no such option; bare accepts no options$"):
         rm.metric(bare)(zzz=1)
-    with pytest.raises(InvalidOptionError, match=r"^strict: level is missing; strict accepts level$"):
+    with pytest.raises(InvalidOptionError, match=r"^strict: option level=None: Field required$"):
         rm.metric(strict)
 
 

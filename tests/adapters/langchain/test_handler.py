@@ -283,17 +283,6 @@ def test_an_answer_without_a_score_is_skipped(caplog: pytest.LogCaptureFixture) 
     assert "faithfulness is skipped: faithfulness needs the field 'contexts'" in caplog.text
 
 
-@pytest.mark.parametrize("given", [rm.faithfulness, rm.Suite(["rouge"])], ids=["metric", "suite"])
-@pytest.mark.parametrize("awaited", [False, True])
-def test_a_metric_is_no_callback_by_itself(given: Any, awaited: bool, plain: Any) -> None:
-    def ask() -> None:
-        config = {"callbacks": [given]}
-        _ = asyncio.run(plain.ainvoke("why", config)) if awaited else plain.invoke("why", config)
-
-    with pytest.raises(InvalidOptionError, match=r"rm.RagMetricsCallback\("):
-        ask()
-
-
 @pytest.mark.parametrize("suite", [rm.rouge, "lexical", ["coherence", "rouge(rouge_type='rougeL')"]], ids=str)
 def test_what_a_handler_is_made_from(suite: Any, plain: Any, collected: Any) -> None:
     with rm.RagMetricsCallback(suite, sink=collected) as handler:
