@@ -49,7 +49,7 @@ from mlflow_ragmetrics.selection import (
 from mlflow_ragmetrics.text.messages import Text, check_language, render
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.display.plans import Plans
+    from mlflow_ragmetrics.display.text import Plans
     from mlflow_ragmetrics.judges.chat.plan import Plan
 
 SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, Any]]
@@ -392,7 +392,7 @@ class Suite:
         Each ``Plan`` is a range, from one claim per sentence to three (``most``). The number of calls is exact without
         repeated requests and cached answers. Free judges are left out. ``InvalidOptionError`` for a decision model.
         """
-        from mlflow_ragmetrics.display.plans import Plans
+        from mlflow_ragmetrics.display.text import Plans
         from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
         from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge
         from mlflow_ragmetrics.judges.decision import DecisionJudge

@@ -19,8 +19,14 @@ from mlflow_ragmetrics.results.pairing import measured, numbers_of
 from mlflow_ragmetrics.results.results import Results, Source, results_of
 from mlflow_ragmetrics.results.true_score import labelled_scores, named_key
 from mlflow_ragmetrics.rows.row_groups import Groups
-from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate, agreement, auroc, correlation
-from mlflow_ragmetrics.statistics.thresholds import threshold_gain
+from mlflow_ragmetrics.statistics.agreement import (
+    Agreement,
+    Estimate,
+    agreement,
+    auroc,
+    correlation,
+    threshold_gain,
+)
 
 Values = np.ndarray[Any, Any]
 

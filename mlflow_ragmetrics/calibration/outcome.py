@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from mlflow_ragmetrics.display.document import Block, Document, Heading, Line, Table, number
-from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate
-from mlflow_ragmetrics.statistics.thresholds import ThresholdGain
+from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate, ThresholdGain
 from mlflow_ragmetrics.text.messages import counted
 
 _SHOWN = ("verdicts", "rows", "accuracy", "balanced_accuracy", "precision", "recall", "f1", "kappa", "auroc")

@@ -11,8 +11,7 @@ import numpy as np
 from mlflow_ragmetrics.core.score import Better, passes
 from mlflow_ragmetrics.display.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.statistics.intervals import clusters_of, paired_intervals, unseen_share
-from mlflow_ragmetrics.statistics.sample_size import about, power_of
-from mlflow_ragmetrics.statistics.significance import equal_columns, holm, mcnemar, paired_tests
+from mlflow_ragmetrics.statistics.significance import about, equal_columns, holm, mcnemar, paired_tests, power_of
 from mlflow_ragmetrics.text.messages import counted
 
 Verdict = Literal["improved", "regressed", "changed", "unchanged", "cannot be told"]

@@ -16,8 +16,7 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.results.pairing import measured, metric_spans, numbers_of
 from mlflow_ragmetrics.results.results import Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
-from mlflow_ragmetrics.statistics.sample_size import power_of
-from mlflow_ragmetrics.statistics.significance import equal_columns
+from mlflow_ragmetrics.statistics.significance import equal_columns, power_of
 from mlflow_ragmetrics.text.messages import counted
 
 _CORRELATION = 0.5

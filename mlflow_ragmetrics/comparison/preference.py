@@ -15,7 +15,7 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Finding, Prefer, Steps, ask, together
 from mlflow_ragmetrics.core.score import Item, Message, Sample, Score
 from mlflow_ragmetrics.display.document import Block, Folded, Heading, Line, Styled, number, shorten
-from mlflow_ragmetrics.display.plans import Plans
+from mlflow_ragmetrics.display.text import Plans
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
 from mlflow_ragmetrics.judges.resolve import JudgeLike

@@ -41,7 +41,7 @@ from mlflow_ragmetrics.results.pairing import Pairing, metric_spans, without_sui
 from mlflow_ragmetrics.results.results import Results
 from mlflow_ragmetrics.rows.row_groups import slices_of
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
-from mlflow_ragmetrics.statistics.sample_size import about
+from mlflow_ragmetrics.statistics.significance import about
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 

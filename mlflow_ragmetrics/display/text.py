@@ -1,4 +1,4 @@
-"""The report as text: banner, figures, notes, slices, the worst rows with their faults, and the judge."""
+"""The report as text (banner, figures, notes, slices, the worst rows with their faults, the judge), and its cost."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from mlflow_ragmetrics.display.document import (
     Style,
     Styled,
     Table,
+    cell,
     number,
     shorten,
     unbroken,
 )
 from mlflow_ragmetrics.display.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.judges.chat.plan import Plan
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.rows.record import shown_id
 from mlflow_ragmetrics.text.messages import counted, percent
@@ -34,6 +36,7 @@ _DROPPED_FIRST = ("1–5", "by rule", "passed", "skipped", "failed", "95 % inter
 _MOST_FAULTS = 3
 _LONGEST = 300
 _LONGEST_QUESTION = 120
+_PRICES = "Dollars are unknown for some models: give the suite prices, per million tokens."
 
 
 def report_blocks(report: Evaluation, worst: int = 3, by: tuple[str, ...] = ()) -> list[Block]:
@@ -201,3 +204,31 @@ def _faults(row: Row, key: str) -> list[Item]:
         found.values(),
         key=lambda item: (kinds.index(item.kind), FAULTS.index(str(item.verdict)), item.text not in missed),
     )
+
+
+class Plans(dict[str, Plan]):
+    """Plans by name of language model; empty if no language model is needed."""
+
+    def _repr_html_(self) -> str:
+        return cell(self.blocks())
+
+    def blocks(self, between: str = "one to three claims per sentence") -> list[Block]:
+        """Return the estimates as a table; ``between`` describes what the lowest and highest estimate assume."""
+        if not self:
+            return [Line("No language model is used: nothing is sent, and the evaluation is free.")]
+        columns = ("model", "calls", "prompt tokens", "reply tokens", "dollars")
+        rows = []
+        for name, plan in self.items():
+            most = plan.most or plan
+            prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
+            cost = "unknown" if plan.cost is None or most.cost is None else f"{plan.cost:.4g} to {most.cost:.4g}"
+            replies = _range(plan.completion_tokens, most.completion_tokens)
+            rows.append((name, _range(plan.calls, most.calls), prompts, replies, cost))
+        notes = [f"Nothing was sent. The estimate assumes {between}. Cached answers are free."]
+        notes += [_PRICES] if any(plan.cost is None for plan in self.values()) else []
+        table = Table(dict(zip(columns, zip(*rows, strict=True), strict=True)), left=["model"])
+        return [Heading("Estimated cost"), table, *(Line(note, "faint") for note in notes)]
+
+
+def _range(least: int, most: int) -> str:
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"

@@ -8,8 +8,7 @@ from typing import Any, Union
 import numpy as np
 
 from mlflow_ragmetrics.results.evaluation import Evaluation
-from mlflow_ragmetrics.statistics.intervals import Matrix
-from mlflow_ragmetrics.statistics.sample_size import crossed_interval
+from mlflow_ragmetrics.statistics.intervals import Matrix, crossed_interval
 
 
 def repeatability(runs: Sequence[Evaluation]) -> dict[str, float]:

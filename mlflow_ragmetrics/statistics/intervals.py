@@ -390,3 +390,28 @@ def _resampled(
         for place, sample, low, high in zip(places, chosen, lows, highs, strict=True):
             known[place] = max(sample.least, sample.mean + low), min(sample.most, sample.mean + high)
     return known
+
+
+def crossed_interval(scores: Matrix, *, groups: Union[Labels, None] = None) -> Union[tuple[float, float], None]:
+    """The 95 % interval of the mean of a rows × repeats matrix; each row counts once, by its own mean.
+
+    Repeats make the score of a row more precise but do not enlarge the sample. If whole repeats differ by more than
+    chance, for example because the judge changed, their variance is added, with Satterthwaite's degrees of freedom
+    (1946). ``None`` for fewer than two rows (or ``groups``).
+    """
+    means = scores.mean(axis=1)
+    interval = bootstrap_intervals([means.tolist()], groups=groups)[0]
+    rows, repeats = scores.shape
+    if interval is None or repeats < 2:
+        return interval
+    middle = float(np.sort(means).mean())
+    rest = scores - means[:, None] - scores.mean(axis=0) + middle
+    chance = float((rest**2).sum()) / (rows - 1) / (repeats - 1) / rows
+    added = max(0.0, float(scores.mean(axis=0).var(ddof=1)) - chance) / repeats
+    if added == 0:
+        return interval
+    deviate = float(stdtrit(rows - 1, 0.975))
+    own = max(((interval[1] - interval[0]) / 2 / deviate) ** 2, 1e-300)
+    degrees = (own + added) ** 2 / (own**2 / (rows - 1) + added**2 / (repeats - 1))
+    widened = math.sqrt(1 + added / own) * float(stdtrit(degrees, 0.975)) / deviate
+    return middle - (middle - interval[0]) * widened, middle + (interval[1] - middle) * widened

@@ -1,14 +1,17 @@
-"""Significance tests: paired permutation, Student's t for skewed rows, Welch, McNemar, Holm."""
+"""Significance tests, and the rows they need: paired permutation, Student's t for skewed rows, Welch, McNemar, Holm."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Union
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
+from scipy.special import ndtri, stdtr
 
 from mlflow_ragmetrics.statistics.intervals import (
     MANY_ROWS,
@@ -18,7 +21,10 @@ from mlflow_ragmetrics.statistics.intervals import (
     Vector,
     clusters_of,
     sign_flip_p_values,
+    unseen_share,
 )
+
+_MOST_ROWS = 10**18  # a difference that needs more cannot be detected
 
 
 def paired_tests(
@@ -118,3 +124,102 @@ def mcnemar(lost: int, won: int) -> float:
     from scipy.stats import binomtest
 
     return float(binomtest(lost, lost + won).pvalue) if lost + won else 1.0
+
+
+@dataclass(frozen=True)
+class Power:
+    """The power of the paired differences of one metric: probability ``power`` at level ``alpha``.
+
+    ``smallest``: the smallest detectable difference, in the metric's units; ``None`` for fewer than six rows (or
+    groups). ``span``: the largest possible difference of a row. ``rows`` and ``groups``: numbers in the data (without
+    groups, each row is one). ``deviation``: the standard deviation of a row's difference. ``design_effect``: the factor
+    by which groups increase the variance of the mean.
+    """
+
+    rows: int
+    groups: int
+    deviation: float
+    design_effect: float
+    smallest: Union[float, None]
+    alpha: float
+    power: float
+    span: float
+
+    def groups_needed(self, difference: float) -> int:
+        """Number of similar groups (or rows, without groups) that would show ``difference`` (above 0)."""
+        deviation = self.deviation * math.sqrt(self.design_effect * self.groups / self.rows)
+        return rows_needed(deviation, difference, alpha=self.alpha, power=self.power, span=self.span)
+
+    def rows_needed(self, difference: float) -> int:
+        """Number of rows, in similar groups, that would show ``difference`` (above 0)."""
+        return math.ceil(self.groups_needed(difference) * self.rows / self.groups)
+
+
+def power_of(
+    differences: Matrix,
+    *,
+    groups: Union[Labels, None] = None,
+    spans: Union[Sequence[float], None] = None,
+    tests: int = 1,
+    power: float = 0.8,
+) -> list[Union[Power, None]]:
+    """The power of each column of a rows × metrics matrix of paired differences (NaN: not scored on both sides).
+
+    ``tests``: the number of tests in Holm's correction; the others are assumed to have no difference. ``groups``: the
+    group of each row. ``None`` for fewer than two rows or groups. ``spans`` as in ``paired_intervals``.
+    """
+    found: list[Union[Power, None]] = []
+    alpha = 0.05 / tests
+    for column, span in zip(np.asarray(differences, dtype=float).T, spans or repeat(1.0), strict=False):
+        sample = clusters_of(column, groups)
+        if sample is None or sample.groups < 2:
+            found.append(None)
+            continue
+        smallest = smallest_difference(
+            math.sqrt(sample.variance * sample.groups), sample.groups, alpha=alpha, power=power, span=span
+        )
+        deviation = math.sqrt(sample.squares / (sample.rows - 1))
+        effect = 1.0 if sample.design_effect is None else sample.design_effect
+        found.append(Power(int(sample.rows), sample.groups, deviation, effect, smallest, alpha, power, span))
+    return found
+
+
+def rows_needed(
+    deviation: float, difference: float, *, alpha: float = 0.05, power: float = 0.8, span: float = 1.0
+) -> int:
+    """Paired rows (at least 6) that show ``difference`` at level ``alpha`` with probability ``power``.
+
+    ``deviation``: the standard deviation of the paired differences. ``span``: the largest possible difference of a row.
+    """
+
+    def is_enough(rows: int) -> bool:
+        smallest = smallest_difference(deviation, rows, alpha=alpha, power=power, span=span)
+        return smallest is not None and smallest <= difference
+
+    return 6 + bisect_left(range(6, _MOST_ROWS), True, key=is_enough)
+
+
+def smallest_difference(
+    deviation: float, rows: int, *, alpha: float = 0.05, power: float = 0.8, span: float = 1.0
+) -> Union[float, None]:
+    """The difference that ``rows`` show at level ``alpha`` with probability ``power``; ``None`` for too few rows.
+
+    The normal formula with Guenther's (1981) correction for Student's t. The difference must also exceed what rows
+    missed by chance (``unseen_share``) could cancel.
+    """
+    z = float(ndtri(1 - alpha / 2))
+    if rows < 6 or rows <= z * z / 2:
+        return None
+    own = float(ndtri(power)) * deviation
+    seen = (z * deviation + own) / math.sqrt(rows - z * z / 2)
+    return max(seen, unseen_share(rows) * span + own / math.sqrt(rows))
+
+
+def about(number: int) -> int:
+    """``number`` rounded up to two digits, for texts ("about 370 rows").
+
+    >>> about(366)
+    370
+    """
+    size: int = max(1, 10 ** (len(str(number)) - 2))
+    return -(-number // size) * size

@@ -21,8 +21,7 @@ from mlflow_ragmetrics.statistics.intervals import (
     clusters_of,
     unseen_share,
 )
-from mlflow_ragmetrics.statistics.sample_size import rows_needed
-from mlflow_ragmetrics.statistics.significance import holm, skewed_t_test
+from mlflow_ragmetrics.statistics.significance import holm, rows_needed, skewed_t_test
 
 # ``_of_mean`` and ``_of_difference`` are private: the public functions also resample, which ``bca`` does here at once
 

@@ -8,7 +8,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.comparison.power import MetricPower, PowerReport
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.statistics.sample_size import smallest_difference
+from mlflow_ragmetrics.statistics.significance import smallest_difference
 
 from .reports import noisy, report_of
 

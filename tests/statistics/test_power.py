@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm, t
 
-from mlflow_ragmetrics.statistics.intervals import bootstrap_intervals
-from mlflow_ragmetrics.statistics.sample_size import (
+from mlflow_ragmetrics.statistics.intervals import bootstrap_intervals, crossed_interval
+from mlflow_ragmetrics.statistics.significance import (
     about,
-    crossed_interval,
     power_of,
     rows_needed,
     smallest_difference,

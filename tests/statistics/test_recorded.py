@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mlflow_ragmetrics.statistics import agreement, intervals, prediction_powered, sample_size, significance, thresholds
+from mlflow_ragmetrics.statistics import agreement, intervals, prediction_powered, significance
 from tests.recorded import check_recorded
 
 SIZES = (2, 3, 7, 12, 40, 150)
@@ -53,8 +53,8 @@ def of_sample(rows: int, seed: int) -> dict[str, Callable[[], Any]]:
     labels = gapped(np.round(b), 2)
     grades = np.round(4 * np.column_stack([a, b, gapped(a, 3)])) / 4
     found: dict[str, Callable[[], Any]] = {
-        "power": lambda: sample_size.power_of(both),
-        "best_threshold": lambda: thresholds.best_threshold(a, bad, 0.5),
+        "power": lambda: significance.power_of(both),
+        "best_threshold": lambda: agreement.best_threshold(a, bad, 0.5),
         "alpha": lambda: agreement.krippendorff_alpha(grades),
         "mcnemar": lambda: significance.mcnemar(int((said & ~bad).sum()), int((~said & bad).sum())),
         "equal": lambda: significance.equal_columns(np.column_stack([a, b, a]).T),
@@ -64,7 +64,7 @@ def of_sample(rows: int, seed: int) -> dict[str, Callable[[], Any]]:
             float((b - a).mean()), float(((b - a) ** 2).mean()), rows, (-1.0, 1.0), 1.96
         ),
         "unseen": lambda: intervals.unseen_share(rows),
-        "crossed": lambda: sample_size.crossed_interval(np.column_stack([a, b]).T),
+        "crossed": lambda: intervals.crossed_interval(np.column_stack([a, b]).T),
     }
     for name, own in (("", None), (" in groups", groups)):
         found |= {
@@ -78,7 +78,7 @@ def of_sample(rows: int, seed: int) -> dict[str, Callable[[], Any]]:
             f"pearson{name}": lambda own=own: agreement.correlation(a, b, "pearson", groups=own),
             f"spearman{name}": lambda own=own: agreement.correlation(a, b, "spearman", groups=own),
             f"true mean{name}": lambda own=own: prediction_powered.true_mean(labels, a, groups=own),
-            f"threshold gain{name}": lambda own=own: thresholds.threshold_gain(a, bad, 0.5, groups=own),
+            f"threshold gain{name}": lambda own=own: agreement.threshold_gain(a, bad, 0.5, groups=own),
         }
     return found
 
@@ -104,9 +104,9 @@ def test_sample_sizes_are_as_recorded() -> None:
     found = {}
     for spread in (0.05, 0.2, 0.45):
         for detect in (0.01, 0.05, 0.2):
-            found[f"{spread}, {detect}"] = [outcome(lambda s=spread, d=detect: sample_size.rows_needed(s, d))]
+            found[f"{spread}, {detect}"] = [outcome(lambda s=spread, d=detect: significance.rows_needed(s, d))]
             found[f"{spread}, {detect}"] += [
-                outcome(lambda s=spread, n=rows: sample_size.smallest_difference(s, n)) for rows in (5, 50, 500)
+                outcome(lambda s=spread, n=rows: significance.smallest_difference(s, n)) for rows in (5, 50, 500)
             ]
-    found["about"] = [sample_size.about(number) for number in (1, 9, 11, 94, 137, 1_234, 98_765)]
+    found["about"] = [significance.about(number) for number in (1, 9, 11, 94, 137, 1_234, 98_765)]
     check_recorded(found, Path(__file__).with_name("recorded_sizes.json"))

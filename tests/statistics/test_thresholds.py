@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlflow_ragmetrics.statistics.agreement import ThresholdGain, _between, _folds, best_threshold, threshold_gain
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
-from mlflow_ragmetrics.statistics.thresholds import ThresholdGain, _between, _folds, best_threshold, threshold_gain
 
 
 def balanced(values: np.ndarray, bad: np.ndarray, cut: float) -> float:
