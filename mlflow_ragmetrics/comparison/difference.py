@@ -10,7 +10,7 @@ import numpy as np
 
 from mlflow_ragmetrics.core.score import Better, passes
 from mlflow_ragmetrics.display.document import Cell, Interval, number, signed
-from mlflow_ragmetrics.statistics.intervals import clusters_of, paired_intervals, unseen_share
+from mlflow_ragmetrics.statistics.intervals import clusters_of, paired_intervals
 from mlflow_ragmetrics.statistics.significance import about, equal_columns, holm, mcnemar, paired_tests, power_of
 from mlflow_ragmetrics.text.messages import counted
 
@@ -246,7 +246,7 @@ def differences_of(
     intervals = paired_intervals(matrix, groups=groups, spans=reach, resamples=resamples, seed=seed)
     p_values = paired_tests(matrix, groups=groups, resamples=resamples, seed=seed + 1)
     samples = [None if groups is None else clusters_of(column, groups) for column in matrix.T]
-    powers = power_of(matrix, groups=groups, spans=reach, tests=slices * len(set(same)))
+    powers = power_of(matrix, tolerance, groups=groups, spans=reach, tests=slices * len(set(same)))
     keys, nobody = list(scores), np.zeros(len(matrix), dtype=bool)
     found = [
         _difference(
@@ -259,8 +259,8 @@ def differences_of(
             low=None if interval is None else interval[0],
             high=None if interval is None else interval[1],
             p_value=None if interval is None else p_value,
-            needed=None if power is None or not tolerance else power.rows_needed(tolerance),
-            unseen=0.0 if power is None else unseen_share(power.groups) * power.span,
+            needed=None if power is None else power.rows_needed,
+            unseen=0.0 if power is None else power.unseen,
             same_as=None if keys[first] == key else keys[first],
             groups=None if sample is None else sample.groups,
             design_effect=None if sample is None else sample.design_effect,

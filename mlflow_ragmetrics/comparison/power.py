@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -16,57 +16,39 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.results.pairing import measured, metric_spans, numbers_of
 from mlflow_ragmetrics.results.results import Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
-from mlflow_ragmetrics.statistics.significance import equal_columns, power_of
+from mlflow_ragmetrics.statistics.significance import Power, equal_columns, power_of
 from mlflow_ragmetrics.text.messages import counted
 
 _CORRELATION = 0.5
 
 
 @dataclass(frozen=True)
-class MetricPower:
-    """What the data of one metric can show with 80 % power at 5 %, after Holm over all metrics.
-
-    ``smallest``: the smallest detectable difference between two versions over these ``rows`` (and ``groups``, if any);
-    ``None`` with fewer than six rows or if all scores are equal. ``rows_needed`` and ``groups_needed``: numbers that
-    would show a difference of ``detect``.
-    """
-
-    key: str
-    rows: int
-    groups: int | None
-    deviation: float
-    design_effect: float
-    smallest: float | None
-    rows_needed: int | None
-    groups_needed: int | None
-
-
-@dataclass(frozen=True)
 class PowerReport(Document):
     """The power of one evaluation or comparison: ``metrics`` by key, for a difference of ``detect``.
 
-    ``tests``: the number of distinct metrics in Holm's correction; all but the tested one are assumed to have no
-    difference. ``assumed``: the correlation assumed between two versions, if only one was given.
+    ``smallest`` and ``rows_needed`` of a metric are ``None`` if all its scores are equal. ``tests``: the number of
+    distinct metrics in Holm's correction; all but the tested one are assumed to have no difference. ``assumed``: the
+    correlation assumed between two versions, if only one was given.
     """
 
     detect: float
-    metrics: Mapping[str, MetricPower] = field(default_factory=dict)
+    metrics: Mapping[str, Power] = field(default_factory=dict)
     tests: int = 1
     assumed: float | None = None
 
-    def __getitem__(self, key: str) -> MetricPower:
+    def __getitem__(self, key: str) -> Power:
         """The metric ``key``."""
         return self.metrics[key]
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per metric: rows, groups, design effect, smallest difference, rows and groups needed."""
-        return pd.DataFrame([vars(each) for each in self.metrics.values()]).rename(columns={"key": "metric"})
+        """One row per metric: rows, groups, design effect, smallest difference, rows needed."""
+        return pd.DataFrame([{"metric": key, **vars(each)} for key, each in self.metrics.items()])
 
     def _blocks(self) -> list[Block]:
         found = list(self.metrics.values())
         columns = {
-            "metric": [each.key for each in found],
+            "metric": list(self.metrics),
             "rows": [str(each.rows) for each in found],
             "groups": ["–" if each.groups is None else str(each.groups) for each in found],
             "design effect": [number(each.design_effect, 1) for each in found],
@@ -120,22 +102,12 @@ def power(
     sides = [np.column_stack(side) for side in zip(*scores.values(), strict=True)]
     tests = len(set(equal_columns(*(side.T for side in sides))))
     tests *= data.candidates if isinstance(data, Comparison) else 1
-    found: dict[str, MetricPower] = {}
-    powers = power_of(scale * (sides[1] - sides[0]), groups=names, spans=spans, tests=tests)
-    for key, own in zip(scores, powers, strict=True):
-        if own is None:
-            continue
-        varies = own.deviation > 0
-        found[key] = MetricPower(
-            key,
-            own.rows,
-            None if names is None else own.groups,
-            own.deviation,
-            own.design_effect,
-            own.smallest if varies else None,
-            own.rows_needed(detect) if varies else None,
-            own.groups_needed(detect) if varies and names is not None else None,
-        )
+    powers = power_of(scale * (sides[1] - sides[0]), detect, groups=names, spans=spans, tests=tests)
+    found = {
+        key: each if each.deviation > 0 else replace(each, smallest=None, rows_needed=None)
+        for key, each in zip(scores, powers, strict=True)
+        if each is not None
+    }
     if not found:
         raise InvalidDataError("no metric has scores on two rows (or groups)")
     return PowerReport(float(detect), found, tests, assumed)

@@ -24,6 +24,7 @@ from mlflow_ragmetrics.statistics.intervals import (
     unseen_share,
 )
 
+_POWER = 0.8
 _MOST_ROWS = 10**18  # a difference that needs more cannot be detected
 
 
@@ -128,45 +129,36 @@ def mcnemar(lost: int, won: int) -> float:
 
 @dataclass(frozen=True)
 class Power:
-    """The power of the paired differences of one metric: probability ``power`` at level ``alpha``.
+    """What paired differences of one metric can show at 5 %, after Holm, with a probability of 80 %.
 
     ``smallest``: the smallest detectable difference, in the metric's units; ``None`` for fewer than six rows (or
-    groups). ``span``: the largest possible difference of a row. ``rows`` and ``groups``: numbers in the data (without
-    groups, each row is one). ``deviation``: the standard deviation of a row's difference. ``design_effect``: the factor
-    by which groups increase the variance of the mean.
+    groups). ``rows_needed``: rows, in similar groups, that would show a given difference. ``groups``: their number, if
+    any. ``deviation``: the standard deviation of a row's difference. ``design_effect``: the factor by which groups
+    increase the variance of the mean. ``unseen``: the largest shift of the mean by rows that the sample may miss.
     """
 
     rows: int
-    groups: int
+    groups: int | None
     deviation: float
     design_effect: float
-    smallest: Union[float, None]
-    alpha: float
-    power: float
-    span: float
-
-    def groups_needed(self, difference: float) -> int:
-        """Number of similar groups (or rows, without groups) that would show ``difference`` (above 0)."""
-        deviation = self.deviation * math.sqrt(self.design_effect * self.groups / self.rows)
-        return rows_needed(deviation, difference, alpha=self.alpha, power=self.power, span=self.span)
-
-    def rows_needed(self, difference: float) -> int:
-        """Number of rows, in similar groups, that would show ``difference`` (above 0)."""
-        return math.ceil(self.groups_needed(difference) * self.rows / self.groups)
+    smallest: float | None
+    rows_needed: int | None
+    unseen: float
 
 
 def power_of(
     differences: Matrix,
+    detect: float,
     *,
     groups: Union[Labels, None] = None,
     spans: Union[Sequence[float], None] = None,
     tests: int = 1,
-    power: float = 0.8,
 ) -> list[Union[Power, None]]:
     """The power of each column of a rows × metrics matrix of paired differences (NaN: not scored on both sides).
 
-    ``tests``: the number of tests in Holm's correction; the others are assumed to have no difference. ``groups``: the
-    group of each row. ``None`` for fewer than two rows or groups. ``spans`` as in ``paired_intervals``.
+    ``detect``: the difference that ``rows_needed`` would show (0: none). ``tests``: the number of tests in Holm's
+    correction; the others are assumed to have no difference. ``groups``: the group of each row. ``None`` for fewer than
+    two rows or groups. ``spans`` as in ``paired_intervals``.
     """
     found: list[Union[Power, None]] = []
     alpha = 0.05 / tests
@@ -175,34 +167,38 @@ def power_of(
         if sample is None or sample.groups < 2:
             found.append(None)
             continue
-        smallest = smallest_difference(
-            math.sqrt(sample.variance * sample.groups), sample.groups, alpha=alpha, power=power, span=span
+        number = sample.groups
+        deviation = math.sqrt(sample.variance * number)  # of a group
+        needed = rows_needed(deviation, detect, alpha=alpha, span=span) if detect else None
+        found.append(
+            Power(
+                rows=int(sample.rows),
+                groups=None if groups is None else number,
+                deviation=math.sqrt(sample.squares / (sample.rows - 1)),
+                design_effect=1.0 if sample.design_effect is None else sample.design_effect,
+                smallest=smallest_difference(deviation, number, alpha=alpha, span=span),
+                rows_needed=None if needed is None else math.ceil(needed * sample.rows / number),
+                unseen=unseen_share(number) * span,
+            )
         )
-        deviation = math.sqrt(sample.squares / (sample.rows - 1))
-        effect = 1.0 if sample.design_effect is None else sample.design_effect
-        found.append(Power(int(sample.rows), sample.groups, deviation, effect, smallest, alpha, power, span))
     return found
 
 
-def rows_needed(
-    deviation: float, difference: float, *, alpha: float = 0.05, power: float = 0.8, span: float = 1.0
-) -> int:
-    """Paired rows (at least 6) that show ``difference`` at level ``alpha`` with probability ``power``.
+def rows_needed(deviation: float, difference: float, *, alpha: float = 0.05, span: float = 1.0) -> int:
+    """Paired rows (at least 6) that show ``difference`` at level ``alpha`` with a probability of 80 %.
 
     ``deviation``: the standard deviation of the paired differences. ``span``: the largest possible difference of a row.
     """
 
     def is_enough(rows: int) -> bool:
-        smallest = smallest_difference(deviation, rows, alpha=alpha, power=power, span=span)
+        smallest = smallest_difference(deviation, rows, alpha=alpha, span=span)
         return smallest is not None and smallest <= difference
 
     return 6 + bisect_left(range(6, _MOST_ROWS), True, key=is_enough)
 
 
-def smallest_difference(
-    deviation: float, rows: int, *, alpha: float = 0.05, power: float = 0.8, span: float = 1.0
-) -> Union[float, None]:
-    """The difference that ``rows`` show at level ``alpha`` with probability ``power``; ``None`` for too few rows.
+def smallest_difference(deviation: float, rows: int, *, alpha: float = 0.05, span: float = 1.0) -> Union[float, None]:
+    """The difference that ``rows`` show at level ``alpha`` with a probability of 80 %; ``None`` for too few rows.
 
     The normal formula with Guenther's (1981) correction for Student's t. The difference must also exceed what rows
     missed by chance (``unseen_share``) could cancel.
@@ -210,7 +206,7 @@ def smallest_difference(
     z = float(ndtri(1 - alpha / 2))
     if rows < 6 or rows <= z * z / 2:
         return None
-    own = float(ndtri(power)) * deviation
+    own = float(ndtri(_POWER)) * deviation
     seen = (z * deviation + own) / math.sqrt(rows - z * z / 2)
     return max(seen, unseen_share(rows) * span + own / math.sqrt(rows))
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.comparison.power import MetricPower, PowerReport
+from mlflow_ragmetrics.comparison.power import PowerReport
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.statistics.significance import smallest_difference
+from mlflow_ragmetrics.statistics.significance import Power, smallest_difference
 
 from .reports import noisy, report_of
 
@@ -41,10 +41,9 @@ def test_groups_count_for_fewer_rows() -> None:
     report = report_of(values.tolist())
     chats = [str(n // 5) for n in range(100)]
     alone, grouped = rm.power(report)["faithfulness"], rm.power(report, groups=chats)["faithfulness"]
-    assert (alone.groups, alone.groups_needed, grouped.groups) == (None, None, 20)
+    assert (alone.groups, grouped.groups) == (None, 20)
     assert grouped.design_effect > 4
     assert (grouped.smallest or 0) > 1.8 * (alone.smallest or 0)
-    assert grouped.rows_needed == pytest.approx(5 * grouped.groups_needed)
 
 
 def test_enough_is_said_and_what_cannot_be_said() -> None:
@@ -84,8 +83,8 @@ def test_the_shown_table_has_groups_and_rows_or_a_dash() -> None:
 
 
 def test_a_report_of_power_names_its_metrics_tests_and_assumption() -> None:
-    two = MetricPower("m", 50, 10, 0.2, 1.5, 0.1, 200, 40), MetricPower("n", 50, None, 0.0, 1.0, None, None, None)
-    found = PowerReport(0.05, {each.key: each for each in two}, 2, 0.5)
+    two = Power(50, 10, 0.2, 1.5, 0.1, 200, 0.0), Power(50, None, 0.0, 1.0, None, None, 0.0)
+    found = PowerReport(0.05, dict(zip("mn", two, strict=True)), 2, 0.5)
     lines = str(found).splitlines()
     assert [line.split() for line in lines[2:6]] == [
         ["metric", "rows", "groups", "design", "effect", "smallest", "rows", "for", "0.05"],

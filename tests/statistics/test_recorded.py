@@ -53,7 +53,7 @@ def of_sample(rows: int, seed: int) -> dict[str, Callable[[], Any]]:
     labels = gapped(np.round(b), 2)
     grades = np.round(4 * np.column_stack([a, b, gapped(a, 3)])) / 4
     found: dict[str, Callable[[], Any]] = {
-        "power": lambda: significance.power_of(both),
+        "power": lambda: significance.power_of(both, 0.05),
         "best_threshold": lambda: agreement.best_threshold(a, bad, 0.5),
         "alpha": lambda: agreement.krippendorff_alpha(grades),
         "mcnemar": lambda: significance.mcnemar(int((said & ~bad).sum()), int((~said & bad).sum())),
