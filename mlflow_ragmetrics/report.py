@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlflow_ragmetrics.display.document import cell
@@ -14,14 +13,13 @@ from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.log import log_report
 
 
-@dataclass(frozen=True, repr=False)
 class Report(Evaluation):
     """The scores of every row, with their explanations.
 
     ``description``: how they were made (suite, judges, weights, …). ``usage``: calls, tokens and seconds. ``warnings``:
     left-out metrics and doubts about the data. ``source``: the file of the rows. ``figures``: further figures, such as
     repeatability. ``stopped``: why the evaluation ended early, if it did. ``ranges``: the lowest and highest value of
-    each key, if known. ``totals``: the counts behind the figures, of all scored rows; ``rows`` may be only the worst.
+    each key, if known. ``counted``: the totals of all scored rows, if ``rows`` are only the worst.
     """
 
     true_score = true_score

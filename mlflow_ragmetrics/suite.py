@@ -355,7 +355,7 @@ class Suite:
             description["read"] = render(line, self.language)
         said = tuple(render(warning, self.language) for warning in (*warnings, *more, *asked, *panel_warnings(rows)))
         marks = {REPEATED: 1.0} if more and not (groups or self.groups) else {}
-        given: dict[str, Any] = {"source": source, "ranges": self.ranges, "totals": totals, "figures": marks}
+        given: dict[str, Any] = {"source": source, "ranges": self.ranges, "counted": totals, "figures": marks}
         return Report(rows, description, said, usage=usage, **given)
 
     async def aevaluate(

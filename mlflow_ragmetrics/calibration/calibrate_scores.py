@@ -14,9 +14,10 @@ from mlflow_ragmetrics.calibration.outcome import Calibration, OtherVerdicts
 from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.labels import Labels, labels_of
 from mlflow_ragmetrics.results.pairing import measured, numbers_of
-from mlflow_ragmetrics.results.results import Results, Source, results_of
+from mlflow_ragmetrics.results.results import Source, results_of
 from mlflow_ragmetrics.results.true_score import labelled_scores, named_key
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics.agreement import (
@@ -119,14 +120,14 @@ def calibrate(
     )
 
 
-def _default(results: Results, key: str, default: float | None) -> float:
+def _default(results: Evaluation, key: str, default: float | None) -> float:
     if default is not None:
         return default
     thresholds = results.description.get("thresholds") or {}
     return float(thresholds.get(key, _DEFAULT)) if isinstance(thresholds, dict) else _DEFAULT
 
 
-def _other_judge(other: Source, results: Results, key: str, default: float) -> tuple[str, Values, float]:
+def _other_judge(other: Source, results: Evaluation, key: str, default: float) -> tuple[str, Values, float]:
     """The name, scores and threshold of another evaluation of the same rows, matched by id."""
     found = results_of(other)
     if key not in found.keys:
@@ -139,7 +140,7 @@ def _other_judge(other: Source, results: Results, key: str, default: float) -> t
     return _judge_of(found) or found.name, given, usual
 
 
-def _judge_of(results: Results) -> str:
+def _judge_of(results: Evaluation) -> str:
     """Return the names of the judges; empty if unknown."""
     names = results.description.get("judge") or ()
     return ", ".join([names] if isinstance(names, str) else map(str, names))

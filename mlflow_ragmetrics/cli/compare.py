@@ -24,7 +24,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison import Comparison
-    from mlflow_ragmetrics.results.results import Results
+    from mlflow_ragmetrics.results.evaluation import Evaluation
 
 
 @click.command("compare")
@@ -137,7 +137,7 @@ def _show(comparisons: Sequence[Comparison], by: Sequence[str]) -> None:
             click.echo(f"{for_terminal(part, sys.stdout)}\n")
 
 
-def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
+def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Evaluation]:
     from mlflow_ragmetrics.results.results import is_file, latest_results, results_of
 
     if not runs or tracking_uri is not None or not all(map(is_file, runs)):

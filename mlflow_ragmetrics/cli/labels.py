@@ -14,7 +14,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.results.results import Results
+    from mlflow_ragmetrics.results.evaluation import Evaluation
 
 key_option = click.option(
     "--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one]."
@@ -96,7 +96,7 @@ def calibrate_command(
         click.echo(f"Logged to MLflow run {found.log()}")
 
 
-def _labels(labels: str | None, feedback: bool, results: Results) -> Any:
+def _labels(labels: str | None, feedback: bool, results: Evaluation) -> Any:
     if feedback == (labels is not None):
         raise InvalidOptionError("give either LABELS (a column or a file) or --feedback", param="labels")
     if labels is not None:

@@ -24,7 +24,7 @@ from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.results.results import Results
+    from mlflow_ragmetrics.results.evaluation import Evaluation
     from mlflow_ragmetrics.suite import Suite
 
 
@@ -208,7 +208,7 @@ def open_store(tracking_uri: str | None) -> None:
         mlflow.MlflowClient().search_experiments(max_results=1)
 
 
-def results_at(run: str, tracking_uri: str | None) -> Results:
+def results_at(run: str, tracking_uri: str | None) -> Evaluation:
     """The evaluation ``run``; opens the store unless it is a file and ``tracking_uri`` is not given."""
     from mlflow_ragmetrics.results.results import is_file, results_of
 

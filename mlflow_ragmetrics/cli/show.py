@@ -21,7 +21,7 @@ from mlflow_ragmetrics.text.messages import counted
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Score
     from mlflow_ragmetrics.engine.program import Row
-    from mlflow_ragmetrics.results.results import Results
+    from mlflow_ragmetrics.results.evaluation import Evaluation
 
 _LONGEST_ID = 20
 _LONGEST_QUESTION = 100
@@ -54,7 +54,6 @@ def command(
       ragmetrics show my-run rt14373
     """
     from mlflow_ragmetrics.results.marks import CAUSES, causes_line, count_causes
-    from mlflow_ragmetrics.results.results import stored_rows
 
     conditions = [condition_of(each, "where") for each in where]
     results = results_at(run, tracking_uri)
@@ -62,29 +61,31 @@ def command(
     if unknown is not None:
         message = f"--where {unknown!r} is not a metric of {results.name}; use one of {', '.join(results.keys)}"
         raise InvalidOptionError(message, param="where")
-    diagnoses = results.diagnoses
-    if diagnosis is not None and not diagnoses:
+    if diagnosis is not None and not results.diagnoses:
         message = f"--diagnosis: {results.name} has no diagnoses; evaluate it with --suite diagnose"
         raise InvalidOptionError(message, param="diagnosis")
     if diagnosis is not None and diagnosis not in CAUSES:
         raise InvalidOptionError(f"--diagnosis {diagnosis!r}: the parts are {', '.join(CAUSES)}", param="diagnosis")
-    rows = stored_rows(results)
+    rows = results.rows
+    diagnoses = {row.sample.id: each for row, each in zip(rows, results.diagnoses, strict=False)}
     if row is not None:
         found = _found(rows, row, results)
-        cause, why = diagnoses.get(row, ("", ""))
-        print_blocks(row_blocks(found.sample, found.scores, why or cause))
+        own = diagnoses.get(row)
+        print_blocks(row_blocks(found.sample, found.scores, "" if own is None else own.reason or own.cause))
         return
     chosen = []
     for each in rows:
         values = [(condition, each.scores.get(condition.name)) for condition in conditions]
         holds = all(score and score.value is not None and condition.holds(score.value) for condition, score in values)
-        if holds and diagnosis in (None, diagnoses.get(each.sample.id, ("", ""))[0]):
+        if holds and (diagnosis is None or diagnoses[each.sample.id].cause == diagnosis):
             chosen.append(each)
     better = {key: side for key in results.keys if (side := results.better(key)) is not True}
-    composite = next((key for key in results.composites if any(each.scores[key].scored for each in rows)), None)
+    weighed = results.description.get("weights") or () if "metrics" in results.description else ("rag_score",)
+    composites = [key for key in results.keys if key in weighed]
+    composite = next((key for key in composites if any(each.scores[key].scored for each in rows)), None)
     ranking = Ranking(sorted(results.keys, key=lambda key: key != composite), better, composite)
     chosen = [chosen[place] for place in ranking.order(chosen)]
-    causes = [diagnoses[each.sample.id][0] for each in chosen] if diagnoses else []
+    causes = [diagnoses[each.sample.id].cause for each in chosen] if diagnoses else []
     all_rows = counted(len(rows), "row")
     count = f"{len(chosen)} of {all_rows}" if conditions or diagnosis else all_rows
     worst, verb = (f"{limit} worst rows", "are") if limit > 1 else ("worst row", "is")
@@ -95,7 +96,7 @@ def command(
     print_blocks([table, *(Line(line, "faint") for line in lines)])
 
 
-def _found(rows: Sequence[Row], name: str, results: Results) -> Row:
+def _found(rows: Sequence[Row], name: str, results: Evaluation) -> Row:
     by_id = {f"row {number}": row for number, row in enumerate(rows, 1)} | {row.sample.id: row for row in rows}
     if name not in by_id:
         raise InvalidDataError(f"{results.name} has no row {name!r}{meant(name, by_id)}")

@@ -10,8 +10,8 @@ import numpy as np
 
 from mlflow_ragmetrics.comparison.difference import Values
 from mlflow_ragmetrics.core.score import verdict_name
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.pairing import Pairing
-from mlflow_ragmetrics.results.results import Results
 
 _GOOD = ("SUPPORTED", "RELATED", "FOUND")
 
@@ -58,7 +58,7 @@ class ChangedRow:
 
 
 def changed_rows(
-    a: Results, b: Results, pairing: Pairing, scores: Mapping[str, tuple[Values, Values]], count: int
+    a: Evaluation, b: Evaluation, pairing: Pairing, scores: Mapping[str, tuple[Values, Values]], count: int
 ) -> tuple[ChangedRow, ...]:
     """The ``count`` rows with the largest absolute score changes, summed over the metrics, without unchanged rows."""
     moved = np.nan_to_num(np.column_stack([y - x for x, y in scores.values()]), nan=0.0)
@@ -68,7 +68,7 @@ def changed_rows(
     places = [(pairing.rows_a[row], pairing.rows_b[row]) for row in farthest]
     names = [(_text(a, "id", place_a), _text(b, "id", place_b)) for place_a, place_b in places]
     items_a, items_b = _items(a, {id_a for id_a, _ in names}), _items(b, {id_b for _, id_b in names})
-    causes_a, causes_b = a.diagnoses, b.diagnoses
+    is_diagnosed = bool(a.diagnoses and b.diagnoses)
     found = []
     for row, (place_a, place_b), (id_a, id_b) in zip(farthest, places, names, strict=True):
         found.append(
@@ -80,7 +80,7 @@ def changed_rows(
                 change=float((moved[row] * signs).mean()),
                 scores={key: (_number(x[row]), _number(y[row])) for key, (x, y) in scores.items()},
                 items=_changed_items(items_a.get(id_a, {}), items_b.get(id_b, {})),
-                causes=(causes_a[id_a][0], causes_b[id_b][0]) if causes_a and causes_b else None,
+                causes=(a.diagnoses[place_a].cause, b.diagnoses[place_b].cause) if is_diagnosed else None,
             )
         )
     return tuple(found)
@@ -91,7 +91,7 @@ ItemKey = tuple[str, str, str, Union[str, None]]
 Verdicts = dict[ItemKey, str | None]
 
 
-def _items(results: Results, ids: set[str]) -> dict[str, Verdicts]:
+def _items(results: Evaluation, ids: set[str]) -> dict[str, Verdicts]:
     found: dict[str, Verdicts] = {}
     items = results.items
     if not ids or not len(items):
@@ -126,6 +126,6 @@ def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _text(results: Results, column: str, row: int) -> str:
+def _text(results: Evaluation, column: str, row: int) -> str:
     value = results.table[column].iloc[row] if column in results.table.columns else None
     return "" if value is None or value != value else str(value)

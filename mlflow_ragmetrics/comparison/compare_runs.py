@@ -17,9 +17,10 @@ from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.figures import repeated_questions
 from mlflow_ragmetrics.results.pairing import Pairing, check_alike, like_with_like, metric_spans, pair
-from mlflow_ragmetrics.results.results import Results, Source, results_groups, results_of
+from mlflow_ragmetrics.results.results import Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.suite import Suite
 
@@ -88,8 +89,8 @@ def compare(  # type: ignore[misc]  # the overloads only tell the results apart
 
 
 def _compared(
-    a: Results,
-    b: Results,
+    a: Evaluation,
+    b: Evaluation,
     allow_different: bool,
     rows: int,
     groups: Groups | None,
@@ -99,7 +100,7 @@ def _compared(
 ) -> Comparison:
     """The comparison of one of the ``candidates`` with A, with p-values that are not adjusted yet."""
     if a.name == b.name:
-        a, b = replace(a, name=f"{a.name} (A)"), replace(b, name=f"{b.name} (B)")
+        a, b = a.named(f"{a.name} (A)"), b.named(f"{b.name} (B)")
     warnings = check_alike(a, b, allow_different)
     pairing = pair(a, b)
     shared = [key for key in a.keys if key in b.keys]
@@ -150,7 +151,7 @@ def _check_options(tolerance: float, resamples: int, preference: object, rubric:
         raise InvalidOptionError(f"resamples={resamples!r} must be 100 or more", param="resamples")
 
 
-def _passes(key: str, a: Results, b: Results, pairing: Pairing) -> Passes | None:
+def _passes(key: str, a: Evaluation, b: Evaluation, pairing: Pairing) -> Passes | None:
     column = f"{key}_passed"
     if column not in a.table.columns or column not in b.table.columns:
         return None

@@ -20,10 +20,11 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.figures import agreement_lines
 from mlflow_ragmetrics.results.gates import Check
 from mlflow_ragmetrics.results.pairing import Pairing, is_refused_rightly, pair
-from mlflow_ragmetrics.results.results import Results, stored_samples
+from mlflow_ragmetrics.results.results import stored_samples
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.text.messages import counted, percent
 from mlflow_ragmetrics.text.non_answers import is_indistinct
@@ -234,7 +235,9 @@ def _row_block(row: Mapping[str, str]) -> Folded:
     return Folded(Line([Styled(row["id"], "strong"), title]), [Line(shorten(row["reason"], _LONGEST))])
 
 
-def preference_of(a: Results, b: Results, pairing: Pairing, suite: Suite, rows: int, **options: Any) -> Preference:
+def preference_of(
+    a: Evaluation, b: Evaluation, pairing: Pairing, suite: Suite, rows: int, **options: Any
+) -> Preference:
     """The preference of the judges of ``suite`` between the paired answers, with the ``rows`` most decisive rows;
     ``options`` as in ``differences_of``."""
     report = suite.evaluate_samples(answer_pairs(a, b, pairing))
@@ -255,13 +258,13 @@ def preference_suite(judge: JudgeLike | Sequence[JudgeLike] | Suite, rubric: str
     return suite.replace(metrics=metrics, weights=None, thresholds=None, name_prefix="", aggregate="median")
 
 
-def plan_preference(a: Results, b: Results, judge: Suite, rubric: str | None) -> Plans:
+def plan_preference(a: Evaluation, b: Evaluation, judge: Suite, rubric: str | None) -> Plans:
     """The calls and cost of ``preference_of``; sends nothing."""
     samples = [replace(each, id=str(place)) for place, each in enumerate(answer_pairs(a, b, pair(a, b)))]
     return preference_suite(judge, rubric).plan(samples)
 
 
-def answer_pairs(a: Results, b: Results, pairing: Pairing) -> list[Sample]:
+def answer_pairs(a: Evaluation, b: Evaluation, pairing: Pairing) -> list[Sample]:
     """One sample per pair: B's answer, A's as ``answer_a``, and the contexts and references that both runs share."""
     all_a, all_b = stored_samples(a), stored_samples(b)
     samples = []

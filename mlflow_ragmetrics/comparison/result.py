@@ -35,10 +35,10 @@ from mlflow_ragmetrics.display.document import (
     to_text,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.gates import Check, raise_failures
 from mlflow_ragmetrics.results.marks import count_causes
 from mlflow_ragmetrics.results.pairing import Pairing, metric_spans, without_suite
-from mlflow_ragmetrics.results.results import Results
 from mlflow_ragmetrics.rows.row_groups import slices_of
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
 from mlflow_ragmetrics.statistics.significance import about
@@ -99,8 +99,8 @@ class Comparison(Document):
     which p-values are adjusted too.
     """
 
-    a: Results = field(compare=False)
-    b: Results = field(compare=False)
+    a: Evaluation = field(compare=False)
+    b: Evaluation = field(compare=False)
     differences: tuple[Difference, ...]
     rows: tuple[ChangedRow, ...]
     pairing: Pairing

@@ -1,14 +1,18 @@
-"""``Evaluation``: the scored rows of one evaluation with their tables and figures, to which ``Report`` adds methods."""
+"""``Evaluation``: the rows of one evaluation with their tables and figures, to which ``Report`` adds methods.
+
+One that was read back (``results.results``) has its tables first, and makes rows and figures of them when asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.figures import Totals, agreement_lines, panel_figures, slices_frame
@@ -44,7 +48,7 @@ class Figures:
     def __len__(self) -> int:
         return self.totals.rows
 
-    @property
+    @cached_property
     def keys(self) -> list[str]:
         """The keys of the scores, in the suite's order."""
         return self.totals.keys
@@ -102,7 +106,7 @@ class Evaluation(Figures):
     ``description``: how they were made (suite, judges, weights, …). ``usage``: calls, tokens and seconds. ``warnings``:
     left-out metrics and doubts about the data. ``source``: the file of the rows. ``figures``: further figures, such as
     repeatability. ``stopped``: why the evaluation ended early, if it did. ``ranges``: the lowest and highest value of
-    each key, if known. ``totals``: the counts behind the figures, of all scored rows; ``rows`` may be only the worst.
+    each key, if known. ``counted``: the totals of all scored rows, if ``rows`` are only the worst.
     """
 
     rows: Sequence[Row]
@@ -113,7 +117,7 @@ class Evaluation(Figures):
     figures: Mapping[str, float] = field(default_factory=dict)
     stopped: Union[str, None] = None
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
-    totals: Totals = field(default_factory=Totals, compare=False)
+    counted: Union[Totals, None] = field(default=None, compare=False, repr=False)
 
     @property
     def run_id(self) -> str | None:
@@ -121,9 +125,30 @@ class Evaluation(Figures):
         run_id: str | None = self.__dict__.get("_run_id")
         return run_id
 
-    def __post_init__(self) -> None:
-        if self.totals.kept_all and self.totals.rows != len(self.rows):
-            object.__setattr__(self, "totals", Totals(self.rows))
+    @property
+    def name(self) -> str:
+        """The name of the run or of the evaluated file, else "report"."""
+        return str(self.__dict__.get("_name") or ("report" if self.source is None else Path(self.source).stem))
+
+    def named(self, name: str) -> Evaluation:
+        """The same evaluation with another name."""
+        other = copy(self)
+        vars(other)["_name"] = name
+        return other
+
+    @cached_property
+    def totals(self) -> Totals:  # type: ignore[override]
+        """The counts behind the figures, of all scored rows."""
+        known = self.counted
+        return Totals(self.rows) if known is None or (known.kept_all and known.rows != len(self.rows)) else known
+
+    def better(self, key: str) -> Better:
+        """``True`` if a higher value of ``key`` is better, ``False`` if lower is better, ``None`` if neither."""
+        return self._sides.get(key, True)
+
+    @cached_property
+    def _sides(self) -> Mapping[str, Better]:
+        return self.totals.better
 
     def __getitem__(self, key: str) -> dict[str, float]:
         """The figures of one metric, such as ``report["faithfulness"]["mean"]``; else ``InvalidOptionError``."""
@@ -215,7 +240,7 @@ class Evaluation(Figures):
     def _without_texts(self) -> Evaluation:
         """The report with figures, scores, verdicts and ids, but without questions, answers, passages and reasons."""
         rows = [row_without_texts(row) for row in self.rows]
-        kept = replace(self, rows=rows, warnings=(), stopped=None, totals=Totals(rows))
+        kept = replace(self, rows=rows, warnings=(), stopped=None, counted=None)
         if self.warnings:
             kept = replace(kept, warnings=(f"warnings left out because they may quote texts: {len(self.warnings)}",))
         incomplete = self.incomplete and "see the output of the program that wrote this run"

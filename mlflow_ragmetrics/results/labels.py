@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.results.results import Results, read_table
+from mlflow_ragmetrics.results.evaluation import Evaluation
+from mlflow_ragmetrics.results.results import read_table
 from mlflow_ragmetrics.rows.values import Label, as_number, word_of
 
 if TYPE_CHECKING:
@@ -73,7 +74,11 @@ _MOST_SHOWN = 10
 
 
 def labels_of(
-    labels: Labels, results: Results, key: str, column: str = "label", words: Mapping[str, float | None] | None = None
+    labels: Labels,
+    results: Evaluation,
+    key: str,
+    column: str = "label",
+    words: Mapping[str, float | None] | None = None,
 ) -> list[Label]:
     """One number per row of ``results``: 1 good, 0 bad, or a grade; ``None`` without a label.
 

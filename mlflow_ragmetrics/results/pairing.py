@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.display.document import shorten
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.registry import Measure, metric_of
-from mlflow_ragmetrics.results.results import Results
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.rows.values import decoded
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import is_error_text, is_indistinct
@@ -52,7 +52,7 @@ class Pairing:
         """A column of each table in the order of the pairs; NaN: missing."""
         return numbers_of(a)[list(self.rows_a)], numbers_of(b)[list(self.rows_b)]
 
-    def scores(self, a: Results, b: Results, key: str, column: str | None = None) -> tuple[Column, Column]:
+    def scores(self, a: Evaluation, b: Evaluation, key: str, column: str | None = None) -> tuple[Column, Column]:
         """The measured scores of ``key``, or another ``column`` of these rows, in the order of the pairs.
 
         NaN: not measured, or not comparable.
@@ -68,19 +68,19 @@ class Pairing:
         marks[list(self.unlike.get(key, ()))] = True
         return marks
 
-    def texts(self, a: Results, b: Results, name: str) -> list[tuple[str, str]]:
+    def texts(self, a: Evaluation, b: Evaluation, name: str) -> list[tuple[str, str]]:
         """The stripped texts of the column ``name`` in A and in B, in the order of the pairs; empty if missing."""
         texts_a, texts_b = (column_texts(each.table, name) for each in (a, b))
         return [(texts_a[row_a], texts_b[row_b]) for row_a, row_b in zip(self.rows_a, self.rows_b, strict=True)]
 
-    def failed(self, a: Results, b: Results) -> tuple[Column, Column]:
+    def failed(self, a: Evaluation, b: Evaluation) -> tuple[Column, Column]:
         """Which pairs failed in A and in B: see ``failed_rows``, or contexts on the other side only."""
         rows_a, rows_b = list(self.rows_a), list(self.rows_b)
         bare_a, bare_b = _contextless(a.table)[rows_a], _contextless(b.table)[rows_b]
         return failed_rows(a)[rows_a] | (bare_a & ~bare_b), failed_rows(b)[rows_b] | (bare_b & ~bare_a)
 
 
-def pair(a: Results, b: Results) -> Pairing:
+def pair(a: Evaluation, b: Evaluation) -> Pairing:
     """Pair rows by id; if ids are missing, repeated or not shared, by question and reference, else by question alone.
 
     Raises ``InvalidDataError`` if no row has a partner.
@@ -101,7 +101,7 @@ def pair(a: Results, b: Results) -> Pairing:
     return pairing
 
 
-def _by(how: Literal["id", "content"], a: Results, names_a: list[str], b: Results, names_b: list[str]) -> Pairing:
+def _by(how: Literal["id", "content"], a: Evaluation, names_a: list[str], b: Evaluation, names_b: list[str]) -> Pairing:
     places = {name: place for place, name in enumerate(names_b)}
     shared = [(name, place, places[name]) for place, name in enumerate(names_a) if name in places]
     common = {name for name, _, _ in shared}
@@ -156,7 +156,7 @@ def numbers_of(column: pd.Series[Any]) -> Column:
     return np.where(np.abs(values) <= LARGEST, values, np.nan)
 
 
-def measured(results: Results, key: str, column: str | None = None) -> pd.Series[Any]:
+def measured(results: Evaluation, key: str, column: str | None = None) -> pd.Series[Any]:
     """The measured scores of ``key``, or another ``column`` of these rows; scores set by a rule are missing."""
     ruled = f"{key}_measured"
     values = results.table[column or key]
@@ -189,7 +189,7 @@ def column_texts(table: pd.DataFrame, name: str) -> list[str]:
     return [_text(value).strip() for value in table[name]] if name in table.columns else [""] * len(table)
 
 
-def failed_rows(results: Results) -> Column:
+def failed_rows(results: Evaluation) -> Column:
     """Rows without an answer or with a failed score; metrics that did not measure them count them as lost.
 
     A refusal is correct if the reference refuses too: such a row is not lost.
@@ -226,7 +226,9 @@ _REFERENCE_FOR_RULES = ("faithfulness", "chunk_precision", "fact_recall", "answe
 _COMPARED = {"question": "questions", "reference": "references", "gold_doc_ids": "gold documents"}
 
 
-def like_with_like(a: Results, b: Results, pairing: Pairing, keys: Sequence[str], allow_different: bool) -> Pairing:
+def like_with_like(
+    a: Evaluation, b: Evaluation, pairing: Pairing, keys: Sequence[str], allow_different: bool
+) -> Pairing:
     """``pairing`` with the pairs that the metrics ``keys`` cannot compare, and with a warning for each cause.
 
     A pair is not comparable if its question differs, if a field that the metric reads differs (one side may lack it),
@@ -250,7 +252,7 @@ def like_with_like(a: Results, b: Results, pairing: Pairing, keys: Sequence[str]
     return replace(pairing, warnings=tuple(warnings), unlike=marks)
 
 
-def _differing(name: str, a: Results, b: Results, pairing: Pairing) -> list[int]:
+def _differing(name: str, a: Evaluation, b: Evaluation, pairing: Pairing) -> list[int]:
     """The pairs whose texts in the column ``name`` differ.
 
     A question that one side lacks is unknown, and so is any text of a row that was stored without texts.
@@ -265,7 +267,7 @@ def _differing(name: str, a: Results, b: Results, pairing: Pairing) -> list[int]
     return places
 
 
-def _other_members(key: str, a: Results, b: Results, pairing: Pairing) -> list[int]:
+def _other_members(key: str, a: Evaluation, b: Evaluation, pairing: Pairing) -> list[int]:
     """The pairs in which both sides measured the composite ``key``, but from different members."""
     other = np.zeros(len(pairing), dtype=bool)
     for member in {*_members(a, key), *_members(b, key)}:
@@ -282,7 +284,7 @@ def _is_scored(table: pd.DataFrame, key: str) -> Column:
     return np.array(table[status].eq("ok") if status in table.columns else [False] * len(table), dtype=bool)
 
 
-def _members(results: Results, key: str) -> list[str]:
+def _members(results: Evaluation, key: str) -> list[str]:
     """The metrics that the composite ``key`` weighs; empty for a metric and for an unknown composite."""
     weights = results.description.get("weights") or {}
     name = next((name for name in weights if key.endswith(name)), key)  # a suite may have a prefix
@@ -327,7 +329,7 @@ _MEASURE = {
 _LONGEST = 80
 
 
-def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
+def check_alike(a: Evaluation, b: Evaluation, allow_different: bool) -> list[str]:
     """Raise ``InvalidOptionError`` if judge, prompts or suite differ; with ``allow_different``, return warnings.
 
     A judge without a version cannot be identified, which is a warning.
@@ -355,18 +357,18 @@ def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
     return [*warnings, found]
 
 
-def without_suite(*sides: Results) -> list[str]:
+def without_suite(*sides: Evaluation) -> list[str]:
     """The names of those that do not record the suite they were made with."""
     return [side.name for side in sides if "metrics" not in side.description]
 
 
-def _unidentified(results: Results) -> list[str]:
+def _unidentified(results: Evaluation) -> list[str]:
     """The judges without a version."""
     versions = results.description.get("judge_versions")
     return [name for name, version in versions.items() if not version] if isinstance(versions, dict) else []
 
 
-def _same(results: Results, entry: str) -> Any:
+def _same(results: Evaluation, entry: str) -> Any:
     """The entry, with lists sorted."""
     value = results.description[entry]
     return sorted(map(str, value)) if isinstance(value, (list, tuple)) else value

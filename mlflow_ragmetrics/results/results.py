@@ -1,4 +1,4 @@
-"""Reads the tables, samples and scores of an evaluation from a report, a file or an MLflow run."""
+"""Reads an evaluation back from a file or an MLflow run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Union
@@ -17,12 +18,11 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.results.codec import KEY, score_in, value_of
 from mlflow_ragmetrics.results.evaluation import Evaluation
+from mlflow_ragmetrics.results.marks import Diagnosis
 from mlflow_ragmetrics.results.tables import (
     BETTER,
     DIAGNOSIS,
     SCORE_COLUMNS,
-    items_frame,
-    rows_frame,
     score_keys,
     score_of_columns,
     typed,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Assessment, Run, Trace
 
 
-Source = Union[Evaluation, "Results", str, Path]
+Source = Union[Evaluation, str, Path]
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 SUITE_METADATA = b"ragmetrics_suite"
 _SOURCE_RUN = "mlflow.assessment.sourceRunId"
@@ -46,56 +46,45 @@ _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+(?:two|2)\s+of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Results:
-    """The tables of one evaluation, with the columns of a ``Report``'s tables."""
-
-    name: str
-    table: pd.DataFrame
-    items: pd.DataFrame
-    description: Mapping[str, Any] = field(default_factory=dict)
-    run_id: str | None = None
-
-    @property
-    def keys(self) -> list[str]:
-        """The keys of the scores: the columns that also have a ``<key>_status`` column."""
-        return score_keys(self.table)
-
-    @property
-    def composites(self) -> list[str]:
-        """The keys of the weighted composites; ``rag_score`` for a file, which has no weights."""
-        weighed = self.description.get("weights") if "metrics" in self.description else ("rag_score",)
-        return [key for key in self.keys if key in (weighed or ())]
-
-    @property
-    def diagnoses(self) -> dict[str, tuple[str, str]]:
-        """Row id -> the part that failed and the reason; empty without diagnosis columns."""
-        if not {*DIAGNOSIS} <= {*self.table.columns}:
-            return {}
-        found = self.table[["id", *DIAGNOSIS]].astype(object).fillna("").astype(str)
-        return {name: (cause, reason) for name, cause, reason in found.itertuples(index=False)}
-
-    def better(self, key: str) -> Better:
-        """``True`` if a higher value of ``key`` is better, ``False`` if lower is better, ``None`` if neither."""
-        said = self.table[f"{key}_better"].dropna() if f"{key}_better" in self.table.columns else ()
-        return next((side for side, name in BETTER.items() if name in set(said)), True)
+def stored(
+    name: str,
+    table: pd.DataFrame,
+    items: pd.DataFrame,
+    description: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+) -> Evaluation:
+    """The evaluation with these tables; its rows are made when they are asked for."""
+    found = Evaluation(_StoredRows(table, items, description or {}), description or {})
+    keys, diagnosed = score_keys(table), {*DIAGNOSIS} <= {*table.columns}
+    causes = table[[*DIAGNOSIS]].astype(object).fillna("").astype(str) if diagnosed else None
+    vars(found).update(
+        _name=name,
+        table=table,
+        items=items,
+        keys=keys,
+        diagnoses=[] if causes is None else [Diagnosis(*each) for each in causes.itertuples(index=False)],
+        _sides={key: _side(table[f"{key}_better"]) for key in keys if f"{key}_better" in table.columns},
+        _run_id=run_id,
+    )
+    return found
 
 
-def results_of(source: Source, name: str = "") -> Results:
+def _side(column: pd.Series[Any]) -> Better:
+    return next((side for side, name in BETTER.items() if name in set(column.dropna())), True)
+
+
+def results_of(source: Source, name: str = "") -> Evaluation:
     """Read the evaluation ``source``: a report, a run's id or name, or a file from ``ragmetrics evaluate --output``.
 
-    ``name`` is used for a report. Raises ``InvalidDataError`` if ``source`` is not found.
+    ``name``: the name of a report. Raises ``InvalidDataError`` if ``source`` is not found.
     """
-    if isinstance(source, Results):
-        return source
     if isinstance(source, (str, Path)):
         return _from_file(Path(source)) if is_file(source) else _from_run(found_run(str(source)))
     given: object = source
     if not isinstance(given, Evaluation):
         message = f"{type(given).__name__} is not an evaluation; give a Report, a run's id or name, or a file of rows"
         raise InvalidDataError(message)
-    stem = Path(given.source).stem if given.source is not None else ""
-    return Results(name or stem or "report", given.table, given.items, given.description)
+    return given.named(name) if name and "_name" not in vars(given) else given
 
 
 def is_file(source: Union[str, Path]) -> bool:
@@ -103,7 +92,7 @@ def is_file(source: Union[str, Path]) -> bool:
     return isinstance(source, Path) or extension_of(source) is not None
 
 
-def latest_results(text: str) -> list[Results] | None:
+def latest_results(text: str) -> list[Evaluation] | None:
     """The runs for a text such as "latest two of experiment X", oldest first; ``None`` for any other text."""
     found = _LATEST.fullmatch(text.strip())
     if found is None:
@@ -142,7 +131,7 @@ def found_run(text: str) -> Run:
     return runs[0]
 
 
-def _from_run(run: Run) -> Results:
+def _from_run(run: Run) -> Evaluation:
     from mlflow import MlflowClient, artifacts
     from mlflow.exceptions import MlflowException
 
@@ -156,10 +145,10 @@ def _from_run(run: Run) -> Results:
     about = json.loads(texts[_SUITE])
     parts = about.get("parts", {})
     table, items = (_table(run_id, name, texts[name], parts.get(name, 0)) for name in (_ROWS, _ITEMS))
-    return Results(run.info.run_name or run_id, table, items, about.get("suite", about), run_id)
+    return stored(run.info.run_name or run_id, table, items, about.get("suite", about), run_id)
 
 
-def _from_traces(run: Run) -> Results:
+def _from_traces(run: Run) -> Evaluation:
     """Read a run without tables from the scores on its traces."""
     from mlflow import artifacts
     from mlflow.exceptions import MlflowException
@@ -172,7 +161,9 @@ def _from_traces(run: Run) -> Results:
     description: dict[str, Any] = {"judge": judges}
     with suppress(MlflowException, OSError):
         description |= artifacts.load_dict(f"runs:/{run.info.run_id}/{_SUITE}")["suite"]
-    return Results(name, rows_frame(rows), items_frame(rows), description, run.info.run_id)
+    found = Evaluation(rows, description)
+    vars(found).update(_name=name, _run_id=run.info.run_id)
+    return found
 
 
 def _rows_of_traces(run: Run) -> list[Row]:
@@ -248,7 +239,7 @@ def read_table(path: Path) -> pd.DataFrame:
     return typed(pd.DataFrame(list(read_file(path))))
 
 
-def _from_file(path: Path) -> Results:
+def _from_file(path: Path) -> Evaluation:
     import pandas as pd
 
     table = read_table(path)
@@ -256,7 +247,7 @@ def _from_file(path: Path) -> Results:
     judges = {each for name in columns for each in table[name] if isinstance(each, str) and each}
     items = pd.DataFrame(columns=["id", "metric", "kind", "text", "verdict"])
     description = _suite_of(path) or ({"judge": sorted(judges)} if judges else {})
-    results = Results(path.stem, table, items, description)
+    results = stored(path.stem, table, items, description)
     if not results.keys:
         message = f"{path.name} has no scores; write it with ragmetrics evaluate --output {path.name}"
         raise InvalidDataError(message)
@@ -282,33 +273,46 @@ def _suite_of(path: Path) -> dict[str, Any]:
         raise InvalidDataError(f"the suite of {path.name} cannot be read; delete {beside.name} if it exists") from error
 
 
-def stored_samples(results: Results) -> list[Sample]:
+def stored_samples(results: Evaluation) -> list[Sample]:
     """The scored samples without columns added by the evaluation; ``InvalidDataError`` without answers."""
     if "answer" not in results.table.columns:
         raise InvalidDataError(f"{results.name} has no answers to score again")
-    return [_sample(record, results.keys) for record in results.table.to_dict("records")]
+    return [row.sample for row in results.rows]
 
 
-def stored_rows(results: Results) -> list[Row]:
-    """Rows rebuilt from the tables: values, reasons, items and evidence."""
-    items: dict[tuple[str, str], list[Item]] = {}
-    for record in results.items.to_dict("records"):
-        items.setdefault((str(record["id"]), str(record["metric"])), []).append(value_of(Item, _known(record)))
-    thresholds = results.description.get("thresholds") or {}
-    judges = ", ".join(map(str, results.description.get("judge") or ())) or None
-    rows = []
-    for place, record in enumerate(results.table.to_dict("records")):
-        sample = _sample(record, results.keys)
-        scores: dict[str, Score] = {}
-        for key in results.keys:
-            values = _known({column.suffix: record.get(f"{key}{column.suffix}") for column in SCORE_COLUMNS})
-            if "_status" in values:
-                found, threshold = items.get((sample.id, key), []), thresholds.get(key)
-                limit = None if threshold is None else float(threshold)
-                judge = judges if found else None
-                scores[key] = score_of_columns(values, threshold=limit, items=found, judge=judge)
-        rows.append(Row(sample, scores, place))
-    return rows
+class _StoredRows(Sequence[Row]):
+    """Rows rebuilt from tables: values, reasons, items and evidence."""
+
+    def __init__(self, table: pd.DataFrame, items: pd.DataFrame, description: Mapping[str, Any]) -> None:
+        self._table, self._items, self._description = table, items, description
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._rows[place]
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        items: dict[tuple[str, str], list[Item]] = {}
+        for record in self._items.to_dict("records"):
+            items.setdefault((str(record["id"]), str(record["metric"])), []).append(value_of(Item, _known(record)))
+        thresholds = self._description.get("thresholds") or {}
+        judges = ", ".join(map(str, self._description.get("judge") or ())) or None
+        keys = score_keys(self._table)
+        rows = []
+        for place, record in enumerate(self._table.to_dict("records")):
+            sample = _sample(record, keys)
+            scores: dict[str, Score] = {}
+            for key in keys:
+                values = _known({column.suffix: record.get(f"{key}{column.suffix}") for column in SCORE_COLUMNS})
+                if "_status" in values:
+                    found, threshold = items.get((sample.id, key), []), thresholds.get(key)
+                    limit = None if threshold is None else float(threshold)
+                    judge = judges if found else None
+                    scores[key] = score_of_columns(values, threshold=limit, items=found, judge=judge)
+            rows.append(Row(sample, scores, place))
+        return rows
 
 
 def _sample(record: Mapping[Any, Any], keys: Sequence[str]) -> Sample:
@@ -328,7 +332,7 @@ def _known(record: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(name): value for name, value in record.items() if not is_missing(value)}
 
 
-def results_groups(results: Results, groups: Union[Groups, None] = None) -> Union[list[str], None]:
+def results_groups(results: Evaluation, groups: Union[Groups, None] = None) -> Union[list[str], None]:
     """The group of each row: by ``groups``, else by the evaluation's own groups, else by the sessions of its traces;
     ``None`` if there are no groups."""
     if groups is None:

@@ -13,7 +13,7 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.labels import Labels, labels_of
 from mlflow_ragmetrics.results.pairing import measured, metric_range, numbers_of
-from mlflow_ragmetrics.results.results import Results, results_groups, results_of
+from mlflow_ragmetrics.results.results import results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics import prediction_powered
 from mlflow_ragmetrics.statistics.intervals import Vector, clusters_of
@@ -50,7 +50,7 @@ class TrueScore(prediction_powered.TrueScore):
         return f"{self.key}: true score {number(self.value)}, {interval}{judge}; {counts}. Method: {method}"
 
 
-def named_key(results: Results, key: object) -> str:
+def named_key(results: Evaluation, key: object) -> str:
     """Return ``key``, or the only metric; ``InvalidOptionError`` if there is no such metric."""
     if key is None and len(results.keys) == 1:
         return results.keys[0]
@@ -61,7 +61,7 @@ def named_key(results: Results, key: object) -> str:
 
 
 def labelled_scores(
-    results: Results,
+    results: Evaluation,
     key: str,
     labels: Labels,
     groups: Groups | None,

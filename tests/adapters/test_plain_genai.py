@@ -11,7 +11,7 @@ from mlflow.entities import AssessmentSource
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.results.results import results_of, stored_rows
+from mlflow_ragmetrics.results.results import results_of
 from tests.adapters.doors import ROWS, FailingJudge, genai_rows, quiet  # noqa: F401
 
 
@@ -51,7 +51,7 @@ def test_the_rows_are_those_of_a_report() -> None:
         if each.name == "a_third"
     }
     assert feedback == 0.3333
-    stored = {row.sample.question: row for row in stored_rows(results_of(run_id))}
+    stored = {row.sample.question: row for row in results_of(run_id).rows}
     assert stored.keys() == {row.sample.question for row in report.rows}
     for row in report.rows:
         for key, score in row.scores.items():

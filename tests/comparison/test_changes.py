@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import mlflow_ragmetrics as rm
@@ -11,7 +10,8 @@ from mlflow_ragmetrics.comparison.difference import Passes
 from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.results.results import DIAGNOSIS, Results, results_of
+from mlflow_ragmetrics.results.evaluation import Evaluation
+from mlflow_ragmetrics.results.results import DIAGNOSIS, results_of, stored
 
 from .reports import ALIKE, noisy, report_of
 
@@ -86,9 +86,9 @@ def test_a_row_that_passes_counts_if_both_sides_measured_it() -> None:
 
 
 def test_the_causes_of_both_sides_are_named() -> None:
-    def diagnosed(values: list[float], causes: list[str]) -> Results:
+    def diagnosed(values: list[float], causes: list[str]) -> Evaluation:
         found = results_of(report_of(values), "side")
-        return replace(found, table=found.table.assign(**dict.fromkeys(DIAGNOSIS, causes)))
+        return stored("side", found.table.assign(**dict.fromkeys(DIAGNOSIS, causes)), found.items)
 
     before, after = diagnosed([0.1, 0.5], ["retrieval", "right"]), diagnosed([0.9, 0.5], ["right", "answer"])
     (row,) = rm.compare(before, after).rows

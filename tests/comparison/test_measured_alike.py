@@ -16,7 +16,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.cli.output import Output
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
-from mlflow_ragmetrics.results.results import Results, results_of
+from mlflow_ragmetrics.results.results import results_of, stored
 from mlflow_ragmetrics.rows.files import read_file
 
 from .reports import noisy, report_of
@@ -49,7 +49,7 @@ def test_the_order_of_judges_and_metrics_does_not_matter() -> None:
 
 def test_a_side_that_does_not_say_how_it_was_measured_is_a_warning() -> None:
     a = results_of(report_of(noisy(30)))
-    silent = Results("silent", a.table, a.items)
+    silent = stored("silent", a.table, a.items)
     assert rm.compare(a, silent).warnings == ("silent: its suite is not recorded, so its options are unknown",)
 
 

@@ -11,7 +11,8 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Finding, Outcome, Prefer, Question
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError, JudgeError, MissingFieldError
-from mlflow_ragmetrics.results.results import Results, results_of
+from mlflow_ragmetrics.results.evaluation import Evaluation
+from mlflow_ragmetrics.results.results import results_of
 from tests.judges.fake_models import FakeChatModel
 
 Choice = Callable[[str, str], str]
@@ -51,7 +52,7 @@ def right(one: str, two: str) -> str:
     return "tie" if ("right" in one) == ("right" in two) else "first" if "right" in one else "second"
 
 
-def side(answers: Sequence[str | None], name: str, **columns: Sequence[Any]) -> Results:
+def side(answers: Sequence[str | None], name: str, **columns: Sequence[Any]) -> Evaluation:
     """An evaluation of rows 0, 1, … with these answers; ``columns`` are additional fields."""
     given = {"reference": ["the reference"] * len(answers), **columns}
     rows = [
@@ -168,7 +169,7 @@ def test_the_judge_sees_what_both_runs_have() -> None:
     assert seen == {"0": (("one",), ("q",)), "1": ((), ("r",)), "2": ((), ())}
 
 
-def lengths(whole: int, similar: int, *, shift: int = 0) -> tuple[Results, Results]:
+def lengths(whole: int, similar: int, *, shift: int = 0) -> tuple[Evaluation, Evaluation]:
     """``whole`` pairs in which B is twice as long, and ``similar`` pairs in which either is slightly longer."""
     answers_a = ["w" * 100] * whole + ["v" * (100 + place % 2) for place in range(similar)]
     answers_b = ["x" * 200] * whole + ["y" * (101 - place % 2 + shift) for place in range(similar)]

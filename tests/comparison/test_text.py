@@ -9,7 +9,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.results.results import results_of
+from mlflow_ragmetrics.results.results import results_of, stored
 
 from .reports import ALIKE, report_of
 
@@ -36,10 +36,10 @@ def test_a_narrow_table_keeps_what_decides(comparison: rm.Comparison) -> None:
 def test_the_heading_says_which_side_is_which() -> None:
     values = [0.5] * 12
     a, b = results_of(report_of(values)), results_of(report_of(values))
-    named = rm.compare(replace(a, name="baseline"), replace(b, name="candidate"), resamples=100)
+    named = rm.compare(a.named("baseline"), b.named("candidate"), resamples=100)
     assert str(named).splitlines()[0] == "candidate (B) against baseline (A): 12 rows paired by id, tolerance 0.05"
     assert rm.compare(report_of(values), report_of(values), resamples=100).title == "B against A"
-    assert rm.compare(replace(a, name="run"), replace(b, name="run"), resamples=100).title == "run (B) against run (A)"
+    assert rm.compare(a.named("run"), b.named("run"), resamples=100).title == "run (B) against run (A)"
 
 
 def changed(items: int, **fields: Any) -> rm.Comparison:
@@ -81,7 +81,7 @@ def test_a_changed_row_shows_few_items_in_a_terminal_and_more_elsewhere() -> Non
 def test_a_table_of_slices_marks_few_rows_and_cuts_no_name() -> None:
     name = "a slice with a long name"
     sides = [report_of(values) for values in ([0.5] * 12, [0.6] * 12)]
-    a, b = (replace(found := results_of(each), table=found.table.assign(kind=name)) for each in sides)
+    a, b = (stored("side", each.table.assign(kind=name), each.items) for each in sides)
     text = rm.compare(a, b, resamples=200).slices_text("kind")
     assert text.splitlines()[2].startswith(name)
 
@@ -111,7 +111,7 @@ def test_a_slice_has_the_difference_of_its_own_rows() -> None:
     kinds = ["few"] * 6 + ["many"] * 18
     a, b = (results_of(report_of(values)) for values in ([0.5] * 24, [0.9] * 6 + [0.6] * 18))
     table = a.table.assign(kind=kinds)
-    text = rm.compare(replace(a, table=table), replace(b, table=b.table.assign(kind=kinds)), resamples=200)
+    text = rm.compare(stored("A", table, a.items), stored("B", b.table.assign(kind=kinds), b.items), resamples=200)
     figures = {line.split()[0]: line.split() for line in text.slices_text("kind").splitlines()[2:]}
     assert ("0.900" in figures["few"], "0.600" in figures["many"]) == (True, True)
     assert ("6" in figures["few"], "18" in figures["many"]) == (True, True)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.results.results import Results
+from mlflow_ragmetrics.results.evaluation import Evaluation
+from mlflow_ragmetrics.results.results import stored
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import scalars, texts, values
 
@@ -89,8 +90,8 @@ def tables(draw: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def results(rows: list[dict[str, Any]], description: Any) -> Results:
-    return Results(
+def results(rows: list[dict[str, Any]], description: Any) -> Evaluation:
+    return stored(
         "r",
         pd.DataFrame(rows, dtype=object),
         pd.DataFrame(columns=["id", "metric", "kind", "text", "verdict"]),

@@ -178,5 +178,5 @@ def test_a_stored_row_is_scored_anew_without_it(report: rm.Report) -> None:
     from mlflow_ragmetrics.results.results import results_of, stored_samples
 
     results = results_of(report)
-    assert results.diagnoses["1"] == ("generation", report.diagnoses[1].reason)
+    assert results.diagnoses[1] == report.diagnoses[1]
     assert all("diagnosis" not in sample.metadata for sample in stored_samples(results))

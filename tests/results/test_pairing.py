@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.pairing import (
     check_alike,
     failed_rows,
@@ -20,12 +21,12 @@ from mlflow_ragmetrics.results.pairing import (
     numbers_of,
     pair,
 )
-from mlflow_ragmetrics.results.results import Results, results_of
+from mlflow_ragmetrics.results.results import results_of, stored
 from tests.comparison.reports import report_of
 
 
-def results(**columns: object) -> Results:
-    return Results("run", pd.DataFrame(columns), pd.DataFrame())
+def results(**columns: object) -> Evaluation:
+    return stored("run", pd.DataFrame(columns), pd.DataFrame())
 
 
 def test_numbers_beyond_any_scale_are_no_numbers() -> None:
@@ -91,7 +92,7 @@ def test_repeated_content_is_paired_in_order() -> None:
 def test_nothing_in_common_is_refused() -> None:
     a, b = results(id=["1"], question=["p"]), results(id=["2"], question=["q"])
     with pytest.raises(InvalidDataError, match="old and new have no row in common"):
-        pair(replace(a, name="old"), replace(b, name="new"))
+        pair(a.named("old"), b.named("new"))
 
 
 @given(st.lists(st.integers(0, 20), unique=True, min_size=1), st.lists(st.integers(0, 20), unique=True, min_size=1))
@@ -146,8 +147,8 @@ def test_rows_without_an_answer_with_a_failed_score_or_without_the_others_contex
         "reference": ["Red.", "Red.", "Red.", "Unknown.", "Unknown.", None],
         "m_status": ["ok", "skipped", "ok", "ok", "ok", "error"],
     }
-    a = Results("a", pd.DataFrame({**columns, "m": 0.5, "contexts": [["Red."]] * 6}), pd.DataFrame())
-    b = replace(a, table=a.table.assign(m_status="ok", answer="Red.", contexts=[["Red."]] * 5 + [[]]))
+    a = stored("a", pd.DataFrame({**columns, "m": 0.5, "contexts": [["Red."]] * 6}), pd.DataFrame())
+    b = stored("a", a.table.assign(m_status="ok", answer="Red.", contexts=[["Red."]] * 5 + [[]]), a.items)
     failed, other = pair(a, b).failed(a, b)
     assert failed.tolist() == [False, True, True, False, True, True]
     assert other.tolist() == [False] * 5 + [True]
@@ -170,8 +171,8 @@ def test_a_span_is_the_metrics_range_or_what_was_seen() -> None:
 
 def test_scores_that_a_rule_gave_are_not_measured() -> None:
     table = pd.DataFrame({"m": [0.1, 0.2, 0.3], "m_measured": ["True", "false", True]})
-    assert measured(Results("a", table, pd.DataFrame()), "m").dropna().tolist() == [0.1, 0.3]
-    assert measured(Results("a", table[["m"]], pd.DataFrame()), "m").tolist() == [0.1, 0.2, 0.3]
+    assert measured(stored("a", table, pd.DataFrame()), "m").dropna().tolist() == [0.1, 0.3]
+    assert measured(stored("a", table[["m"]], pd.DataFrame()), "m").tolist() == [0.1, 0.2, 0.3]
 
 
 @pytest.mark.parametrize(
@@ -197,11 +198,11 @@ def test_pairs_with_other_texts_are_left_out_for_metrics_that_read_them(
     allowed = like_with_like(a, b, pair(a, b), keys, True)
     assert allowed.unlike == {}
     assert found.warnings[0].startswith(allowed.warnings[0])
-    bare = replace(b, table=b.table.assign(answer=None, **{name: None}))  # stored without texts
+    bare = stored("b", b.table.assign(answer=None, **{name: None}), b.items)  # stored without texts
     assert like_with_like(a, bare, pair(a, bare), keys, False).unlike == {}
 
 
 def test_a_score_that_failed_in_one_metric_is_a_failed_row() -> None:
     table = pd.DataFrame({"answer": ["a", "b", "c"], "m": 0.5, "n": 0.5, "m_status": ["ok", "error", None]})
-    found = Results("a", table.assign(n_status=["ok", "ok", "ok"]), pd.DataFrame())
+    found = stored("a", table.assign(n_status=["ok", "ok", "ok"]), pd.DataFrame())
     assert failed_rows(found).tolist() == [False, True, False]

@@ -13,7 +13,7 @@ from mlflow_ragmetrics.cli.output import Output
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.results.results import latest_results, results_of, stored_rows, stored_samples
+from mlflow_ragmetrics.results.results import latest_results, results_of, stored_samples
 from mlflow_ragmetrics.results.tables import COUNTED_COLUMNS, SCORE_COLUMNS, score_of_columns
 from tests.comparison.reports import noisy, report_of
 
@@ -137,7 +137,7 @@ def test_a_csv_says_what_the_evaluation_said(tmp_path: Path) -> None:
     report = suite.evaluate([{**row, "reference": "The tower is high."} for row in rows], progress=False)
     Output(str(tmp_path / "rows.csv"), suite).finish(report)
     results = results_of(tmp_path / "rows.csv")
-    found = {row.sample.id: row for row in stored_rows(results)}
+    found = {row.sample.id: row for row in results.rows}
     for row in report.rows:
         for key, score in row.scores.items():
             own = found[row.sample.id].scores[key]
@@ -152,7 +152,7 @@ def test_what_claims_were_held_against_is_read_back_and_compared() -> None:
         rm.Suite(["faithfulness", "factual_correctness"]).evaluate([{**row, "answer": text}], progress=False)
         for text in ("The sea is red.", "It rains.")
     ]
-    found = stored_rows(results_of(reports[0].log(traces=False)))[0].scores
+    found = results_of(reports[0].log(traces=False)).rows[0].scores
     assert {item.against for item in found["factual_correctness"].items} == {"answer", "reference"}
     assert {item.against for item in found["faithfulness"].items} == {None}
     (changed,) = rm.compare(*reports).rows

@@ -8,7 +8,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.results.results import Results, results_groups
+from mlflow_ragmetrics.results.results import results_groups, stored
 from mlflow_ragmetrics.rows.row_groups import SESSION, groups_of, slices_of
 
 
@@ -54,7 +54,7 @@ def test_a_table_has_them_in_columns_and_in_metadata_as_json() -> None:
 def test_what_a_report_says_of_its_groups_counts_and_then_the_sessions_of_its_traces() -> None:
     table = pd.DataFrame({"topic": ["a", "b"], SESSION: ["s", "s"]})
     empty = pd.DataFrame()
-    assert results_groups(Results("run", table, empty, {"groups": "topic"})) == ["a", "b"]
-    assert results_groups(Results("run", table, empty)) == ["s", "s"]
-    assert results_groups(Results("run", table[["topic"]], empty)) is None
-    assert results_groups(Results("run", table, empty), "topic") == ["a", "b"]
+    assert results_groups(stored("run", table, empty, {"groups": "topic"})) == ["a", "b"]
+    assert results_groups(stored("run", table, empty)) == ["s", "s"]
+    assert results_groups(stored("run", table[["topic"]], empty)) is None
+    assert results_groups(stored("run", table, empty), "topic") == ["a", "b"]
