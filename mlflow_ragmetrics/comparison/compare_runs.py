@@ -76,15 +76,10 @@ def compare(  # type: ignore[misc]  # the overloads only tell the results apart
         for run, letter in zip(candidates, map(chr, count(ord("B"))), strict=False)
     ]
     adjusted = iter(adjust([each for comparison in found for each in comparison.differences]))
-    preferred = iter(adjust([each.preference.difference for each in found if each.preference is not None]))
-    found = [
-        replace(
-            each,
-            differences=tuple(islice(adjusted, len(each.differences))),
-            preference=None if each.preference is None else replace(each.preference, difference=next(preferred)),
-        )
-        for each in found
-    ]
+    found = [replace(each, differences=tuple(islice(adjusted, len(each.differences)))) for each in found]
+    preferences = [each.preference for each in found if each.preference is not None]
+    for preferred, difference in zip(preferences, adjust([each.difference for each in preferences]), strict=True):
+        preferred.difference, preferred["verdict"] = difference, difference.verdict
     return found if isinstance(run_b, (list, tuple)) else found[0]
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from mlflow_ragmetrics.core.question import Finding, Prefer, Steps, ask, togethe
 from mlflow_ragmetrics.core.score import Item, Message, Sample, Score
 from mlflow_ragmetrics.display.document import Block, Folded, Heading, Line, Styled, number, shorten
 from mlflow_ragmetrics.display.text import Plans
-from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.report import Report
@@ -90,9 +88,8 @@ def _by_rule(a: str | None, b: str | None, references: tuple[str, ...]) -> Score
     return Score(float(silent[0]), reason=f"by rule: {loser} gives no answer", details={"rule": "no_answer"})
 
 
-@dataclass(frozen=True, eq=False)
-class Preference(Mapping[str, Any]):
-    """The preferred version, as a mapping of figures; figures without enough rows are ``None``.
+class Preference(dict[str, Any]):
+    """The preferred version, as figures by name; figures without enough rows are ``None``.
 
     ``wins``: rows whose answer by B is preferred in both orders; ``losses``: by A; ``ties``: all other judged rows.
     ``win_rate``: (wins + ties / 2) / judged rows, 0 to 1, with its 95 % interval ``ci_low`` to ``ci_high`` over rows or
@@ -104,43 +101,30 @@ class Preference(Mapping[str, Any]):
     ``report`` has each row's score, reason, and choice in each order.
     """
 
-    report: Report
-    difference: Difference
-    outcomes: Values
-    most: int
-
-    def __getitem__(self, name: str) -> Any:
-        return self._figures[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._figures)
-
-    def __len__(self) -> int:
-        return len(self._figures)
-
-    @cached_property
-    def _figures(self) -> dict[str, Any]:
-        found, asked = self.difference, self._asked
-        chosen = [item.text for row in self.report.rows for item in row.scores[_KEY].items]  # each judge, both orders
+    def __init__(self, report: Report, difference: Difference, outcomes: Values, most: int) -> None:
+        self.report, self.difference, self.outcomes = report, difference, outcomes
+        scores = [row.scores[_KEY] for row in report.rows]
+        self._asked = np.array([bool(score.items) for score in scores], dtype=bool) & ~np.isnan(outcomes)
+        chosen = [item.text for score in scores for item in score.items]  # each judge, both orders
         flips = [one != two for one, two in zip(chosen[::2], chosen[1::2], strict=True)]
-        similar = self.outcomes[asked & (np.abs(self._longer_by) < _SIMILAR)]
-        ends = {"ci_low": found.low, "ci_high": found.high}
-        return {
-            "wins": found.wins,
-            "losses": found.losses,
-            "ties": found.ties,
-            "win_rate": found.paired_mean_b,
-            **{name: None if end is None else (1 + end) / 2 for name, end in ends.items()},
-            "verdict": found.verdict,
-            "flip_rate": float(np.mean(flips)) if flips else None,
-            "n_by_rule": int((~np.isnan(self.outcomes) & ~asked).sum()),
-            "n_error": found.unscored_both,
-            "n_similar_length": int(similar.size),
-            "win_rate_similar_length": float(similar.mean()) if similar.size else None,
-            "rows": self._decisive,
-        }
+        similar = outcomes[self._asked & (np.abs(self._longer_by) < _SIMILAR)]
+        super().__init__(
+            wins=difference.wins,
+            losses=difference.losses,
+            ties=difference.ties,
+            win_rate=difference.paired_mean_b,
+            ci_low=None if difference.low is None else (1 + difference.low) / 2,
+            ci_high=None if difference.high is None else (1 + difference.high) / 2,
+            verdict=difference.verdict,
+            flip_rate=float(np.mean(flips)) if flips else None,
+            n_by_rule=int((~np.isnan(outcomes) & ~self._asked).sum()),
+            n_error=difference.unscored_both,
+            n_similar_length=int(similar.size),
+            win_rate_similar_length=float(similar.mean()) if similar.size else None,
+            rows=self._decisive()[:most],
+        )
 
-    @cached_property
+    @property
     def _longer_by(self) -> Values:
         """How much longer B's answer is than A's, as a share of the longer one, -1 to 1."""
         texts = [(row.sample.metadata["answer_a"] or "", row.sample.answer or "") for row in self.report.rows]
@@ -148,31 +132,21 @@ class Preference(Mapping[str, Any]):
         longer_by: Values = (lengths[:, 1] - lengths[:, 0]) / np.maximum(lengths.max(axis=1), 1)
         return longer_by
 
-    @cached_property
-    def _asked(self) -> Values:
-        judged = [bool(row.scores[_KEY].items) for row in self.report.rows]
-        return np.array(judged, dtype=bool) & ~np.isnan(self.outcomes)
-
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the win rate: answer length, failed judges, rows that were not judged."""
         found = list(self.report.warnings)
         judged, rate = self.outcomes[self._asked], self["win_rate_similar_length"]
-        low, high = self["ci_low"], self["ci_high"]
-        if (
-            self["n_similar_length"] >= _FEWEST_SIMILAR
-            and low is not None
-            and abs(rate - judged.mean()) > (high - low) / 2
-        ):
-            among = f"the win rate is {judged.mean():.2f}, and {rate:.2f} among answers of similar length"
-            found.append(f"preference: the judge may prefer by length: {among}")
         decided = self._asked & (self.outcomes != 0.5) & (np.abs(self._longer_by) >= _SIMILAR)
         longer = int(((self.outcomes[decided] > 0.5) == (self._longer_by[decided] > 0)).sum())
-        if self["n_similar_length"] < _FEWEST_SIMILAR and longer > _MOST_LONGER * decided.sum() >= _MOST_LONGER * 6:
-            among = f"the longer answer is preferred in {longer} of {counted(int(decided.sum()), 'decided row')}"
-            found.append(
-                f"preference: the judge may prefer by length: {among}, and too few have similar length to tell"
-            )
+        among = ""
+        if self["n_similar_length"] < _FEWEST_SIMILAR:
+            if longer > _MOST_LONGER * decided.sum() >= _MOST_LONGER * 6:
+                rows = counted(int(decided.sum()), "decided row")
+                among = f"the longer answer is preferred in {longer} of {rows}, and too few have similar length to tell"
+        elif self["ci_low"] is not None and abs(rate - judged.mean()) > (self["ci_high"] - self["ci_low"]) / 2:
+            among = f"the win rate is {judged.mean():.2f}, and {rate:.2f} among answers of similar length"
+        found += [f"preference: the judge may prefer by length: {among}"] if among else []
         causes = [row.scores[_KEY].cause for row in self.report.rows if row.scores[_KEY].measurement is None]
         if causes:
             found.append(f"preference: {counted(len(causes), 'row')} could not be judged, first cause: {causes[0]}")
@@ -209,12 +183,10 @@ class Preference(Mapping[str, Any]):
         lines = [Line(self.sentence), *(Line(note, "faint") for note in notes)]
         return [Heading("Which answer is better"), *lines, *map(_row_block, self["rows"])]
 
-    @property
     def _decisive(self) -> list[dict[str, str]]:
         """The rows that, by the judge's estimate, most readers would decide the same way."""
-        is_decided = self._asked & (self.outcomes != 0.5)
-        rows = [row for row, decided in zip(self.report.rows, is_decided, strict=True) if decided]
-        rows = sorted(rows, key=_readers, reverse=True)[: self.most]
+        rows = [self.report.rows[place] for place in np.flatnonzero(self._asked & (self.outcomes != 0.5)).tolist()]
+        rows.sort(key=lambda row: min(item.support or 0.5 for item in row.scores[_KEY].items), reverse=True)
         return [
             {
                 "id": row.sample.id,
@@ -224,10 +196,6 @@ class Preference(Mapping[str, Any]):
             }
             for row in rows
         ]
-
-
-def _readers(row: Row) -> float:
-    return min((item.support or 0.5 for item in row.scores[_KEY].items), default=0.5)
 
 
 def _row_block(row: Mapping[str, str]) -> Folded:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -45,10 +45,6 @@ from mlflow_ragmetrics.statistics.significance import about
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
-_SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_effect")
-_RENAMED = {"ci_low": "low", "ci_high": "high", "n_pairs": "rows", "n_groups": "groups"}
-_FIGURES = {**{name: name for name in _SAME}, **_RENAMED}
-_COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b", "unlike")
 _DROPPABLE = ("needed", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
@@ -138,20 +134,6 @@ class Comparison(Document):
     def verdict(self) -> dict[str, Verdict]:
         """By metric: improved, regressed, changed (no better direction), unchanged or "cannot be told"."""
         return {each.key: each.verdict for each in self.differences}
-
-    @cached_property
-    def metrics(self) -> dict[str, float]:
-        """All known figures: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …."""
-        figures = {
-            f"{each.key}/{name}": getattr(each, attribute)
-            for each in self.differences
-            for name, attribute in _FIGURES.items()
-        }
-        marks = {f"{each.key}/few_groups": each.few_groups for each in self.differences}
-        marks |= {f"{each.key}/n_{name}": getattr(each, name) for each in self.differences for name in _COUNTS}
-        figures |= {name: mark for name, mark in marks.items() if mark}
-        figures |= {f"preference/{name}": value for name, value in (self.preference or {}).items()}
-        return {name: float(value) for name, value in figures.items() if isinstance(value, (int, float))}
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -430,13 +412,14 @@ class Comparison(Document):
         from mlflow_ragmetrics.tracking.log import log_findings, safe_name
 
         name = safe_name(self.a.name)
+        preferred: Mapping[str, Any] = self.preference or {}
         return log_findings(
             run_id,
             run_name or f"compare {self.name}",
             own=True,
             texts={f"compare_{name}.html": self.to_html()},
             tables={f"compare_{name}.json": self.table},
-            metrics={name: value for name, value in self.metrics.items() if name.startswith("preference/")},
+            metrics={f"preference/{name}": each for name, each in preferred.items() if isinstance(each, (int, float))},
             params={"a": self.a.run_id or self.a.name, "b": self.b.run_id or self.b.name},
         )
 

@@ -232,25 +232,25 @@ def _table(table: Table, width: int | None) -> Iterator[Text]:
     from rich.cells import cell_len
     from rich.text import Text
 
-    columns = {title: [_styled(cell) for cell in cells] for title, cells in table.columns.items()}
-    columns = {clean(title): [Styled(clean(c.text), c.style) for c in cells] for title, cells in columns.items()}
+    columns = {clean(title): [_styled(cell) for cell in cells] for title, cells in table.columns.items()}
     widths = {title: max(cell_len(text) for text in (title, *(c.text for c in own))) for title, own in columns.items()}
-    flexible = clean(table.flexible)
-    narrowest = dict(widths)
-    if flexible and width is not None:
-        narrowest[flexible] = min(_NARROWEST, widths[flexible])
-    for title in table.droppable:
-        if width is None or sum(narrowest.values()) + 2 * (len(narrowest) - 1) <= width:
-            break
-        narrowest.pop(clean(title), None)
-    if flexible and width is not None:
-        others = sum(each + 2 for title, each in narrowest.items() if title != flexible)
-        narrowest[flexible] = max(_NARROWEST // 2, min(widths[flexible], width - others))
-    left = set(map(clean, table.left))
+    left, flexible = set(map(clean, table.left)), clean(table.flexible)
+
+    def whole() -> int:
+        return sum(widths.values()) + 2 * (len(widths) - 1)
+
+    if width is not None:
+        longest = widths.get(flexible, 0)
+        widths |= {flexible: min(_NARROWEST, longest)} if flexible else {}
+        for title in table.droppable:
+            if whole() > width:
+                widths.pop(clean(title), None)
+        if flexible:
+            widths[flexible] = max(_NARROWEST // 2, min(longest, widths[flexible] + width - whole()))
 
     def row(cells: Mapping[str, Styled]) -> Text:
         line = Text()
-        for title, room in narrowest.items():
+        for title, room in widths.items():
             cell = cells[title]
             text = cell.text if cell_len(cell.text) <= room else shorten(cell.text, room)
             space = " " * (room - cell_len(text))
@@ -260,15 +260,16 @@ def _table(table: Table, width: int | None) -> Iterator[Text]:
         return line
 
     yield row({title: Styled(title, "strong") for title in columns})
-    yield Text("─" * (sum(narrowest.values()) + 2 * (len(narrowest) - 1)))
+    yield Text("─" * whole())
     for cells in zip(*columns.values(), strict=True):
         yield row(dict(zip(columns, cells, strict=True)))
-    if dropped := [title for title in columns if title not in narrowest]:
+    if dropped := [title for title in columns if title not in widths]:
         yield from _paragraph(Line(f"left out for lack of room: {', '.join(dropped)}", "faint"), width, 0)
 
 
 def _styled(cell: Cell) -> Styled:
-    return cell if isinstance(cell, Styled) else Styled(cell.text if isinstance(cell, Interval) else str(cell))
+    styled = cell if isinstance(cell, Styled) else Styled(cell.text if isinstance(cell, Interval) else str(cell))
+    return styled._replace(text=clean(styled.text))
 
 
 _MARKUP = re.compile(r"([\\`*\[\]<|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;))")
