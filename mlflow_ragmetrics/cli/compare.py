@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, print_blocks, report_gates, write_text
+from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
 from mlflow_ragmetrics.cli.shared_options import (
-    cache_option,
     default_option,
     file_option,
-    max_calls_option,
     open_store,
     several_option,
     suite_of,
@@ -43,10 +41,6 @@ if TYPE_CHECKING:
     metavar="JUDGE",
     help="Ask this judge which answer is better, in both orders: lexical or a model URI. Repeat it for a majority.",
 )
-@click.option("--rubric", metavar="TEXT", help="The criteria for a better answer, for --preference.")
-@cache_option
-@max_calls_option
-@click.option("--dry-run", is_flag=True, help="Only print the calls, tokens and cost of --preference.")
 @click.option(
     "--by", multiple=True, metavar="COLUMN", help="Also show the differences for each slice, such as each topic."
 )
@@ -74,10 +68,6 @@ def command(
     tracking_uri: str | None,
     log: bool | None,
     preference: str | list[str] | None,
-    rubric: str | None,
-    cache: str | None,
-    max_calls: int | None,
-    dry_run: bool,
     **options: Any,
 ) -> None:
     """Compare RUN_B (and each further run) with RUN_A, row by row. P-values are adjusted over all runs.
@@ -95,24 +85,14 @@ def command(
 
     Exit codes: 0 done, 1 a --fail-on gate failed, 2 invalid input.
     """
-    from mlflow_ragmetrics.cli.evaluate import keyless
     from mlflow_ragmetrics.comparison import compare as compare_runs
-    from mlflow_ragmetrics.comparison.preference import plan_preference
 
     check_writable(html, junit)
     if form != "text" and by:
         raise InvalidOptionError(f"--by needs --format text, not {form}", param="format")
     if preference is not None:
-        limits = {"max_calls": max_calls, **(keyless(preference) if dry_run else {})}
-        options |= {"preference": suite_of(judge=preference, cache=cache, **limits), "rubric": rubric}
-    elif cache or max_calls or dry_run or rubric:
-        raise InvalidOptionError("--rubric, --cache, --max-calls and --dry-run need --preference", param="preference")
+        options["preference"] = suite_of(judge=preference)
     baseline, *others = _results(runs, tracking_uri)
-    if dry_run:
-        for other in others:
-            plans = plan_preference(baseline, other, options["preference"], rubric)
-            print_blocks(plans.blocks("short to long reasons"))
-        return
     comparisons = compare_runs(baseline, others, **options)
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
     if form == "text":

@@ -18,14 +18,13 @@ from mlflow_ragmetrics.cli import stopped_code
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
     NOT_COMPLETE,
-    Output,
-    check_output,
     check_writable,
     console,
     for_terminal,
     print_blocks,
     report_gates,
 )
+from mlflow_ragmetrics.cli.output_file import OutputFile, check_output
 from mlflow_ragmetrics.cli.shared_options import (
     Destination,
     columns_option,
@@ -37,7 +36,6 @@ from mlflow_ragmetrics.cli.shared_options import (
     numbers,
     open_store,
     reaching,
-    share_or_numbers,
     suite_of,
     suite_options,
     tracking_uri_option,
@@ -46,14 +44,13 @@ from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.display.document import clean
 from mlflow_ragmetrics.display.junit import row_cases
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
-from mlflow_ragmetrics.results.gates import check_figures, check_names, criteria
+from mlflow_ragmetrics.results.gates import check_figures, check_names
 from mlflow_ragmetrics.results.tables import MANY_ROWS, has_diagnoses
 from mlflow_ragmetrics.rows.aliases import QUESTION_IDS
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.record import shown_id
-from mlflow_ragmetrics.rows.row_groups import SESSION, groups_of, slices_of
+from mlflow_ragmetrics.rows.row_groups import SESSION, slices_of
 from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
-from mlflow_ragmetrics.tracking.describe import criteria_tag
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Sample
@@ -99,7 +96,7 @@ _limits_option = partial(click.option, metavar="METRIC=NUMBER,…", multiple=Tru
     "--min-scored",
     metavar="SHARE|METRIC=SHARE,…",
     multiple=True,
-    callback=share_or_numbers,
+    callback=numbers,
     help="Exit code 1 if a smaller share of all rows is measured [default: 0.95 for gated metrics].",
 )
 @file_option("--junit", help="Write gates and rows as JUnit XML.")
@@ -166,23 +163,19 @@ def command(
     source = _source(data, results, reference, columns, limit, settings, tracking_uri)
     if suite is None and not metric:
         options["default"], source = _default(source, options["language"] or "en")
-    made = suite_of(suite, metric, **options, **(keyless(options["judge"]) if dry_run else {}))
+    made = suite_of(suite, metric, **options, **(_keyless(options["judge"]) if dry_run else {}))
     if dry_run:
         print_blocks(made.plan(list(source.read())).blocks())
         return
     is_gated = any(limits.values()) or bool(junit)
-    tags = {}
-    if is_gated:
-        tags = criteria_tag(criteria(check_names(made.keys, **limits, ranges=made.ranges, better=made.better)))
+    check_names(made.keys, **limits, ranges=made.ranges, better=made.better)
     destination = destination_of(tracking_uri, experiment) if log else None
-    with Output(output, made) as file:
+    with OutputFile(output, made) as file:
         needs_all = log or junit or settings.by or settings.repeat > 1 or not file.grows
         samples, checked, keep = _samples(source, made, None if needs_all else max(1, worst))
         groups = mapped_field(made.groups, columns)
         for column in settings.by:
             slices_of(list(samples), column)
-        if groups is not None:
-            groups_of(list(samples), groups)
         if destination is not None:
             _mark_abandoned(destination, destination.open())
         options = {"checked": checked, "keep": keep, "each": file.add, "repeat": settings.repeat, "groups": groups}
@@ -195,13 +188,14 @@ def command(
         click.echo(f"Wrote {output}")
     if destination is not None:
         slices = slices_file(report, settings.by) if texts and settings.by else {}
-        run_id = report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices, tags=tags)
+        run_id = report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices)
         _show_run(run_id, destination)
     if file.refusal is not None:
         raise file.refusal
     are_reached = not is_gated or _gates_reached(report, made, junit, limits)
     if interruption is not None:
-        _say_stopped(report, len(samples), made, output=output, is_logged=log)
+        again = "run the same command again to score all of them"
+        click.echo(f"Stopped: {len(report)} of {len(samples)} rows were scored; {again}.", err=True)
         context.exit(stopped_code())
     if report.incomplete is not None:
         click.echo("The evaluation is not complete; see above.", err=True)
@@ -209,7 +203,7 @@ def command(
     context.exit(0 if are_reached else GATE_NOT_REACHED)
 
 
-def keyless(judge: str | Sequence[str] | None) -> dict[str, Any]:
+def _keyless(judge: str | Sequence[str] | None) -> dict[str, Any]:
     """A placeholder API key for a dry run, which sends nothing."""
     named = [judge] if isinstance(judge, str) else judge or ()
     return {"api_key": "none"} if any(":/" in name for name in named) else {}
@@ -318,22 +312,18 @@ def _samples(source: _Source, suite: Suite, keep: int | None) -> tuple[Collectio
         raise RagMetricsError(f"{source.path}: {error}") from None
 
 
-def _metrics_of_run(address: str) -> list[str]:
-    from mlflow_ragmetrics.results.results import results_of
-
-    metrics = results_of(address.removeprefix(RUNS)).description.get("metrics")
-    if not metrics:
-        raise InvalidOptionError(f"{address} does not record its metrics; name them with --suite", param="suite")
-    return list(metrics)
-
-
 def _default(source: _Source, language: str) -> tuple[str | list[str], _Source]:
     """The metrics for these rows, and the source with a warning about them; traces are fetched once."""
+    from mlflow_ragmetrics.results.results import results_of
     from mlflow_ragmetrics.selection import default_metrics
     from mlflow_ragmetrics.text.messages import check_language, render
 
     if source.path.startswith(RUNS):
-        return _metrics_of_run(source.path), source
+        metrics = results_of(source.path.removeprefix(RUNS)).description.get("metrics")
+        if not metrics:
+            message = f"{source.path} does not record its metrics; name them with --suite"
+            raise InvalidOptionError(message, param="suite")
+        return list(metrics), source
     if source.path.startswith(TRACES):
         source = replace(source, data=list(source.read()), columns=None)
     chosen, sentence = default_metrics(source.read(MANY_ROWS))
@@ -365,17 +355,6 @@ def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tup
         rows = f"Scored rows to write: {len(report)}"
         click.echo(f"Stopping. {rows}. A second Ctrl-C or SIGTERM ends at once.", err=True)
         return report, error
-
-
-def _say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None, is_logged: bool) -> None:
-    """Print how many rows were scored before a signal, where they are, and how to continue."""
-    places = [output] if output else []
-    places += ["the MLflow run, which is marked as incomplete"] if is_logged else []
-    where = f"they are in {' and in '.join(places)}" if places else "they are shown above"
-    kept = "to continue (the cache has the judge's answers)" if suite.cache is not None else "to score all of them"
-    click.echo(
-        f"Stopped: {len(report)} of {rows} rows were scored; {where}; run the same command again {kept}.", err=True
-    )
 
 
 def _check_scored(report: Report, source: str) -> None:

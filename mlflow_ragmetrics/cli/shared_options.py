@@ -10,12 +10,11 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
 import click
 from click.shell_completion import CompletionItem
@@ -33,67 +32,57 @@ F = TypeVar("F", bound=Callable[..., object])
 CACHE = "ragmetrics-cache.db"
 _NO_CACHE = "none"
 _DEFAULT_SUITE = "white_paper"
-_OTHERS = "all others"
-
-
-def assignments(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, str] | None:
-    """The callback of a repeatable ``--option a=x,b=y``: the pairs, or ``None`` if not given.
-
-    Raises ``InvalidOptionError`` for another form.
-    """
-    option = _name(parameter)
-    pairs: dict[str, str] = {}
-    for part in (part.strip() for each in given for part in each.split(",")):
-        name, sign, value = (piece.strip() for piece in part.partition("="))
-        if not (name and sign and value):
-            message = f"--{option} {part!r} is not of the form name=value; write --{option} name=value,name=value"
-            raise InvalidOptionError(message, param=option)
-        if name in pairs:
-            raise InvalidOptionError(f"--{option} gives {name!r} twice", param=option)
-        pairs[name] = value
-    return pairs or None
 
 
 def columns_of(
     context: click.Context, parameter: click.Parameter, given: Sequence[str]
 ) -> dict[str, str | None] | None:
-    """``assignments`` in which ``field=`` drops the field: its value is ``None``."""
-    parts = [part.strip() for each in given for part in each.split(",")]
-    dropped = {part[:-1].strip(): None for part in parts if part[:-1].strip() and part.endswith("=")}
-    named = assignments(context, parameter, [part for part in parts if part.rstrip("=") not in dropped])
-    return {**(named or {}), **dropped} or None
+    """The callback of a repeatable ``--columns a=x,b=y``, or ``None`` if not given; ``a=`` drops the field ``a``."""
+    pairs = _pairs(parameter, given)
+    if "" in pairs:
+        raise _malformed(parameter, pairs[""])
+    return {field: column or None for field, column in pairs.items()} or None
 
 
 def numbers(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, float] | None:
-    """``assignments`` with finite numbers as values."""
-    option = _name(parameter)
+    """The callback of a repeatable ``--option a=1,b=2`` with finite numbers; ``None`` if not given.
+
+    If the option also accepts a number for all names, its key is ``""``.
+    """
+    option, is_named = parameter.opts[0], "|" not in str(parameter.metavar)
     found: dict[str, float] = {}
-    for name, value in (assignments(context, parameter, given) or {}).items():
-        try:
+    for name, value in _pairs(parameter, given).items():
+        if is_named and not name:
+            raise _malformed(parameter, value)
+        with suppress(ValueError):
             found[name] = float(value)
-        except ValueError:
-            raise InvalidOptionError(f"--{option} {name}={value}: {value!r} is not a number", param=option) from None
-        if not math.isfinite(found[name]):
-            raise InvalidOptionError(f"--{option} {name}={value}: the number must be finite", param=option)
+        if not math.isfinite(found.get(name, math.nan)):
+            message = f"{option} {name}={value}: {value!r} is not a finite number"
+            raise InvalidOptionError(message, param=option.removeprefix("--"))
     return found or None
 
 
-def share_or_numbers(
-    context: click.Context, parameter: click.Parameter, given: Sequence[str]
-) -> dict[str, float] | None:
-    """``numbers``; a number without a name has the key ``""`` and applies to all other names."""
-    parts = [part.strip() for each in given for part in each.split(",")]
-    named = numbers(context, parameter, [part if "=" in part else f"{_OTHERS}={part}" for part in parts])
-    return named and {"" if name == _OTHERS else name: share for name, share in named.items()}
+def _pairs(parameter: click.Parameter, given: Sequence[str]) -> dict[str, str]:
+    """The values by name; a value without a name has the name ``""``."""
+    pairs: dict[str, str] = {}
+    for part in (part for text in given for part in text.split(",")):
+        before, sign, after = (piece.strip() for piece in part.partition("="))
+        name, value = (before, after) if sign else ("", before)
+        if name in pairs or (sign and not name):
+            raise _malformed(parameter, part)
+        pairs[name] = value
+    return pairs
+
+
+def _malformed(parameter: click.Parameter, text: str) -> InvalidOptionError:
+    option = parameter.opts[0]
+    message = f"{option} {text!r} is not of the form name=value; write {option} {parameter.metavar}, each name once"
+    return InvalidOptionError(message, param=option.removeprefix("--"))
 
 
 def one_or_all(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> str | list[str] | None:
     """The callback of a repeatable option: the value, a list of several values, or ``None`` if not given."""
     return given[0] if len(given) == 1 else list(given) or None
-
-
-def _name(parameter: click.Parameter) -> str:
-    return parameter.opts[0].removeprefix("--")
 
 
 def metrics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -220,9 +209,6 @@ def results_at(run: str, tracking_uri: str | None) -> Evaluation:
 _STORE = "sqlite:///mlflow.db"
 _EXPERIMENT = "ragmetrics"
 _SQLITE = re.compile(r"sqlite:///(?P<path>[^?]+)(?:\?.*)?")
-_HALF_MADE = re.compile(
-    r"no such (?:table|column)|already exists|duplicate column|out-of-date database schema|Can't locate revision"
-)
 
 
 @dataclass(frozen=True)
@@ -256,11 +242,8 @@ class Destination:
         silence_mlflow()
         import mlflow
 
-        artifacts = self._artifacts()
         with reaching(self):
             mlflow.set_tracking_uri(self.uri)
-            if artifacts is not None and mlflow.get_experiment_by_name(self.experiment) is None:
-                mlflow.create_experiment(self.experiment, artifact_location=artifacts)
             return str(mlflow.set_experiment(self.experiment).experiment_id)
 
     def command(self) -> str:
@@ -270,13 +253,6 @@ class Destination:
         if self.uri == "databricks" or self.uri.startswith("databricks://"):
             return "the workspace's Experiments page"
         return f"mlflow ui --backend-store-uri {shlex.quote(self.shown)}"
-
-    def _artifacts(self) -> str | None:
-        """The artifact folder next to a SQLite file in another folder; otherwise MLflow's default."""
-        path = self.sqlite_path
-        if path is None or path.parent == Path.cwd():
-            return None
-        return (path.parent / "mlruns" / quote(self.experiment, safe="")).as_uri()
 
 
 def destination_of(tracking_uri: str | None, experiment: str | None) -> Destination:
@@ -302,11 +278,6 @@ def reaching(destination: Destination) -> Iterator[None]:
         advice = "name another with --tracking-uri, or use --no-log to only print the figures"
         if "deleted experiment" in str(error):
             advice = "name another experiment with --experiment, or restore this one"
-        elif destination.sqlite_path is not None and _HALF_MADE.search(str(error)):
-            advice = (
-                "its tables are incomplete (a process may have been killed) or from another MLflow version; move the "
-                f"file away, or run: mlflow db upgrade {destination.shown}"
-            )
         message = f"cannot use the MLflow store {destination.shown} ({reason_of(error)}); {advice}"
         raise InvalidOptionError(message, param="tracking_uri") from None
 

@@ -14,14 +14,13 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Finding, Prefer, Steps, ask, together
 from mlflow_ragmetrics.core.score import Item, Message, Sample, Score
 from mlflow_ragmetrics.display.document import Block, Folded, Heading, Line, Styled, number, shorten
-from mlflow_ragmetrics.display.text import Plans
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.figures import agreement_lines
 from mlflow_ragmetrics.results.gates import Check
-from mlflow_ragmetrics.results.pairing import Pairing, is_refused_rightly, pair
+from mlflow_ragmetrics.results.pairing import Pairing, is_refused_rightly
 from mlflow_ragmetrics.results.results import stored_samples
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.text.messages import counted, percent
@@ -224,12 +223,6 @@ def preference_suite(judge: JudgeLike | Sequence[JudgeLike] | Suite, rubric: str
     suite = judge if isinstance(judge, Suite) else Suite([preferred], judge=judge)
     metrics = [preferred(rubric=rubric)]
     return suite.replace(metrics=metrics, weights=None, thresholds=None, name_prefix="", aggregate="median")
-
-
-def plan_preference(a: Evaluation, b: Evaluation, judge: Suite, rubric: str | None) -> Plans:
-    """The calls and cost of ``preference_of``; sends nothing."""
-    samples = [replace(each, id=str(place)) for place, each in enumerate(answer_pairs(a, b, pair(a, b)))]
-    return preference_suite(judge, rubric).plan(samples)
 
 
 def answer_pairs(a: Evaluation, b: Evaluation, pairing: Pairing) -> list[Sample]:

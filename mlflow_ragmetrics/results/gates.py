@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Union
 
@@ -199,16 +199,6 @@ def _shares(min_scored: MinScored | None) -> dict[str, float]:
     if min_scored is None:
         return {}
     return dict(min_scored) if isinstance(min_scored, Mapping) else {"": min_scored}
-
-
-def criteria(limits: Iterable[_Limit]) -> list[tuple[str, float, bool]]:
-    """The figures that a run has, their limits, and whether these are maxima; a limit from 1 to 5 becomes a raw one."""
-    found = []
-    for name, key, figure, value, is_most in limits:
-        if value is not None and figure in ("", "mean", "pass_rate"):
-            is_raw = name == f"{key}/{figure}" or not figure
-            found.append((name, value, is_most) if is_raw else (f"{key}/mean", (value - 1) / 4, is_most))
-    return found
 
 
 def raise_failures(checks: Sequence[Check]) -> None:

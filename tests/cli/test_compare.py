@@ -114,18 +114,3 @@ def test_a_judge_says_which_answer_is_better(ragmetrics: Run, answers: list[str]
     worse = ragmetrics("compare", *reversed(answers), "--preference", "lexical", "--fail-on", "regressed")
     assert worse.exit_code == 1
     assert "Gate failed: old vs new: preference: B's answer is preferred in 0 of 8 rows" in worse.stderr
-
-
-def test_the_cost_of_a_preference_is_told_without_a_key(ragmetrics: Run, answers: list[str]) -> None:
-    result = ragmetrics("compare", *answers, "--preference", "openai:/gpt-4o-mini", "--dry-run")
-    assert result.exit_code == 0
-    assert "openai:/gpt-4o-mini     16" in result.output
-    assert "Nothing was sent." in result.output
-    assert "improved" not in result.output
-
-
-@pytest.mark.parametrize("option", [("--dry-run",), ("--rubric", "short"), ("--cache", "c.db"), ("--max-calls", "3")])
-def test_options_of_a_preference_need_one(ragmetrics: Run, answers: list[str], option: tuple[str, ...]) -> None:
-    result = ragmetrics("compare", *answers, *option)
-    assert result.exit_code == 2
-    assert "need --preference" in result.stderr

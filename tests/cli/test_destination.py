@@ -33,19 +33,6 @@ def test_a_password_is_not_shown():
     assert "host/mlflow" in shown
 
 
-@pytest.mark.slow
-def test_a_store_that_a_kill_left_half_made_is_explained(ragmetrics, tmp_path):
-    import sqlite3
-
-    with sqlite3.connect(tmp_path / "half.db") as connection:
-        connection.execute("CREATE TABLE experiments (experiment_id INTEGER)")
-        connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
-    result = ragmetrics("doctor", "--tracking-uri", "sqlite:///half.db")
-    assert result.exit_code == 1
-    assert "its tables are incomplete (a process may have been killed)" in " ".join(result.stdout.split())
-    assert "mlflow db upgrade sqlite:///half.db" in " ".join(result.stdout.split())
-
-
 def test_a_deleted_experiment_names_the_option(ragmetrics, tmp_path, monkeypatch):  # type: ignore[no-untyped-def]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := f"sqlite:///{tmp_path}/deleted.db")
     client = mlflow.MlflowClient(uri)

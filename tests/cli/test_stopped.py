@@ -93,8 +93,7 @@ def test_what_was_scored_is_written(number: signal.Signals, tmp_path: Path, monk
     assert "Traceback" not in shown + said
     last = said.strip().splitlines()[-1]
     found = re.fullmatch(
-        r"Stopped: (\d+) of 400 rows were scored; they are in out\.jsonl and in the MLflow run, which is marked as "
-        r"incomplete; run the same command again to score all of them\.",
+        r"Stopped: (\d+) of 400 rows were scored; run the same command again to score all of them\.",
         last,
     )
     assert found, said

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.cli.output import Output
+from mlflow_ragmetrics.cli.output_file import OutputFile
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.results.results import results_of, stored
 from mlflow_ragmetrics.rows.files import read_file
@@ -94,7 +94,7 @@ def doors(folder: Path, a: Any, b: Any) -> tuple[rm.Comparison, Doors, int]:
     files = []
     for name, report in (("a", a), ("b", b)):
         files.append(str(folder / f"{name}.parquet"))
-        with Output(files[-1], SUITE) as output:
+        with OutputFile(files[-1], SUITE) as output:
             for row in report.rows:
                 output.add(row)
             output.finish(report)

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.cli.output import Output
+from mlflow_ragmetrics.cli.output_file import OutputFile
 from mlflow_ragmetrics.core.question import Rating
 from tests.faults.processes import ECHO, locked, own_number
 from tests.live_answers import questions
@@ -123,8 +123,8 @@ def test_parquet(spoil: Callable[[Path], None], disk: Disk) -> None:
     report = suite.evaluate(ROWS)
     path = str(place / "scored.parquet")
 
-    def written() -> Output:
-        with Output(path, suite) as file:
+    def written() -> OutputFile:
+        with OutputFile(path, suite) as file:
             for row in report.rows:
                 file.add(row)
             file.finish(report)

@@ -74,7 +74,7 @@ def test_what_is_done_is_kept_or_said_to_be_lost(output: str | None, tmp_path: P
             assert "memory ran out" in done.stdout + done.stderr, done.stderr
         found = [] if output is None else [each.name for each in tmp_path.glob("out*")]
         assert found in ([], [output])
-        scored = re.search(r"(\d+) of \d+ rows were scored; they are in", done.stderr)
+        scored = re.search(r"(\d+) of \d+ rows were scored; run", done.stderr)
         if scored and output == "out.parquet":
             assert pq.read_table(tmp_path / output).num_rows == int(scored[1])
         for status, tag in runs(tmp_path):

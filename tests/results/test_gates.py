@@ -23,9 +23,7 @@ from mlflow_ragmetrics.results.gates import (
     Check,
     Condition,
     check_figures,
-    check_names,
     condition_of,
-    criteria,
 )
 from mlflow_ragmetrics.tracking.describe import thresholds_of
 from tests.comparison.reports import noisy, report_of
@@ -327,16 +325,3 @@ def test_a_condition_is_a_name_a_sign_and_a_number(text: str, expected: Conditio
         assert caught.value.param == "conditions"
     else:
         assert condition_of(text) == expected
-
-
-def test_limits_become_criteria_of_a_run_if_it_has_their_figure() -> None:
-    limits = check_names(["m"], {"m": 0.5, "m/pass_rate": 0.9, "m/ci_low": 0.4, "pct_records_with_all_refs": 50})
-    assert criteria(limits) == [
-        ("m/mean", 0.5, False),
-        ("m/pass_rate", 0.9, False),
-        ("pct_records_with_all_refs", 50, False),
-    ]
-    assert criteria(check_names(["m"], fail_over={"m": 0.5}, better={"m": False})) == [("m/mean", 0.5, True)]
-    scales = {"m": (0.0, 1.0), "m_1to5": (1.0, 5.0)}
-    assert criteria(check_names(["m"], {"m_1to5": 4.0}, ranges=scales)) == [("m/mean", 0.75, False)]
-    assert criteria(check_names(["m"], {"m_1to5": 1.0}, ranges=scales)) == [("m/mean", 0.0, False)]

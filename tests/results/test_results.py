@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli.output import Output
+from mlflow_ragmetrics.cli.output_file import OutputFile
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report import Report
@@ -135,7 +135,7 @@ def test_a_csv_says_what_the_evaluation_said(tmp_path: Path) -> None:
     ]
     suite = rm.Suite(["faithfulness", "hallucination_rate"])
     report = suite.evaluate([{**row, "reference": "The tower is high."} for row in rows], progress=False)
-    Output(str(tmp_path / "rows.csv"), suite).finish(report)
+    OutputFile(str(tmp_path / "rows.csv"), suite).finish(report)
     results = results_of(tmp_path / "rows.csv")
     found = {row.sample.id: row for row in results.rows}
     for row in report.rows:
