@@ -212,8 +212,8 @@ class Plans(dict[str, Plan]):
     def _repr_html_(self) -> str:
         return cell(self.blocks())
 
-    def blocks(self, between: str = "one to three claims per sentence") -> list[Block]:
-        """Return the estimates as a table; ``between`` describes what the lowest and highest estimate assume."""
+    def blocks(self) -> list[Block]:
+        """Return the estimates as a table."""
         if not self:
             return [Line("No language model is used: nothing is sent, and the evaluation is free.")]
         columns = ("model", "calls", "prompt tokens", "reply tokens", "dollars")
@@ -224,7 +224,7 @@ class Plans(dict[str, Plan]):
             cost = "unknown" if plan.cost is None or most.cost is None else f"{plan.cost:.4g} to {most.cost:.4g}"
             replies = _range(plan.completion_tokens, most.completion_tokens)
             rows.append((name, _range(plan.calls, most.calls), prompts, replies, cost))
-        notes = [f"Nothing was sent. The estimate assumes {between}. Cached answers are free."]
+        notes = ["Nothing was sent. The estimate assumes one to three claims per sentence. Cached answers are free."]
         notes += [_PRICES] if any(plan.cost is None for plan in self.values()) else []
         table = Table(dict(zip(columns, zip(*rows, strict=True), strict=True)), left=["model"])
         return [Heading("Estimated cost"), table, *(Line(note, "faint") for note in notes)]
