@@ -1,9 +1,18 @@
-"""Detects the code page of a text that is not UTF-8, by the letters of the languages that use it."""
+"""Opens text files in any encoding: a code page is detected by the letters of the languages that use it."""
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import re
-from contextlib import suppress
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO, cast
+
+from mlflow_ragmetrics.errors import InvalidDataError
 
 _SIGNS = "«»“”„‘’‚‹›–—…•·€£¥§©®™°²³½¼¾×÷±¿¡\xa0\xad"
 _RUSSIAN = "[оеаинтсрвлкмдпуыьі]", "[бгжзйфхцчшщъэюяёїєґ]"
@@ -47,6 +56,46 @@ _ODD = re.compile(
 )
 _LEAST_SHARE, _MARGIN = 0.75, 0.05
 _MOST_BYTES = 20_000
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[TextIO]:
+    """Open the file as text; raises ``InvalidDataError`` if it cannot be read or decoded."""
+    try:
+        with open_text(file, _encoding_of(file)) as stream:
+            yield stream
+    except UnicodeDecodeError as error:
+        message = f"{file} is not UTF-8 text, and no other encoding is clear; save the file as UTF-8."
+        raise InvalidDataError(message) from error
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidDataError(f"{file} cannot be read: {reason}.") from error
+
+
+def open_text(file: Path, encoding: str) -> TextIO:
+    """Open a text file, which may be compressed, with its line ends unchanged."""
+    if file.suffix.lower() == ".gz":
+        return cast(TextIO, gzip.open(file, "rt", encoding=encoding, newline=""))
+    return open(file, encoding=encoding, newline="")
+
+
+def _encoding_of(file: Path) -> str:
+    """UTF-8, UTF-16 by its mark or first character, or a detected code page, with a warning."""
+    with gzip.open(file, "rb") if file.suffix.lower() == ".gz" else open(file, "rb") as stream:
+        beginning = bytes(stream.read(2**20))
+    if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if (zero := beginning[:2].find(0)) >= 0:  # the first character of a header or of JSON is ASCII
+        return ("utf-16-be", "utf-16-le")[zero]
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(beginning)
+    except UnicodeDecodeError:
+        page = code_page_of(beginning.rpartition(b"\n")[0] or beginning)
+        if page is not None:
+            sentence = f"{file} is not UTF-8 text and was read as {page}; save it as UTF-8 if that is wrong"
+            warnings.warn(sentence, stacklevel=2)
+            return page
+    return "utf-8-sig"
 
 
 def code_page_of(content: bytes) -> str | None:

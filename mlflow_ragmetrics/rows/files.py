@@ -10,28 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from mlflow_ragmetrics.errors import InvalidDataError, MissingExtraError
-from mlflow_ragmetrics.rows.limits import (
-    ELEMENT_BYTES,
-    EXPANSION,
-    USUAL_ROW_BYTES,
-    VALUE_BYTES,
-    check_expansion,
-    length_of,
-    most_expanded,
-    too_long,
-)
-from mlflow_ragmetrics.rows.text_files import (
-    Row,
-    check_header,
-    lines_above_header,
-    read_delimited,
-    read_json,
-    read_json_lines,
-    warn_of_title,
-)
+from mlflow_ragmetrics.rows.json_files import read_json, read_json_lines
+from mlflow_ragmetrics.rows.text_tables import Row, check_header, lines_above_header, read_delimited, warn_of_title
 
 _BATCH_ROWS = 16
-_BATCH_BYTES = 32 * 2**20
 _PAGE_BYTES = 64 * 2**10
 SUITE_SUFFIX = ".suite.json"
 """The ending of the file that describes the suite of a file of rows; both are in the same folder."""
@@ -62,15 +44,11 @@ def read_file(path: str | os.PathLike[str], delimiter: str | None = None) -> Ite
         return
     if not exists:
         raise InvalidDataError(f"{file} does not exist; check the path (it is relative to {Path.cwd()}).")
-    rows = expanded = 0
-    most = most_expanded(file)
+    has_rows = False
     for row in _rows_of(file, delimiter):
-        rows += 1
-        expanded += max(0, length_of(row) - USUAL_ROW_BYTES)
-        if expanded > most:
-            raise too_long(str(file), f"the text of its first {rows} rows", "RAGMETRICS_MAX_EXPANDED_MB")
+        has_rows = True
         yield row
-    if not rows:
+    if not has_rows:
         raise InvalidDataError(f"{file} has no rows: it is empty or has only a header.")
 
 
@@ -120,14 +98,9 @@ def _read_parquet(file: Path) -> Iterator[Row]:
     # page by page: by default a whole row group is read first, which may be the whole file
     options: dict[str, Any] = {"buffer_size": _PAGE_BYTES, "pre_buffer": False}
     with _arrow_errors(file, "Parquet"), pyarrow.parquet.ParquetFile(file, **options) as table:
-        groups = map(table.metadata.row_group, range(table.metadata.num_row_groups))
-        sizes = [group.total_byte_size for group in groups]  # ``column(n)`` of a damaged file may abort the process
-        for number, size in enumerate(sizes, start=1):
-            check_expansion(file, f"its row group {number}", size)
-        # a text that is stored once may be copied for each row of a batch
-        rows = 1 if max(sizes, default=0) > EXPANSION * file.stat().st_size else _BATCH_ROWS
-        for batch in table.iter_batches(batch_size=rows, use_threads=False):  # each thread would use extra memory
-            yield from _unpacked(batch, file)
+        # each thread would use extra memory
+        for batch in table.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
+            yield from batch.to_pylist()
 
 
 def _read_arrow(file: Path) -> Iterator[Row]:
@@ -141,46 +114,8 @@ def _read_arrow(file: Path) -> Iterator[Row]:
         if is_file:
             batches = map(batches.get_batch, range(batches.num_record_batches))
         for batch in batches:
-            check_expansion(file, "one of its batches", batch.num_rows * VALUE_BYTES)  # empty rows take no bytes
-            batch.validate(full=True)
-            yield from _unpacked(batch, file)
-
-
-def _unpacked(batch: Any, file: Path) -> Iterator[Row]:
-    """The rows of a batch, few at a time: a value stored once may be repeated in each row."""
-    size = sum(map(_unpacked_size, batch.columns))
-    if size > _BATCH_BYTES and batch.num_rows > 1:
-        for half in (batch.slice(0, batch.num_rows // 2), batch.slice(batch.num_rows // 2)):
-            yield from _unpacked(half, file)
-        return
-    check_expansion(file, "one of its rows", size)
-    yield from batch.to_pylist()
-
-
-def _unpacked_size(array: Any) -> int:
-    """The bytes of an array's values, each counted as often as it is repeated."""
-    import numpy as np
-    import pyarrow
-    import pyarrow.compute as pc
-
-    kind, types = array.type, pyarrow.types
-    if types.is_dictionary(kind) and not types.is_primitive(kind.value_type):
-        lengths = pc.binary_length(array.dictionary.cast(pyarrow.large_binary()))
-        return 8 * len(array) + (pc.sum(lengths.take(array.indices)).as_py() or 0)
-    if types.is_struct(kind):
-        return sum(map(_unpacked_size, array.flatten()))
-    if types.is_map(kind):
-        lists = (pyarrow.ListArray.from_arrays(array.offsets, each) for each in (array.keys, array.items))
-        return sum(map(_unpacked_size, lists))
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        values = array.flatten()
-        return ELEMENT_BYTES * len(values) + _unpacked_size(values)
-    if types.is_string_view(kind) or types.is_binary_view(kind):  # 16 bytes each, first the length
-        views = np.frombuffer(array.buffers()[1], np.int32)
-        return int(views[4 * array.offset : 4 * (array.offset + len(array)) : 4].sum(dtype=np.int64))
-    if types.is_nested(kind) or types.is_run_end_encoded(kind):
-        raise pyarrow.ArrowNotImplementedError(f"values of type {kind}; save them as lists or texts")
-    return int(array.nbytes)
+            batch.validate(full=True)  # a damaged batch may end the process
+            yield from batch.to_pylist()
 
 
 def _read_excel(file: Path) -> Iterator[Row]:
@@ -190,8 +125,6 @@ def _read_excel(file: Path) -> Iterator[Row]:
     import pandas as pd
 
     try:
-        with zipfile.ZipFile(file) as archive:
-            check_expansion(file, "its content", sum(part.file_size for part in archive.infolist()))
         with pd.ExcelFile(file, engine="openpyxl") as book:
             first, *others = map(str, book.sheet_names)
             frame = pd.read_excel(book, sheet_name=first, header=None, dtype=object, keep_default_na=False)

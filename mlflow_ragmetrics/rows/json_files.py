@@ -1,14 +1,22 @@
-"""Finds the rows in an object: a list under a name, columns of equally long lists, or records by id."""
+"""Reads rows from JSON lines and JSON: a list, a list under a name, columns of equal length, or records by id."""
 
 from __future__ import annotations
 
+import json
+import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.aliases import accepted_name
+from mlflow_ragmetrics.rows.encodings import opened
+
+Row = dict[str, Any]
 
 _USUAL_NAMES = ("data", "testCases", "test_cases", "goldens", "results", "examples", "rows", "samples", "records")
 _DEEPEST = 3
@@ -106,3 +114,77 @@ def _lists_of_objects(content: dict[str, Any], path: str = "", depth: int = 1) -
     for name, value in content.items():
         if isinstance(value, dict):
             yield from _lists_of_objects(value, f"{path}{name}.", depth + 1)
+
+
+def read_json_lines(file: Path) -> Iterator[Row]:
+    """One object per line; blank lines are skipped. A file whose first line is only a part of one is read as JSON."""
+    with opened(file) as stream:
+        for number, line in enumerate(stream, start=1):
+            if number == 1 and _PARTIAL.fullmatch(line):
+                yield from read_json(file)
+                return
+            if line.strip():
+                place = f"{file}, line {number}"
+                yield _checked(_parsed(line, place), place)
+
+
+def read_json(file: Path) -> Iterator[Row]:
+    """A list of objects, an object that holds one, or several objects, one per line or one after the other."""
+    with opened(file) as stream:
+        text = stream.read()
+    if _has_one_object_a_line(text):
+        yield from read_json_lines(file)
+        return
+    content = _one_or_several(text, str(file)) if text.strip() else []
+    for number, row in enumerate(content if isinstance(content, list) else rows_of_object(content, str(file)), start=1):
+        yield _checked(row, f"{file}, row {number}")
+
+
+def _one_or_several(text: str, place: str) -> Any:
+    """The JSON value of a file, or the list of the objects that follow each other in it."""
+    text, objects, end = text.strip(), [], 0
+    with suppress(ValueError, RecursionError):
+        while text[end : end + 1] == "{":
+            content, end = _DECODER.raw_decode(text, end)
+            end += len(text[end:]) - len(text[end:].lstrip(" \t\r\n,"))
+            objects.append(content)
+    return objects if len(objects) > 1 and end == len(text) else _parsed(text, place)
+
+
+def _has_one_object_a_line(text: str) -> bool:
+    first, _, rest = text.strip().partition("\n")
+    try:
+        return bool(rest) and isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Row:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise InvalidDataError(f"an object has {repeated!r} twice; keep one of them.")
+    return entries
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)
+_PARTIAL = re.compile(r"\s*(?:\{|\[\s*(?:\{.*)?)\s*")
+"""A line of JSON with a part of an object, or with a list of objects."""
+
+
+def _parsed(text: str, place: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"{place}: {error}") from None
+    except json.JSONDecodeError as error:
+        where = f" (line {error.lineno}, column {error.colno})" if "\n" in text.strip() else f" (column {error.colno})"
+        raise InvalidDataError(f"{place}: invalid JSON{where}: {error.msg}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidDataError(f"{place}: unreadable JSON: {error}.") from error
+
+
+def _checked(row: Any, place: str) -> Row:
+    if not isinstance(row, dict):
+        raise InvalidDataError(f"{place}: a row is {kind_of(row)}, but must be an object with names and values.")
+    return row
