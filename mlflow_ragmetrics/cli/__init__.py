@@ -112,12 +112,12 @@ def main() -> None:
       ragmetrics evaluate answers.csv --metric rouge --metric "ndcg(k=5)"
       ragmetrics explain faithfulness
     """
-    from mlflow_ragmetrics.registry import importing_from
-
     context = click.get_current_context()
     context.with_resource(rare_collections())
-    with suppress(OSError):  # the working directory may be deleted
-        context.with_resource(importing_from(os.getcwd()))
+    if not (sys.flags.isolated or os.environ.get("PYTHONSAFEPATH")):
+        with suppress(OSError):  # the working directory may be deleted
+            sys.path.append(folder := os.getcwd())  # for metrics beside the data, after all other places
+            context.call_on_close(lambda: sys.path.remove(folder))
     warnings.showwarning = partial(_say_warning, set())
     if (own := sys.__stdout__) is not None and sys.stdout is own and not own.isatty():
         output = io.BufferedWriter(_Pipe(own.fileno(), "w", closefd=False))

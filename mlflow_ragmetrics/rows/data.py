@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain, islice
 from typing import Any
@@ -15,8 +15,8 @@ from typing import Any
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.safe_text import plain
 from mlflow_ragmetrics.core.score import Sample
-from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
-from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, PASSAGE_TEXT, with_accepted_names
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.rows.aliases import ALIASES, FIELD_BY_NATURE, FIELD_OF, PASSAGE_TEXT, with_accepted_names
 from mlflow_ragmetrics.rows.exports import records_of_exports
 from mlflow_ragmetrics.rows.files import read_file
 from mlflow_ragmetrics.rows.json_files import rows_of_columns
@@ -172,6 +172,7 @@ def _without_arrays(value: Any) -> Any:
 
 _SHOWN = 5
 _ID_NAMES = ("id", *ALIASES["id"])
+_OF_REFERENCES = ("question", "reference", "answer", "gold_doc_ids")
 
 
 @dataclass(frozen=True)
@@ -182,8 +183,6 @@ class Joined:
     """
 
     rows: tuple[dict[str, Any], ...]
-    results_only: tuple[str, ...] = ()
-    references_only: tuple[str, ...] = ()
     warning: str | None = None
 
 
@@ -200,18 +199,14 @@ def join(results: Data, references: Data, on: str = "qid", *, delimiter: str | N
         InvalidDataError: if a source has no ids or repeats one, or the sources share no id.
     """
     given, known = _by_id(results, on, "results", delimiter), _by_id(references, on, "references", delimiter)
-    results_only = tuple(key for key in given if key not in known)
-    references_only = tuple(key for key in known if key not in given)
+    results_only = [key for key in given if key not in known]
+    references_only = [key for key in known if key not in given]
     if len(results_only) == len(given):
         raise InvalidDataError(
             f"The results and the references share no id (results: {_first_few(results_only)}; references: "
             f"{_first_few(references_only)}); check `on`, which is {on!r}."
         )
     matched = [key for key in given if key in known]
-    rows = tuple(
-        {"id": key, **_merged(given.get(key, {}), known.get(key, {}))}
-        for key in (*matched, *results_only, *references_only)
-    )
     differing = [key for key in matched if _questions_differ(given[key], known[key])]
     warnings = (
         (results_only, f"{len(results_only)} of {len(given)} results without a reference"),
@@ -219,78 +214,59 @@ def join(results: Data, references: Data, on: str = "qid", *, delimiter: str | N
         (differing, f"{len(differing)} of {len(matched)} rows with another question than the reference, which is used"),
     )
     warning = " ".join(f"{sentence}: {_first_few(keys)}." for keys, sentence in warnings if keys)
-    return Joined(rows, results_only, references_only, warning or None)
+    keys = (*matched, *results_only, *references_only)
+    rows = tuple({"id": key, **_merged(given.get(key, {}), known.get(key, {}))} for key in keys)
+    return Joined(rows, warning or None)
 
 
 def _by_id(data: Data, on: str, source: str, delimiter: str | None) -> dict[str, Mapping[str, Any]]:
     rows: dict[str, Mapping[str, Any]] = {}
-    numbers: dict[str, int] = {}
     for number, row in enumerate(map(with_accepted_names, read_rows(data, delimiter)), start=1):
-        key = _id_of(row, on, f"Row {number} of the {source}")
+        name = next((name for name in (on, *_ID_NAMES) if name in row), on)
+        key = text_of(row.get(name), "id")
+        if not key:
+            there = ", ".join(repr(each) for each in list(row)[:20])
+            raise InvalidDataError(f"Row {number} of the {source} has no id in {name!r}; it has {there}.")
         if key in rows:
-            raise InvalidDataError(f"Rows {numbers[key]} and {number} of the {source} have the same id {key!r}.")
-        rows[key], numbers[key] = {name: value for name, value in row.items() if name != on}, number
+            raise InvalidDataError(f"Row {number} of the {source} repeats the id {key!r}; each row needs its own.")
+        rows[key] = {name: value for name, value in row.items() if name != on}
     if not rows:
         raise InvalidDataError(f"The {source} have no rows.")
     return rows
 
 
-def _id_of(row: Mapping[str, Any], on: str, place: str) -> str:
-    name = next((name for name in (on, *_ID_NAMES) if name in row), None)
-    if name is None:
-        there = ", ".join(repr(each) for each in list(row)[:20])
-        raise InvalidDataError(f"{place} has no id: needs {on!r} or one of {', '.join(_ID_NAMES)}, but has {there}.")
-    try:
-        key = text_of(row[name], "id")
-    except InvalidFieldError as error:
-        raise InvalidDataError(f"{place} has no usable id: {error}") from error
-    if not key:
-        raise InvalidDataError(f"{place} has a blank id in {name!r}.")
-    return key
-
-
 def _merged(result: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str, Any]:
-    known = _known_fields(reference)
-    row = {name: value for name, value in result.items() if FIELD_OF.get(name) not in ("id", *known)}
-    for name, value in known.items():
-        row[name if name not in row or _equal(row[name], value) else f"reference_{name}"] = value
-    return row
-
-
-def _known_fields(reference: Mapping[str, Any]) -> dict[str, Any]:
-    """The reference's row by canonical names; contexts and retrieved ids get the prefix ``reference_``."""
     known: dict[str, Any] = {}
+    others: dict[str, Any] = {}
     for name, value in reference.items():
         field = FIELD_OF.get(name)
-        if field in ("question", "reference", "gold_doc_ids"):
+        if field in _OF_REFERENCES:
             if not is_missing(value):
                 known.setdefault(field, value)
-        elif field in ("contexts", "retrieved_doc_ids") or name in ALIASES_BY_NATURE["contexts"]:
-            known[f"reference_{field or name}"] = value
+        elif field in ("contexts", "retrieved_doc_ids") or FIELD_BY_NATURE.get(name) == "contexts":
+            others[f"reference_{field or name}"] = value
         elif field is None:
-            known[name] = value
-    answer = next(iter(_values(reference, "answer")), None)
-    return known if answer is None else {"reference": answer, **known}
-
-
-def _values(row: Mapping[str, Any], field: str) -> list[Any]:
-    """The row's values under all names of ``field``."""
-    return [value for name, value in row.items() if FIELD_OF.get(name) == field and not is_missing(value)]
+            others[name] = value
+    if (answer := known.pop("answer", None)) is not None:
+        known.setdefault("reference", answer)
+    row = {name: value for name, value in result.items() if FIELD_OF.get(name) not in ("id", *known)}
+    for name, value in others.items():
+        row[name if str(row.get(name, value)) == str(value) else f"reference_{name}"] = value
+    return {**row, **known}
 
 
 def _questions_differ(result: Mapping[str, Any], reference: Mapping[str, Any]) -> bool:
-    asked, known = ({str(value).strip() for value in _values(row, "question")} for row in (result, reference))
+    asked, known = (
+        {
+            str(value).strip()
+            for name, value in row.items()
+            if FIELD_OF.get(name) == "question" and not is_missing(value)
+        }
+        for row in (result, reference)
+    )
     return bool(asked and known and asked.isdisjoint(known))
 
 
-def _equal(one: object, other: object) -> bool:
-    try:
-        return bool(one == other)
-    except (ValueError, TypeError):  # arrays: keep both
-        return False
-
-
-def _first_few(keys: Iterable[str]) -> str:
-    listed = list(keys)
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    return ", ".join(listed[:_SHOWN]) + more
+def _first_few(keys: Sequence[str]) -> str:
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return ", ".join(keys[:_SHOWN]) + more
