@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.stress_edits import do_not, negate, number
+from mlflow_ragmetrics.stress_suite import do_not, negate, other_number
 from mlflow_ragmetrics.text.sentences import sentences
 
 Row = Mapping[str, Any]
@@ -101,7 +101,7 @@ RELATIONS: dict[str, tuple[Change, Mapping[str, str]]] = {
         effects(equal="faithfulness weakest_claim fact_recall_reference"),
     ),
     "negate": (edited(lambda text, seed: negate(text, seed) or do_not(text, seed)), effects(falls=IN_ANSWER)),
-    "change numbers": (edited(number), effects(falls=IN_ANSWER)),
+    "change numbers": (edited(other_number), effects(falls=IN_ANSWER)),
     "answer := the question": (
         lambda row, _: {**row, "answer": row["question"]},
         effects(not_up="answer_relevance correctness rouge1_f1"),
