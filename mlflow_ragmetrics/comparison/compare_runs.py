@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import changed_rows
-from mlflow_ragmetrics.comparison.difference import TOLERANCE, Passes, adjust, differences_of
+from mlflow_ragmetrics.comparison.difference import TOLERANCE, Passes, adjust
 from mlflow_ragmetrics.comparison.preference import preference_of, preference_suite
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
@@ -19,7 +19,7 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.figures import repeated_questions
-from mlflow_ragmetrics.results.pairing import Pairing, check_alike, like_with_like, metric_spans, pair
+from mlflow_ragmetrics.results.pairing import Pairing, check_alike, like_with_like, pair
 from mlflow_ragmetrics.results.results import Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.suite import Suite
@@ -110,24 +110,14 @@ def _compared(
     differences = np.column_stack([after - before for before, after in scores.values()])
     warning = repeated_questions(questions, list(scores), differences) if names is None else None
     options = {**options, "groups": names}
-    found = differences_of(
-        scores,
-        failed=pairing.failed(a, b),
-        unlike={key: pairing.is_unlike(key) for key in scores},
-        **options,
-        slices=candidates,
-        better={key: b.better(key) for key in scores},
-        spans=metric_spans(scores),
-    )
     alone = sorted(set(a.keys) ^ set(b.keys))
     only_one = [f"only one side has {', '.join(alone)}"] if alone else []
-    only: dict[str, Any] = {"only_a": len(pairing.only_a), "only_b": len(pairing.only_b)}
     preferred = None if suite is None else preference_of(a, b, pairing, suite, rows, slices=candidates, **options)
     doubts = () if preferred is None else preferred.warnings
-    return Comparison(
+    comparison = Comparison(
         a=a,
         b=b,
-        differences=tuple(replace(e, passes=_passes(e.key, a, b, pairing), **only) for e in found),
+        differences=(),
         rows=changed_rows(a, b, pairing, scores, rows),
         pairing=pairing,
         warnings=(*warnings, *pairing.warnings, *only_one, *([warning] if warning else []), *doubts),
@@ -135,6 +125,10 @@ def _compared(
         candidates=candidates,
         **options,
     )
+    only: dict[str, Any] = {"only_a": len(pairing.only_a), "only_b": len(pairing.only_b)}
+    found = comparison.differences_in(np.ones(len(pairing), dtype=bool), candidates)
+    counted = tuple(replace(each, passes=_passes(each.key, a, b, pairing), **only) for each in found)
+    return replace(comparison, differences=counted)
 
 
 def _check_options(tolerance: float, resamples: int, preference: object, rubric: object) -> None:

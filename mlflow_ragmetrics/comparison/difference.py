@@ -248,28 +248,44 @@ def differences_of(
     samples = [None if groups is None else clusters_of(column, groups) for column in matrix.T]
     powers = power_of(matrix, tolerance, groups=groups, spans=reach, tests=slices * len(set(same)))
     keys, nobody = list(scores), np.zeros(len(matrix), dtype=bool)
-    found = [
-        _difference(
-            key,
-            *scores[key],
-            failed or (nobody, nobody),
-            (unlike or {}).get(key, nobody),
-            (better or {}).get(key, True),
-            tolerance=tolerance,
-            low=None if interval is None else interval[0],
-            high=None if interval is None else interval[1],
-            p_value=None if interval is None else p_value,
-            needed=None if power is None else power.rows_needed,
-            unseen=0.0 if power is None else power.unseen,
-            same_as=None if keys[first] == key else keys[first],
-            groups=None if sample is None else sample.groups,
-            design_effect=None if sample is None else sample.design_effect,
-            few_groups=sample is not None and sample.few_groups,
+    failed_a, failed_b = failed or (nobody, nobody)
+    found: list[Difference] = []
+    for place, (key, (a, b)) in enumerate(scores.items()):
+        has_a, has_b, power, sample = ~np.isnan(a), ~np.isnan(b), powers[place], samples[place]
+        not_alike, side = (unlike or {}).get(key, nobody), (better or {}).get(key, True)
+        changes = np.sort((b - a)[has_a & has_b])  # makes the result independent of the row order
+        gains = -changes if side is False else changes
+        interval = intervals[place]
+        low, high = interval or (None, None)
+        found.append(
+            Difference(
+                key,
+                rows=len(changes),
+                paired_mean_a=_mean(a[has_a & has_b]),
+                paired_mean_b=_mean(b[has_a & has_b]),
+                difference=_mean(changes),
+                low=low,
+                high=high,
+                p_value=None if interval is None else p_values[place],
+                wins=int((gains > _TIE).sum()),
+                ties=int((np.abs(changes) <= _TIE).sum()),
+                losses=int((gains < -_TIE).sum()),
+                needed=None if power is None else power.rows_needed,
+                tolerance=tolerance,
+                unscored_a=int((has_b & ~has_a).sum()),
+                unscored_b=int((has_a & ~has_b).sum()),
+                unscored_both=int((~has_a & ~has_b & ~not_alike).sum()),
+                lost_a=int((has_b & ~has_a & failed_a).sum()),
+                lost_b=int((has_a & ~has_b & failed_b).sum()),
+                unlike=int(not_alike.sum()),
+                unseen=0.0 if power is None else power.unseen,
+                same_as=None if same[place] == place else keys[same[place]],
+                groups=None if sample is None else sample.groups,
+                design_effect=None if sample is None else sample.design_effect,
+                few_groups=sample is not None and sample.few_groups,
+                higher_is_better=side,
+            )
         )
-        for key, interval, p_value, power, sample, first in zip(
-            scores, intervals, p_values, powers, samples, same, strict=True
-        )
-    ]
     return adjust(found) if slices == 1 else found
 
 
@@ -285,32 +301,6 @@ def adjust(differences: Sequence[Difference]) -> list[Difference]:
         own = replace(each, p_holm=p_holm if same is None else same.p_holm)
         found.append(own if own.paired_verdict == "cannot be told" else replace(own, needed=None))
     return found
-
-
-def _difference(
-    key: str, a: Values, b: Values, failed: tuple[Values, Values], unlike: Values, better: Better, **found: Any
-) -> Difference:
-    both, alone_a, alone_b = ~np.isnan(a) & ~np.isnan(b), ~np.isnan(a) & np.isnan(b), np.isnan(a) & ~np.isnan(b)
-    changes = np.sort(b[both] - a[both])  # makes the result independent of the row order
-    gains = -changes if better is False else changes
-    return Difference(
-        key,
-        rows=len(changes),
-        paired_mean_a=_mean(a[both]),
-        paired_mean_b=_mean(b[both]),
-        difference=_mean(changes),
-        wins=int((gains > _TIE).sum()),
-        ties=int((np.abs(changes) <= _TIE).sum()),
-        losses=int((gains < -_TIE).sum()),
-        unscored_a=int(alone_b.sum()),
-        unscored_b=int(alone_a.sum()),
-        unscored_both=int((np.isnan(a) & np.isnan(b) & ~unlike).sum()),
-        unlike=int(unlike.sum()),
-        lost_a=int((alone_b & failed[0]).sum()),
-        lost_b=int((alone_a & failed[1]).sum()),
-        higher_is_better=better,
-        **found,
-    )
 
 
 def _mean(values: Values) -> float | None:

@@ -172,28 +172,29 @@ class Comparison(Document):
     def _slices(self, column: str) -> list[tuple[str, Difference]]:
         names = slices_of(self.a.table, column)
         slices = np.array([names[row] or "" for row in self.pairing.rows_a], dtype=object)
-        scores = {each.key: self.pairs(each.key) for each in self.differences}
-        failed_a, failed_b = self.pairing.failed(self.a, self.b)
-        groups = None if self.groups is None else np.array(self.groups)
-        owners: list[str] = []
-        found: list[Difference] = []
         present = sorted(set(slices) - {""})
-        for name in present:
-            here = slices == name
-            found += differences_of(
-                {key: (before[here], after[here]) for key, (before, after) in scores.items()},
-                tolerance=self.tolerance,
-                resamples=self.resamples,
-                seed=self.seed,
-                groups=None if groups is None else groups[here].tolist(),
-                slices=len(present),
-                better={each.key: each.higher_is_better for each in self.differences},
-                spans=metric_spans(scores),
-                failed=(failed_a[here], failed_b[here]),
-                unlike={key: self.pairing.is_unlike(key)[here] for key in scores},
-            )
-            owners += [name] * len(scores)
-        return list(zip(owners, adjust(found), strict=True))
+        found = [(name, each) for name in present for each in self.differences_in(slices == name, len(present))]
+        return list(zip([name for name, _ in found], adjust([each for _, each in found]), strict=True))
+
+    def differences_in(self, here: Values, tests: int) -> list[Difference]:
+        """The difference of each shared metric over the pairs ``here``; call ``adjust`` if ``tests`` is above 1.
+
+        ``tests``: the number of slices or candidates.
+        """
+        scores = {key: self.pairs(key) for key in self.a.keys if key in self.b.keys}
+        failed_a, failed_b = self.pairing.failed(self.a, self.b)
+        return differences_of(
+            {key: (before[here], after[here]) for key, (before, after) in scores.items()},
+            tolerance=self.tolerance,
+            resamples=self.resamples,
+            seed=self.seed,
+            groups=None if self.groups is None else np.array(self.groups)[here].tolist(),
+            slices=tests,
+            better={key: self.b.better(key) for key in scores},
+            spans=metric_spans(scores),
+            failed=(failed_a[here], failed_b[here]),
+            unlike={key: self.pairing.is_unlike(key)[here] for key in scores},
+        )
 
     @property
     def causes(self) -> dict[str, tuple[int, int]]:
