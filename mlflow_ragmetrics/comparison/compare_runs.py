@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import changed_rows
-from mlflow_ragmetrics.comparison.difference import TOLERANCE, Passes, adjust
+from mlflow_ragmetrics.comparison.difference import TOLERANCE, Passes, adjust, shared_keys
 from mlflow_ragmetrics.comparison.preference import preference_of, preference_suite
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
@@ -98,7 +98,7 @@ def _compared(
         a, b = a.named(f"{a.name} (A)"), b.named(f"{b.name} (B)")
     warnings = check_alike(a, b, allow_different)
     pairing = pair(a, b)
-    shared = [key for key in a.keys if key in b.keys]
+    shared = shared_keys(a, b)
     if not shared:
         message = f"{a.name} and {b.name} have no metric in common ({', '.join(a.keys)} / {', '.join(b.keys)})"
         raise InvalidDataError(message)

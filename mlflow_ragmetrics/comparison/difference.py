@@ -10,6 +10,8 @@ import numpy as np
 
 from mlflow_ragmetrics.core.score import Better, passes
 from mlflow_ragmetrics.display.document import Cell, Interval, number, signed
+from mlflow_ragmetrics.results.evaluation import Evaluation
+from mlflow_ragmetrics.results.tables import score_keys
 from mlflow_ragmetrics.statistics.intervals import clusters_of, paired_intervals
 from mlflow_ragmetrics.statistics.significance import about, equal_columns, holm, mcnemar, paired_tests, power_of
 from mlflow_ragmetrics.text.messages import counted
@@ -22,6 +24,11 @@ ALPHA = 0.05
 _FEWEST = 6
 _MOST_LOST = 0.05
 _TIE = 1e-9
+
+
+def shared_keys(a: Evaluation, b: Evaluation) -> list[str]:
+    """The metrics that both sides have, composites first."""
+    return [key for key in score_keys(a.table) if key in b.keys]
 
 
 @dataclass(frozen=True)

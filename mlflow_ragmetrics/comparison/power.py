@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
+from mlflow_ragmetrics.comparison.difference import shared_keys
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.display.document import Block, Document, Heading, Line, Table, number
@@ -93,7 +94,7 @@ def power(
     else:
         results = results_of(data)
         names = results_groups(results, groups)
-        columns = {key: numbers_of(measured(results, key)) for key in results.keys}
+        columns = {key: numbers_of(measured(results, key)) for key in shared_keys(results, results)}
         scores = {key: (np.zeros(column.size), column) for key, column in columns.items()}
         scale, assumed = math.sqrt(2 * (1 - correlation)), correlation
     if not scores:

@@ -12,7 +12,15 @@ import numpy as np
 import pandas as pd
 
 from mlflow_ragmetrics.comparison.changes import ChangedRow
-from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
+from mlflow_ragmetrics.comparison.difference import (
+    VERDICTS,
+    Difference,
+    Values,
+    Verdict,
+    adjust,
+    differences_of,
+    shared_keys,
+)
 from mlflow_ragmetrics.comparison.preference import Preference
 from mlflow_ragmetrics.core.definition import SIDES
 from mlflow_ragmetrics.core.safe_text import redact
@@ -181,7 +189,7 @@ class Comparison(Document):
 
         ``tests``: the number of slices or candidates.
         """
-        scores = {key: self.pairs(key) for key in self.a.keys if key in self.b.keys}
+        scores = {key: self.pairs(key) for key in shared_keys(self.a, self.b)}
         failed_a, failed_b = self.pairing.failed(self.a, self.b)
         return differences_of(
             {key: (before[here], after[here]) for key, (before, after) in scores.items()},
