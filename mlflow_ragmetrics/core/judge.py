@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from operator import attrgetter
 from typing import Any, Protocol, runtime_checkable
 
 from mlflow_ragmetrics.core.question import Outcome, Question
@@ -86,45 +85,16 @@ class AnswersQuestions(Protocol):
         """Return one outcome per question, in order."""
 
 
-@runtime_checkable
-class EmbedsTexts(Protocol):
-    """The minimal interface of an embedding model."""
-
-    @property
-    def name(self) -> str:
-        """The model's name in results."""
-
-    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return one vector per text."""
-
-
-def take_over(adapted: object, given: object, members: Sequence[str]) -> None:
-    """Copy the optional ``members`` that ``given`` has to ``adapted``, so that later code need not check for them."""
-    for member in set(members).intersection(dir(given)):
-        setattr(adapted, member, attrgetter(member)(given))
-
-
 def as_judge(given: AnswersQuestions) -> Judge:
     """``given`` if it is a complete ``Judge``, else a ``Judge`` with its members and default values."""
-    return given if isinstance(given, Judge) else AdaptedJudge(given)
+    return given if isinstance(given, Judge) else _CompletedJudge(given)  # type: ignore[abstract]
 
 
-class AdaptedJudge(Judge):
-    """A judge with the members of another object."""
-
+class _CompletedJudge(Judge):
     def __init__(self, given: AnswersQuestions) -> None:
-        self.name = given.name
-        self._given = given
-        take_over(self, given, ("local", "usage", "form", "knows_declines", "calls"))
-
-    @property
-    def fingerprint(self) -> str | None:  # type: ignore[override]
-        """The object's own fingerprint, which may change."""
-        return getattr(self._given, "fingerprint", None)
-
-    def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
-        """Return the object's answers."""
-        return self._given.answer(questions)
+        for member in ("name", *dir(Judge)):
+            if not member.startswith("_") and hasattr(given, member):
+                setattr(self, member, getattr(given, member))
 
 
 def name_of_model(model: object) -> str:

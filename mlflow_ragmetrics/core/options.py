@@ -83,6 +83,8 @@ def check_options(metric: str, model: Callable[..., M], given: Mapping[str, Any]
             near = meant(param, [*names, *Settings.model_fields, "judge", "embeddings"])
             # without the value, which may be a key under a misspelt name
             message = f"{metric}: option {param}: no such option{near or f'; {metric} accepts {own}'}"
+        if first["type"] == "missing":
+            message = f"{metric}: {param} is missing"
         raise InvalidOptionError(message, param=param, metric=metric) from None
 
 

@@ -14,7 +14,7 @@ from typing import Any, Union, cast
 
 import numpy as np
 
-from mlflow_ragmetrics.core.judge import Embedding, EmbedsTexts, created_by_langchain, name_of_model, take_over
+from mlflow_ragmetrics.core.judge import Embedding, created_by_langchain, name_of_model
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.embeddings.char_ngram import CharNgram
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
@@ -54,26 +54,13 @@ def resolve(embedding: EmbeddingLike) -> Embedding:
         return LangChainEmbedding.from_uri(spelling)
     if hasattr(embedding, "embed_documents"):
         return LangChainEmbedding(embedding)
-    if isinstance(embedding, EmbedsTexts):
-        return embedding if isinstance(embedding, Embedding) else AdaptedEmbedding(embedding)
+    if hasattr(embedding, "name") and hasattr(embedding, "embed"):
+        return cast(Embedding, embedding)
     message = (
         f'embeddings={shown(spelling or embedding)} is not an embedding model; use "char-ngram", "wordllama", a model '
         'URI such as "openai:/text-embedding-3-small", LangChain Embeddings, or a list of these'
     )
     raise InvalidOptionError(message, param="embeddings")
-
-
-class AdaptedEmbedding(Embedding):
-    """An embedding model with the members of another object."""
-
-    def __init__(self, given: EmbedsTexts) -> None:
-        self.name = given.name
-        self._given = given
-        take_over(self, given, ("local",))
-
-    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return the object's vectors."""
-        return self._given.embed(texts)
 
 
 class LangChainEmbedding(Embedding):

@@ -132,7 +132,7 @@ class Embedder(Judge):
 
     def __init__(self, models: Sequence[Embedding]) -> None:
         self.models = {model.name: model for model in models}
-        self.local = all(model.local for model in models)
+        self.local = all(getattr(model, "local", False) for model in models)
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Return one mapping per question, from each model's name to its vectors or its error."""

@@ -43,7 +43,7 @@ def test_a_metric_without_options_and_one_with_a_missing_one_say_so() -> None:
 
     with pytest.raises(InvalidOptionError, match=r"no such option; bare accepts no options$"):
         rm.metric(bare)(zzz=1)
-    with pytest.raises(InvalidOptionError, match=r"^strict: option level=None: Field required$"):
+    with pytest.raises(InvalidOptionError, match=r"^strict: level is missing$"):
         rm.metric(strict)
 
 

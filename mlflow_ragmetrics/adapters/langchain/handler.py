@@ -19,11 +19,9 @@ from typing import Any, Generic, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Known, Reading
-from mlflow_ragmetrics.core.judge import AdaptedJudge
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.safe_text import for_log, redact
 from mlflow_ragmetrics.core.score import Sample, Score
-from mlflow_ragmetrics.embeddings import AdaptedEmbedding
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -377,19 +375,18 @@ def untraced_suite(suite: Suite) -> Suite:
 
     The offline judge has no traceable calls and stays as it is.
     """
-    judges = [judge if type(judge) is LexicalJudge else _UntracedJudge(judge) for judge in suite.judges]
-    embeddings = [_UntracedEmbedding(embedding) for embedding in suite.embeddings]
+    judges = [judge if type(judge) is LexicalJudge else _Untraced(judge) for judge in suite.judges]
+    embeddings = [_Untraced(embedding) for embedding in suite.embeddings]
     changed = suite.replace(judge=judges if suite.several else judges[0])
     return changed.replace(embeddings=embeddings) if embeddings else changed
 
 
-class _UntracedJudge(AdaptedJudge):
-    @untraced()
-    def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
-        return super().answer(questions)
+class _Untraced:
+    """A judge or an embedding model whose calls leave no trace."""
 
+    def __init__(self, model: Any) -> None:
+        self._model = model
 
-class _UntracedEmbedding(AdaptedEmbedding):
-    @untraced()
-    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return super().embed(texts)
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._model, name)
+        return untraced()(member) if name in ("answer", "embed") else member
