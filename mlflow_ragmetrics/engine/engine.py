@@ -208,7 +208,6 @@ class Engine:
         self.embedder = JudgeSession(Embedder(embeddings))
         self._asked = [(metric, self._judges_of(metric)) for metric in metrics]
         self._own: dict[Judge, JudgeSession] = {}
-        self._all_sessions = [*self.sessions.values(), self.embedder]
         self._batches: dict[JudgeSession, list[Question[Any]]] = {}
         self._workers: Workers[_Finished] = Workers(slots or Slots(_CALLS))
         self._window = max(_BATCH, _SAMPLES_A_WORKER * self._workers.limit)
@@ -302,7 +301,7 @@ class Engine:
             fresh = not waiting
             waiting.append((job, run, place))
             if not session.local:
-                (job.pending if fresh else job.in_flight).setdefault(session.name, {})[question] = None
+                (job.pending if fresh else job.in_flight).setdefault(session, {})[question] = None
             elif fresh:  # batched over many samples, so not grouped by sample
                 self._batches.setdefault(session, []).append(question)
         return waits
@@ -310,30 +309,19 @@ class Engine:
     def _session_for(self, run: Run, question: Question[Any]) -> JudgeSession:
         if isinstance(question, Embed):
             return self.embedder
-        if question.answered_by is not None:
-            return self._own_session(question.answered_by)
+        if question.answered_by is not None:  # a judge that the question brings with it
+            return self._own.setdefault(question.answered_by, JudgeSession(question.answered_by))
         return self.sessions[run.judge] if run.judge is not None else next(iter(self.sessions.values()))
 
-    def _own_session(self, judge: Judge) -> JudgeSession:
-        """The session of a judge that a question brings with it."""
-        if judge not in self._own:
-            self._own[judge] = JudgeSession(judge)
-            self._all_sessions.append(self._own[judge])
-        return self._own[judge]
-
     def _dispatch(self, job: Job) -> None:
-        for session in self._all_sessions if job.pending else ():
-            pending = job.pending.pop(session.name, None)
-            if not pending:
-                continue
-            in_flight = job.in_flight.setdefault(session.name, {})
-            for call in session.calls(tuple(pending), tuple([q for q in in_flight if q not in pending])):
+        for session, pending in job.pending.items():
+            in_flight = job.in_flight.setdefault(session, {})
+            others = tuple([question for question in in_flight if question not in pending])
+            for call in session.calls(tuple(pending), others) if pending else ():
                 for question in call:
                     del pending[question]
                     in_flight[question] = None
                 self._workers.submit(partial(_ask, session, call), job.index)  # rows that began first get priority
-            if pending:
-                job.pending[session.name] = pending
 
     def _ask_local(self) -> None:
         batches, self._batches = self._batches, {}
@@ -346,7 +334,7 @@ class Engine:
         for question, outcome in zip(call, outcomes, strict=True):
             for job, run, place in session.settle(question, outcome):
                 if not session.local:
-                    job.in_flight[session.name].pop(question, None)
+                    job.in_flight[session].pop(question, None)
                 touched[job] = None
                 if run.fill(place, outcome):
                     self._advance(job, run)

@@ -103,26 +103,21 @@ def _best(metric: Metric, sample: Sample, references: tuple[str, ...]) -> Steps[
     programs = [_outcome(metric.start(replace(sample, references=(reference,)))) for reference in references]
     outcomes = yield from together(*programs)
     failures = [outcome for outcome in outcomes if isinstance(outcome, RagMetricsError)]
-    better = metric.definition.higher_is_better
-    scored = [
-        (-s.value if better is False else s.value, -i)
-        for i, s in enumerate(outcomes)
-        if isinstance(s, Score) and s.value is not None
-    ]
-    if not scored:
+    scores = {place: outcome for place, outcome in enumerate(outcomes) if isinstance(outcome, Score)}
+    values = {place: score.value for place, score in scores.items() if score.value is not None}
+    if not values:
         if failures:
             raise failures[0]
-        return next(outcome for outcome in outcomes if isinstance(outcome, Score))
-    value, position = max(scored)
-    best = outcomes[-position]
-    assert isinstance(best, Score)
+        return next(iter(scores.values()))
+    place = (min if metric.definition.higher_is_better is False else max)(values, key=values.__getitem__)
+    best = scores[place]
     if failures:
-        best = replace(best, warnings=(*best.warnings, ("reference_failed", say("reference.failed", n=len(failures)))))
-    if all(other == value for other, _ in scored):
+        failed = ("reference_failed", say("reference.failed", n=len(failures)))
+        best = best.changed(warnings=(*best.warnings, failed))
+    if len(set(values.values())) == 1:
         return best
-    matched = references[-position]
-    best = best.with_details(matched_reference=matched)
-    return replace(best, reason=say("joined", first=best.reason, second=say("reference.matched", reference=matched)))
+    reason = say("joined", first=best.reason, second=say("reference.matched", reference=references[place]))
+    return best.with_details(matched_reference=references[place]).changed(reason=reason)
 
 
 def _outcome(program: Steps[Score]) -> Steps[Score | RagMetricsError]:
@@ -212,13 +207,13 @@ class Run:
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """One sample: its runs by metric, and its questions that are pending or in flight to remote judges."""
+    """One sample: its runs by metric, and by session its questions that are pending or in flight to remote judges."""
 
     index: int
     sample: Sample
     runs: list[list[Run]]
-    pending: dict[str, dict[Question[Any], None]] = field(default_factory=dict)
-    in_flight: dict[str, dict[Question[Any], None]] = field(default_factory=dict)
+    pending: dict[Any, dict[Question[Any], None]] = field(default_factory=dict)
+    in_flight: dict[Any, dict[Question[Any], None]] = field(default_factory=dict)
     open_runs: int = 0
 
 
