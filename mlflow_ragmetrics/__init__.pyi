@@ -706,8 +706,7 @@ class _NuggetRecall(Metric):
     def __call__(  # type: ignore[override]
         self,
         *,
-        counted: Literal["vital", "all", "weighted"] = ...,
-        partial: bool = ...,
+        counted: Literal["vital", "all"] = ...,
         indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
         threshold: float | None = ...,
         key: str | None = ...,

@@ -372,17 +372,13 @@ class Grade(Question[Rating]):
     kind: ClassVar[str] = "grade"
 
     def __post_init__(self) -> None:
-        if not self.aspect.isidentifier():
-            message = f"Grade: aspect={shown(self.aspect)} must be an identifier, such as politeness"
-            raise InvalidOptionError(message, param="aspect")
-        if self.rubric is None and self.aspect not in _ASPECTS:
+        has_rubric = self.aspect in _ASPECTS if self.rubric is None else bool(self.rubric.strip())
+        if not self.aspect.isidentifier() or not has_rubric:
             message = (
-                f"Grade({self.aspect!r}) needs rubric=…, a text that defines the grades from 1 to 5; only "
-                f"{' and '.join(_ASPECTS)} have a built-in rubric"
+                f"Grade({shown(self.aspect)}): the aspect must be an identifier, such as politeness, with rubric=…, a "
+                f"text that defines the grades from 1 to 5; only {' and '.join(_ASPECTS)} have a built-in rubric"
             )
-            raise InvalidOptionError(message, param="rubric")
-        if self.rubric is not None and not self.rubric.strip():
-            raise InvalidOptionError(f"Grade({self.aspect!r}): the rubric is blank", param="rubric")
+            raise InvalidOptionError(message, param="rubric" if self.aspect.isidentifier() else "aspect")
         if self.contexts is not None:
             object.__setattr__(self, "contexts", tuple(self.contexts))  # questions must be hashable
 

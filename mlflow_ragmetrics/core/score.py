@@ -189,14 +189,15 @@ class Item(_Changeable):
 class CompactItems:
     """Items of one kind as columns, without evidence. They become objects when someone reads ``Score.items``.
 
-    ``language``: the language of the reasons.
+    ``source``: what the columns are made from. ``language``: the language of the reasons.
     """
 
-    __slots__ = ("language",)
+    __slots__ = ("language", "source")
     kind: ClassVar[Kind]
     against: ClassVar[Literal["answer", "reference"] | None] = None
 
-    def __init__(self) -> None:
+    def __init__(self, source: Any) -> None:
+        self.source = source
         self.language = "en"
 
     def columns(self) -> tuple[Sequence[str], Sequence[Verdict], Sequence[str]]:
@@ -216,17 +217,17 @@ class TokenItems(CompactItems):
     [('cat', 'FOUND'), ('dog', 'NOT_FOUND')]
     """
 
-    __slots__ = ("_found", "_terms")
+    __slots__ = ()
     kind = "token"
 
     def __init__(self, terms: Iterable[str], found: Iterable[bool]) -> None:
-        super().__init__()
-        self._terms, self._found = " ".join(terms), bytes(found)
+        super().__init__((" ".join(terms), bytes(found)))  # a fifth as large as the lists
 
     def columns(self) -> tuple[Sequence[str], Sequence[Verdict], Sequence[str]]:
         """The terms, whether they were found, and no reasons."""
-        verdicts: list[Verdict] = ["FOUND" if found else "NOT_FOUND" for found in self._found]
-        return self._terms.split(), verdicts, [""] * len(verdicts)
+        terms, found = self.source
+        verdicts: list[Verdict] = ["FOUND" if is_found else "NOT_FOUND" for is_found in found]
+        return terms.split(), verdicts, [""] * len(verdicts)
 
 
 @dataclass(slots=True)

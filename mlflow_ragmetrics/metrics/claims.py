@@ -58,13 +58,15 @@ Warnings = tuple[tuple[str, Text], ...]
 _CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[:3]}
 
 
+_NOTHING = Extraction(())
+
+
 @dataclass(frozen=True)
 class Verified:
     """The claims of one text with a finding for each, and warnings about omissions by the judge.
 
     ``passages`` is the number of chunks that evidence may refer to; ``against`` names the text checked against.
-    If the judge reports them: ``under_none``, the number of sentences without claims, ``sentences``, the number of all,
-    and ``declines``.
+    ``extraction`` is the judge's list of claims.
     """
 
     claims: tuple[str, ...] = ()
@@ -72,10 +74,7 @@ class Verified:
     passages: int = 0
     against: Against = "contexts"
     warnings: Warnings = ()
-    unclaimed: tuple[str, ...] = ()
-    sentences: int = 0
-    under_none: int = 0
-    declines: Declines | None = None
+    extraction: Extraction = _NOTHING
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -106,8 +105,9 @@ class Verified:
     def details(self) -> dict[str, Any]:
         """The counts, the mean support if the judge grades it, and the numbers of doubtful findings if any."""
         graded = [support for support in map(_support_in, self.findings) if support is not None]
+        found = self.extraction
         doubts = {
-            "unclaimed": len(self.unclaimed),
+            "unclaimed": len(found.unclaimed),
             "unquoted": sum([each.unquoted for each in self.findings]),
             "at_odds": sum([each.at_odds for each in self.findings]),
         }
@@ -115,7 +115,7 @@ class Verified:
             **self.counts,
             **({"support": statistics.fmean(graded)} if graded else {}),
             **{name: n for name, n in doubts.items() if n},
-            **({"sentences": self.sentences, "under_none": self.under_none} if self.sentences else {}),
+            **({"sentences": found.sentences, "under_none": found.under_none} if found.sentences else {}),
         }
 
     def of(self, *verdicts: Verdict) -> list[str]:
@@ -185,9 +185,7 @@ def verified_claims(
     claims = (*found.claims, *found.at_odds, *found.unclaimed)
     more = [_AT_ODDS] * len(found.at_odds) + [_LEFT_OUT] * len(found.unclaimed)
     padded, doubts = _padded(claims, (*findings[: len(found.claims)], *more))
-    warnings = (*warnings, *doubts)
-    counts = found.sentences, found.under_none, found.declines
-    return Verified(claims, padded, len(sources), against, warnings, found.unclaimed, *counts)
+    return Verified(claims, padded, len(sources), against, (*warnings, *doubts), found)
 
 
 def declined(answer: str, question: str | None) -> Steps[Declines | None]:

@@ -70,17 +70,14 @@ class Match:
 class DocumentItems(CompactItems):
     """The retrieved documents in rank order, FOUND if relevant, else NOT_FOUND; then the missed documents."""
 
-    __slots__ = ("_match",)
+    __slots__ = ()
     kind = "document"
-
-    def __init__(self, match: Match) -> None:
-        super().__init__()
-        self._match = match
+    source: Match
 
     def columns(self) -> tuple[Sequence[str], Sequence[Verdict], Sequence[str]]:
         """The documents, whether they are relevant and retrieved, and their ranks."""
-        retrieved, correct = self._match.retrieved, self._match.correct
-        missed = [document for document in self._match.gold if document not in correct]
+        retrieved, correct = self.source.retrieved, self.source.correct
+        missed = [document for document in self.source.gold if document not in correct]
         verdicts: list[Verdict] = ["FOUND" if document in correct else "NOT_FOUND" for document in retrieved]
         reasons = [_reason(rank, verdict, self.language) for rank, verdict in enumerate(verdicts, 1)]
         verdicts += repeat("NOT_FOUND", len(missed))

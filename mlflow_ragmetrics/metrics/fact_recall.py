@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.question import Nugget, Nuggets, Role, Steps, Verify, ask
+from mlflow_ragmetrics.core.question import Nuggets, Role, Steps, Verify, ask
 from mlflow_ragmetrics.core.score import Item, Message, Score
 from mlflow_ragmetrics.metrics.claims import (
     NoContext,
@@ -79,7 +79,7 @@ def fact_recall(
     role = _role(states, target)
     if role == "answer":
         verified = yield from verified_claims(answer, contexts, question=question, history=history)
-        states = yield from as_judged(states, answer, question, verified.declines, indistinct)
+        states = yield from as_judged(states, answer, question, verified.extraction.declines, indistinct)
         if states.answer == "clear":
             return _covered(verified, role, states, target)
         role = _role(states, target)
@@ -114,9 +114,7 @@ def _role(states: States, target: Role) -> Role | None:
     return "reference" if states.reference == "clear" else None
 
 
-Counted = Literal["vital", "all", "weighted"]
-_PARTIAL = 0.3
-_OKAY = 0.5
+Counted = Literal["vital", "all"]
 
 
 @metric(source="AutoNuggetizer (Pradeep et al., 2024)")
@@ -127,15 +125,12 @@ def nugget_recall(
     contexts: Sequence[str] | None = None,
     *,
     counted: Counted = "vital",
-    partial: bool = False,
     indistinct: Indistinct = "rules",
 ) -> Steps[Score]:
     """Share of the facts of a good answer that the answer states.
 
     Formula: facts that the answer supports / facts, 0 to 1. ``counted="vital"`` counts the vital facts, or all facts if
-    none is vital; "all" counts all facts; "weighted" counts all, with half the weight for those that are merely good to
-    have. With ``partial=True``, a fact with a support between 0.3 and the judge's threshold counts half, unless the
-    answer contradicts it. ``details`` has all six figures, such as ``vital_strict`` and ``weighted_partial``.
+    none is vital; "all" counts all facts. ``details`` has both figures, ``vital_strict`` and ``all_strict``.
 
     The facts come from the reference or, if it is missing, from the contexts, provided that they answer the question.
     Finding them takes one call per question, independent of the answer, so a cache serves all systems. Checking the
@@ -143,8 +138,8 @@ def nugget_recall(
     nor contexts, a reference that is a non-answer, no facts. The offline judge treats each claim of the reference as a
     vital fact, and cannot find facts in contexts.
 
-    Options: ``counted``; ``partial``; ``indistinct``, non-answer detection ("rules", "off", further phrases, or
-    a function of the text).
+    Options: ``counted``; ``indistinct``, non-answer detection ("rules", "off", further phrases, or a function of the
+    text).
     Source: Pradeep et al., "Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the AutoNuggetizer
     Framework", 2024.
 
@@ -178,32 +173,15 @@ def nugget_recall(
         findings = yield from ask(Verify(texts, (answer,), "answer", "reference", question))
         items, warnings = read_findings(texts, findings, 0, "answer")
     pairs = list(zip(items, nuggets, strict=True))
-    figures = {
-        f"{name}_{'partial' if half else 'strict'}": _recall(pairs, name, half)
-        for name in ("vital", "all", "weighted")
-        for half in (False, True)
-    }
-    value = figures[f"{counted}_{'partial' if partial else 'strict'}"]
     vital = sum(nugget.vital for nugget in nuggets)
     stated = [nugget.vital for item, nugget in pairs if is_right(item)]
     counts = {"stated": len(stated), "n": len(nuggets), "vital_stated": sum(stated), "vital": vital}
+    share = len(stated) / len(nuggets)
+    figures = {"vital_strict": sum(stated) / vital if vital else share, "all_strict": share}
     shown = tuple(item.changed(reason=joined(say(_RANKS[nugget.vital]), item.reason)) for item, nugget in pairs)
     details = {**figures, "vital": vital, "okay": len(items) - vital}
     reason = say("nugget_recall.judged", **counts)
-    return Score(value=value, reason=reason, items=shown, details=details, warnings=warnings)
+    return Score(figures[f"{counted}_strict"], reason=reason, items=shown, details=details, warnings=warnings)
 
 
 _RANKS = {True: "nugget_recall.vital", False: "nugget_recall.okay"}
-
-
-def _recall(pairs: Sequence[tuple[Item, Nugget]], counted: Counted, partial: bool) -> float:
-    only_vital = counted == "vital" and any(nugget.vital for _, nugget in pairs)
-    total = credit = 0.0
-    for item, nugget in pairs:
-        weight = _OKAY if counted == "weighted" and not nugget.vital else 1.0
-        if only_vital and not nugget.vital:
-            continue
-        half = partial and item.verdict == "NEUTRAL" and item.support is not None and item.support >= _PARTIAL
-        total += weight
-        credit += weight * (1.0 if is_right(item) else 0.5 if half else 0.0)
-    return credit / total

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ValidationInfo
+from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps, together
 from mlflow_ragmetrics.core.score import Message, Score
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.metrics.claims import Correspondence, correspond, to_do
-from mlflow_ragmetrics.metrics.semantic_similarity import Similarity, similarity
+from mlflow_ragmetrics.metrics.claims import correspond, to_do
+from mlflow_ragmetrics.metrics.semantic_similarity import similarity
 from mlflow_ragmetrics.text.messages import joined, say
 
 Mode = Annotated[Literal["F1", "PRECISION", "RECALL"], spelled("F1", "PRECISION", "RECALL", f1score="F1")]
@@ -84,15 +84,10 @@ _PRESETS = {
 }
 
 
-def _not_negative(weight: float | None) -> float | None:
-    if weight is not None and weight < 0:
-        raise InvalidOptionError(f"weight {weight} is negative; a weight must be at least 0", param="weights")
-    return weight
-
-
-def _not_both_zero(semantic_weight: float | None, info: ValidationInfo) -> float | None:
-    if not any(_weights({**info.data, "semantic_weight": semantic_weight})):
-        message = "factual_weight and semantic_weight sum to zero; give at least one of them a weight"
+def _checked_weights(semantic_weight: float | None, info: ValidationInfo) -> float | None:
+    weights = _weights({**info.data, "semantic_weight": semantic_weight})
+    if min(weights) < 0 or not any(weights):
+        message = "factual_weight and semantic_weight must be at least 0, and one of them above 0"
         raise InvalidOptionError(message, param="weights")
     return semantic_weight
 
@@ -107,8 +102,7 @@ Preset = Annotated[
     Literal["default", "equal_weights", "factual_focused", "semantic_focused"],
     spelled(*_PRESETS, defaultconfig="default", equal="equal_weights"),
 ]
-FactualWeight = Annotated[float | None, AfterValidator(_not_negative)]
-SemanticWeight = Annotated[float | None, AfterValidator(_not_negative), AfterValidator(_not_both_zero)]
+SemanticWeight = Annotated[float | None, Field(validate_default=True), AfterValidator(_checked_weights)]
 
 
 @metric(asks=("judge", "embeddings"), source="ragas")
@@ -119,7 +113,7 @@ def answer_correctness(
     history: Sequence[Message] | None = None,
     *,
     preset: Preset = "default",
-    factual_weight: FactualWeight = None,
+    factual_weight: float | None = None,
     semantic_weight: SemanticWeight = None,
 ) -> Steps[Score]:
     """Weighted mean of the factual F1 and the semantic similarity to the reference.
@@ -151,30 +145,24 @@ def answer_correctness(
     """
     options = {"preset": preset, "factual_weight": factual_weight, "semantic_weight": semantic_weight}
     factual, semantic = _weights(options)
-    programs: list[Steps[Union[Correspondence, Similarity]]] = []  # skips a component of weight 0
-    if factual:
-        programs.append(correspond(answer, reference, question, history))
-    if semantic:
-        programs.append(similarity(answer, reference))
-    found = yield from together(*programs)
-    claims = next((each for each in found if isinstance(each, Correspondence)), None)
-    meaning = next((each for each in found if isinstance(each, Similarity)), None)
     total = factual + semantic
     weights = {"factual_weight": factual / total, "semantic_weight": semantic / total}
-    values = {}
-    if claims:
-        values["factual"] = claims.f1
-    if meaning:
+    programs: tuple[Steps[Any], Steps[Any]] = (  # blank texts cost no call
+        correspond(answer if factual else "", reference, question, history),
+        similarity(answer if semantic else "", reference),
+    )
+    claims, meaning = yield from together(*programs)
+    values = {"factual": claims.f1} if factual else {}
+    if semantic:
         values["semantic"] = max(0.0, meaning.value)
     reasons = [
         say(f"answer_correctness.{name}", value=value, weight=weights[f"{name}_weight"])
         for name, value in values.items()
     ]
-    judged = claims or Correspondence()
     return Score(
         value=sum(weights[f"{name}_weight"] * value for name, value in values.items()),
         reason=joined(*reasons),
-        details={**weights, **values, **judged.details, **({"band": meaning.band} if meaning else {})},
-        excluded_models=tuple(meaning.failures) if meaning else (),
-        warnings=(*judged.warnings, *(meaning.warnings if meaning else ())),
-    ).with_items(judged.made)
+        details={**weights, **values, **claims.details, **({"band": meaning.band} if semantic else {})},
+        excluded_models=tuple(meaning.failures),
+        warnings=(*claims.warnings, *meaning.warnings),
+    ).with_items(claims.made)

@@ -43,7 +43,7 @@ def _of_claims(rate: Callable[[Verified, States], Score]) -> Callable[..., Steps
             return without_context(no_context, 1.0, states.details("no_context", Verified().details))
         if states.answer == "clear":
             verified = yield from verified_claims(answer, contexts, question=question, history=history)
-            states = yield from as_judged(states, answer, question, verified.declines, indistinct)
+            states = yield from as_judged(states, answer, question, verified.extraction.declines, indistinct)
             if states.answer == "clear":
                 return rate(verified, states)
         return (yield from _of_non_answer(answer, reference, question, states))

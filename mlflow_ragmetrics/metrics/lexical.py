@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -127,21 +125,15 @@ def lexical_factuality(answer: str, reference: str) -> Score:
 class _ClaimItems(CompactItems):
     """One sentence per claim, SUPPORTED if the reference has at least half of its terms, else NEUTRAL."""
 
-    __slots__ = ("_counts", "_ends", "_text")
+    __slots__ = ()
     kind, against = "sentence", "reference"
-
-    def __init__(self, claims: Sequence[Claim]) -> None:
-        super().__init__()
-        texts = [text for text, _, _ in claims]
-        self._text, self._ends = "".join(texts), array("I", accumulate(map(len, texts)))  # half as large as a list
-        self._counts = array("I", [count for _, *counts in claims for count in counts])
+    source: Sequence[Claim]
 
     def columns(self) -> tuple[Sequence[str], Sequence[Verdict], Sequence[str]]:
         """The claims, their verdicts, and the counts of their terms."""
-        counts = list(zip(self._counts[::2], self._counts[1::2], strict=True))
-        texts = [self._text[start:end] for start, end in pairwise([0, *self._ends])]
-        verdicts: list[Verdict] = ["SUPPORTED" if 2 * shared >= n else "NEUTRAL" for n, shared in counts]
-        return texts, verdicts, [_reason(n, shared, self.language) for n, shared in counts]
+        verdicts: list[Verdict] = ["SUPPORTED" if 2 * shared >= n else "NEUTRAL" for _, n, shared in self.source]
+        reasons = [_reason(n, shared, self.language) for _, n, shared in self.source]
+        return [sentence for sentence, _, _ in self.source], verdicts, reasons
 
 
 @lru_cache(maxsize=1024)

@@ -108,7 +108,7 @@ def rate_of_answer(
     if by_relevance:
         programs.append(texts.verified("reference", "contexts"))
     verified = yield from together(*programs)
-    word = verified[0].declines
+    word = verified[0].extraction.declines
     states = yield from as_judged(texts.states, texts.answer or "", texts.question, word, texts.indistinct)
     if states.answer == "indistinct":
         return replace(texts, indistinct=lambda text: text == texts.answer).unscored("indistinct_answer")

@@ -120,29 +120,17 @@ def context_sufficiency(
     return Score(value=support, reason=reason, items=(item,), details=details)
 
 
-Decision = Literal["right_answer", "right_refusal", "over_refusal", "false_confidence", "partly", "clarification"]
-
-_DECLINING_IS_RIGHT: Mapping[Reply, tuple[Decision, float]] = {
-    "answer": ("false_confidence", 0.0),
-    "refusal": ("right_refusal", 1.0),
-    "partly": ("partly", 0.5),
-    "clarification": ("clarification", 1.0),
+_VALUES: Mapping[Answerable, Mapping[Reply, float]] = {
+    "answerable": {"answer": 1.0, "refusal": 0.0, "partly": 0.5, "clarification": 0.5},
+    "unanswerable": {"answer": 0.0, "refusal": 1.0, "partly": 0.5, "clarification": 1.0},
+    "partial": {"answer": 0.5, "refusal": 0.0, "partly": 1.0, "clarification": 0.5},
+    "underspecified": {"answer": 0.0, "refusal": 1.0, "partly": 0.5, "clarification": 1.0},
 }
-_VERDICTS: Mapping[Answerable, Mapping[Reply, tuple[Decision, float]]] = {
-    "answerable": {
-        "answer": ("right_answer", 1.0),
-        "refusal": ("over_refusal", 0.0),
-        "partly": ("partly", 0.5),
-        "clarification": ("clarification", 0.5),
-    },
-    "unanswerable": _DECLINING_IS_RIGHT,
-    "partial": {
-        "answer": ("partly", 0.5),
-        "refusal": ("over_refusal", 0.0),
-        "partly": ("partly", 1.0),
-        "clarification": ("clarification", 0.5),
-    },
-    "underspecified": _DECLINING_IS_RIGHT,
+_CLASSES: Mapping[tuple[Reply, float], str] = {
+    ("answer", 1.0): "right_answer",
+    ("answer", 0.0): "false_confidence",
+    ("refusal", 1.0): "right_refusal",
+    ("refusal", 0.0): "over_refusal",
 }
 
 
@@ -217,7 +205,8 @@ def refusal(
     if "rule" not in details and reply != "clarification" and indistinct != "off" and not callable(indistinct):
         word = yield from declined(answer, question)
         details["reply"] = reply = reply if word is None else _REPLIES[word]
-    verdict, value = _VERDICTS[answerable][reply]
+    value = _VALUES[answerable][reply]
+    verdict = _CLASSES.get((reply, value), "clarification" if reply == "clarification" else "partly")
     reason = say(
         "refusal.judged",
         verdict=say(f"refusal.verdict.{verdict}"),

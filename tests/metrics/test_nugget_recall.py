@@ -1,4 +1,4 @@
-"""Facts of a good answer, vital and okay, strict and partial, computed by hand."""
+"""Facts of a good answer, vital and okay, computed by hand."""
 
 from __future__ import annotations
 
@@ -35,11 +35,7 @@ class Graded(Judge):
     ("options", "value"),
     [
         ({}, 1 / 3),
-        ({"partial": True}, 1.5 / 3),
         ({"counted": "all"}, 2 / 5),
-        ({"counted": "all", "partial": True}, 2.5 / 5),
-        ({"counted": "weighted"}, 1.5 / 4),
-        ({"counted": "weighted", "partial": True}, 2 / 4),
     ],
 )
 def test_golden_cases_by_hand(options: dict[str, Any], value: float) -> None:
@@ -101,27 +97,8 @@ def test_a_chat_model_names_facts_and_a_wrong_form_is_asked_for_again() -> None:
     )
     facts = '{"nuggets": [{"fact": "It is red.", "vital": true}, {"fact": "It is old.", "vital": false}]}'
     model = scripted('{"nuggets": [{"fact": "It is red.", "vital": "maybe"}]}', facts, verdicts)
-    score = rm.score("nugget_recall", RECORD, judge=model, counted="weighted")
-    assert score.value == pytest.approx(1 / 1.5)
+    score = rm.score("nugget_recall", RECORD, judge=model, counted="all")
+    assert score.value == 0.5
     assert score.reason == "The answer states 1 of 2 facts of a good answer (1 of 1 vital)."
     assert [item.reason for item in score.items] == ["A vital fact. Said.", "A fact that is good to have. No."]
     assert len(model.sent) == 3
-
-
-@pytest.mark.parametrize(
-    ("verdict", "support", "value"),
-    [
-        ("NEUTRAL", 0.3, 0.5),
-        ("NEUTRAL", 0.29, 0.0),
-        ("NEUTRAL", None, 0.0),
-        ("CONTRADICTED", 0.4, 0.0),
-        ("SUPPORTED", 0.1, 1.0),
-    ],
-)
-def test_half_a_fact_needs_a_support_of_three_tenths(verdict: str, support: float | None, value: float) -> None:
-    class One(Graded):
-        def answer(self, questions: Any) -> list[Any]:
-            found = (Finding(verdict, support=support),)  # type: ignore[arg-type]
-            return [(Nugget("a"),) if isinstance(question, Nuggets) else found for question in questions]
-
-    assert rm.score("nugget_recall", RECORD, judge=One(), partial=True).value == value

@@ -112,7 +112,7 @@ VARIANTS = {
     "semantic_similarity": [{"threshold": 0.8}],
     "fact_recall": [{"target": "reference"}],
     "lexical_groundedness": [{"grounding": ["contexts"]}],
-    "nugget_recall": [{"counted": "all"}, {"partial": True}],
+    "nugget_recall": [{"counted": "all"}],
 }
 
 
