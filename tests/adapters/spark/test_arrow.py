@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.spark.arrow import ITEM, ScoreColumns
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
+from mlflow_ragmetrics.spark.score_frame import ITEM, ScoreColumns
 
 RECORDS: list[dict[str, Any]] = [
     {"id": "a", "question": "Which number?", "answer": "Seven. It is odd.", "reference": ["Seven.", "7"],

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.spark.score_frame import Recipe, Scoring, columns_read, records_of
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.spark.score_frame import Recipe, Scoring, columns_read, records_of
 
 from .needs import needs_spark
 

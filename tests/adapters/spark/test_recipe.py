@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.spark.score_frame import Recipe, is_remote, score_spark, suite_of
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.spark.score_frame import Recipe, is_remote, score_spark, suite_of
 
 
 def test_the_paths_of_a_file_are_absolute(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.spark.score_frame import Recipe, Scoring, suite_of
 from mlflow_ragmetrics.spark import score_spark
+from mlflow_ragmetrics.spark.score_frame import Recipe, Scoring, suite_of
 
 from .needs import needs_spark
 

@@ -6,10 +6,10 @@ import gc
 import logging
 import pickle
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -17,11 +17,20 @@ from uuid import uuid4
 import pyarrow as pa
 from typing_extensions import Unpack
 
-from mlflow_ragmetrics.adapters.spark.arrow import ScoreColumns
 from mlflow_ragmetrics.core.options import check_count
-from mlflow_ragmetrics.core.score import FIELDS, Sample
+from mlflow_ragmetrics.core.safe_text import plain_texts
+from mlflow_ragmetrics.core.score import FIELDS, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
+from mlflow_ragmetrics.results.marks import diagnose
+from mlflow_ragmetrics.results.tables import (
+    COUNTED_COLUMNS,
+    DIAGNOSIS,
+    REASON,
+    SCORE_COLUMNS,
+    has_diagnoses,
+    item_columns,
+)
 from mlflow_ragmetrics.rows.aliases import (
     ALIASES_BY_NATURE,
     FIELD_OF,
@@ -34,9 +43,9 @@ from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides, is_suite_file
 from mlflow_ragmetrics.suite_file import read_yaml
 from mlflow_ragmetrics.text.messages import render
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
 if TYPE_CHECKING:
-    import pandas as pd
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
@@ -44,53 +53,61 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 RANGE = "range"
 _BESIDE_FIELDS = (*MLFLOW_COLUMNS, "metadata", "doc_uri")
+TEXTS = pa.list_(pa.string())
+EVIDENCE = pa.struct({"chunk": pa.int32(), "id": pa.string(), "quote": pa.string()})
+ITEM = pa.struct(
+    {
+        "kind": pa.string(),
+        "text": pa.string(),
+        "verdict": pa.string(),
+        "against": pa.string(),
+        "reason": pa.string(),
+        "support": pa.float64(),
+        "judge": pa.string(),
+        "evidence": pa.list_(EVIDENCE),
+        "unbacked": TEXTS,
+    }
+)
+_TYPES = {"number": pa.float64(), "count": pa.int32(), "truth": pa.bool_(), "text": pa.string(), "texts": TEXTS}
+_ABSENT = Score()
+NON_ANSWER = "non_answer"
 
 
-_PATHS = ("prompts", "cache")
-_CONCURRENCY = 8
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Recipe:
     """The arguments of ``Suite.of``, sent to the workers.
 
-    A recipe equals only its copies, so that each recipe has its own budget.
+    A recipe equals only its copies, so that each recipe has its own limits.
     """
 
-    suite: Any
-    options: Mapping[str, Any]
+    suite: Any = field(compare=False)
+    options: Mapping[str, Any] = field(compare=False)
     token: str = field(default_factory=lambda: uuid4().hex)
 
     @classmethod
     def of(cls, suite: SuiteLike, options: SuiteOverrides) -> Recipe:
-        """The recipe for ``suite``; ``InvalidOptionError`` for a ``Suite``, whose connections cannot be sent."""
+        """The recipe for ``suite``; ``InvalidOptionError`` for a ``Suite`` and other open connections."""
         if isinstance(suite, Suite):
             message = "a Suite cannot be sent to Spark's workers; give its YAML file, a preset, or metrics and options"
             raise InvalidOptionError(message, param="suite")
+        what: Any = suite
         if isinstance(suite, (str, Path)) and is_suite_file(suite):
             Suite.of(suite, **options)  # raises if the file is invalid
-            return cls(_read(Path(suite)), options).checked()
-        what = list(suite) if isinstance(suite, Iterable) and not isinstance(suite, (str, Mapping)) else suite
-        return cls(what, {"concurrency": _CONCURRENCY, **options}).checked()
-
-    def checked(self) -> Recipe:
-        """The recipe; ``InvalidOptionError`` if it cannot be sent, for example because of an open connection."""
+            what, folder = read_yaml(Path(suite)), Path(suite).parent.absolute()
+            what |= {name: str(folder / what[name]) for name in ("prompts", "cache") if what.get(name)}
+        elif isinstance(suite, Iterable) and not isinstance(suite, (str, Mapping)):
+            what = list(suite)
+        recipe = cls(what, options)
         try:
             from pyspark import cloudpickle
+
+            cloudpickle.dumps(recipe)
         except ImportError as error:
             raise MissingExtraError("score_spark needs PySpark 4: pip install 'mlflow_ragmetrics[spark]'.") from error
-        try:
-            cloudpickle.dumps(self)
         except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
             message = f"the suite cannot be sent to Spark's workers ({error}); name its judges and embeddings by URI"
             raise InvalidOptionError(message, param="judge") from error
-        return self
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Recipe) and self.token == other.token
-
-    def __hash__(self) -> int:
-        return hash(self.token)
+        return recipe
 
     def build(self) -> Suite:
         """Build the suite."""
@@ -111,14 +128,6 @@ def is_remote(suite: Suite) -> bool:
     judges = [judge.local for judge in suite.judges] if "judge" in asked else []
     embeddings = [embedding.local for embedding in suite.embeddings] if "embeddings" in asked else []
     return not all([*judges, *embeddings])
-
-
-def _read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = {"concurrency": _CONCURRENCY, **read_yaml(path)}
-    for name in _PATHS:
-        if content.get(name):
-            content[name] = str(path.parent.absolute() / content[name])
-    return content
 
 
 def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str | None] | None) -> tuple[str, ...]:
@@ -168,6 +177,86 @@ def _value(scalar: pa.Scalar) -> Any:
         return scalar.as_py(maps_as_pydicts="strict")
     except (OverflowError, ValueError, KeyError) as error:
         return error
+
+
+class ScoreColumns:
+    """The columns of a suite's scores.
+
+    Each key has ``<key>`` (null if not scored), ``<key>_status``, ``<key>_reason`` and ``<key>_measured``, and, if they
+    apply to the metric, ``<key>_1to5``, ``<key>_passed``, ``<key>_better``, ``<key>_support``, ``<key>_judge``,
+    ``<key>_no_context``, ``<key>_warnings`` (codes), ``<key>_fewer_judges`` (not all judges of a panel answered),
+    ``<key>_gold_docs`` and ``<key>_correct_docs`` (counts), ``<key>_coverage``, and ``<key>_items``, lists of structs.
+    Suites with the metrics for a diagnosis have ``diagnosis`` and ``diagnosis_reason``. The last column is
+    ``non_answer``: whether the answer is blank, a refusal or an error text. The suite's prefix precedes all names.
+    """
+
+    def __init__(self, suite: Suite) -> None:
+        self._prefix = suite.name_prefix
+        self._language = suite.language
+        self._diagnosis = [f"{self._prefix}{name}" for name in DIAGNOSIS] if has_diagnoses(suite.keys) else []
+        self._keys: dict[str, set[str]] = {}
+        for metric in suite.metrics:
+            definition = metric.definition
+            fields = (*definition.required, *definition.optional)
+            judged = "judge" in definition.asks
+            self._keys[self._prefix + metric.key] = _suffixes(
+                _1to5=definition.scaled,
+                _passed=metric.threshold is not None,
+                _better=metric.key in suite.selection.better,
+                _support=judged,
+                _judge=judged,
+                _warnings=judged,
+                _no_context=judged and "contexts" in fields,
+                _fewer_judges=judged and suite.several,
+                _gold_docs="gold_doc_ids" in definition.required,
+                _correct_docs="gold_doc_ids" in definition.required,
+                _items=True,
+            )
+        for composite in suite.composites:
+            self._keys[self._prefix + composite.key] = _suffixes(
+                _1to5=composite.scaled, _passed=True, _coverage=True, _warnings=True
+            )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types."""
+        fields: list[tuple[str, pa.DataType]] = []
+        for key, suffixes in self._keys.items():
+            fields += [(f"{key}{column.suffix}", _TYPES[column.kind]) for column in _columns(suffixes)]
+            fields += [(f"{key}_items", pa.list_(ITEM))] if "_items" in suffixes else []
+        fields += [(name, pa.string()) for name in self._diagnosis]
+        return pa.schema([*fields, (f"{self._prefix}{NON_ANSWER}", pa.bool_())])
+
+    def arrays(self, rows: Sequence[Row]) -> list[pa.Array]:
+        """One array per column, in the order of ``schema``."""
+        arrays: list[pa.Array] = []
+        for key, suffixes in self._keys.items():
+            scores = [row.scores.get(key, _ABSENT) for row in rows]
+            for column in _columns(suffixes):
+                values = list(map(column.read, scores))
+                arrays.append(pa.array(plain_texts(values) if column is REASON else values, _TYPES[column.kind]))
+            if "_items" in suffixes:
+                arrays.append(_items(scores, rows))
+        if self._diagnosis:
+            found = [diagnose(row.scores, self._language) for row in rows]
+            arrays.append(pa.array(["not measured" if each is None else each.cause for each in found], pa.string()))
+            arrays.append(pa.array([None if each is None else each.reason for each in found], pa.string()))
+        return [*arrays, pa.array([gives_no_answer(row.sample.answer) for row in rows], pa.bool_())]
+
+
+def _suffixes(**optional: bool) -> set[str]:
+    return {"", "_status", "_reason", "_measured"} | {suffix for suffix, is_there in optional.items() if is_there}
+
+
+def _columns(suffixes: set[str]) -> list[Any]:
+    return [column for column in (*SCORE_COLUMNS, *COUNTED_COLUMNS) if column.suffix in suffixes]
+
+
+def _items(scores: Sequence[Score], rows: Sequence[Row]) -> pa.Array:
+    """The items of each score as structs; ``rows`` supply the passages that unsupported items were checked against."""
+    sizes, columns = item_columns(zip(scores, (row.sample for row in rows), strict=True))
+    members = pa.StructArray.from_arrays([pa.array(columns[each.name], each.type) for each in ITEM], fields=list(ITEM))
+    return pa.ListArray.from_arrays(pa.array(accumulate(sizes, initial=0), pa.int32()), members)
 
 
 _ROWS = 256
@@ -230,7 +319,7 @@ def score_spark(
     workers: int = 1,
     **options: Unpack[SuiteOverrides],
 ) -> DataFrame:
-    """``frame`` with the columns of ``spark.arrow.ScoreColumns``: values, reasons, and items as arrays of structs.
+    """``frame`` with the columns of ``ScoreColumns``: values, reasons, and items as arrays of structs.
 
     ``suite`` is a YAML file's path or content, a preset's name, or metrics. ``options`` are those of ``Suite``. Models
     over a network are asked by ``workers`` parallel tasks; each has all limits (``concurrency``, ``max_calls``, …).
@@ -269,21 +358,17 @@ def spark_udf(
     """
     recipe = Recipe.of(suite, options)
     built = recipe.build()
+    import pandas as pd
     from pyspark.sql.functions import pandas_udf
 
-    function = _pandas_function(Scoring(recipe, columns, (), False))
-    return pandas_udf(function, _spark_schema(ScoreColumns(built).schema, {}))  # Spark 4.3 refuses metadata here
-
-
-def _pandas_function(scoring: Scoring) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
-    import pandas as pd
+    scoring = Scoring(recipe, columns, (), False)
 
     def score(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for frame in frames:
             yield scoring.score(frame.to_dict("records")).to_pandas()
 
     score.__annotations__ = {"frames": Iterator[pd.DataFrame], "return": Iterator[pd.DataFrame]}
-    return score
+    return pandas_udf(score, _spark_schema(ScoreColumns(built).schema, {}))  # Spark 4.3 refuses metadata here
 
 
 def _widened(frame: DataFrame, added: StructType) -> StructType:

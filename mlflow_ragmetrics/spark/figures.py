@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.adapters.spark.arrow import NON_ANSWER
-from mlflow_ragmetrics.adapters.spark.score_frame import RANGE, Recipe
 from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
@@ -20,6 +18,7 @@ from mlflow_ragmetrics.results.evaluation import Figures
 from mlflow_ragmetrics.results.figures import Totals
 from mlflow_ragmetrics.results.marks import DIAGNOSIS, cause_figures, causes_line, count_causes
 from mlflow_ragmetrics.results.tables import score_of_columns
+from mlflow_ragmetrics.spark.score_frame import NON_ANSWER, RANGE, Recipe
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
 from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import figures_of, run_metrics_of

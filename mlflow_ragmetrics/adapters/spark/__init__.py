@@ -1,1 +1,0 @@
-"""Runs suites on Spark; ``mlflow_ragmetrics.spark`` has the public names."""
