@@ -8,17 +8,15 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
-from langchain_core.runnables.retry import RunnableRetry
+from pydantic import BaseModel
 from pydantic_core import to_json
 
 from mlflow_ragmetrics.judges.chat.retry import status_of
@@ -40,64 +38,27 @@ def bare_model(model: Any) -> tuple[Any, dict[str, Any]]:
     while isinstance(model, RunnableBindingBase) and not model.config.get("configurable"):
         arguments = {**model.kwargs, **arguments}
         model = model.bound
-    return _with_each(model, _sending_once), arguments
-
-
-def _with_each(model: Any, change: Callable[[BaseChatModel], Any], dropped: str = "") -> Any:
-    """Apply ``change`` to each chat model in ``model``; remove retries and the bound argument ``dropped``."""
-    if isinstance(model, RunnableRetry):
-        return _with_each(model.bound.bind(**model.kwargs) if model.kwargs else model.bound, change, dropped)
-    if isinstance(model, RunnableBindingBase):
-        kept = {name: value for name, value in model.kwargs.items() if name != dropped}
-        return model.model_copy(update={"bound": _with_each(model.bound, change, dropped), "kwargs": kept})
-    if isinstance(model, RunnableWithFallbacks):
-        first, *others = [_with_each(each, change, dropped) for each in model.runnables]
-        return model.model_copy(update={"runnable": first, "fallbacks": others})
-    return change(model) if isinstance(model, BaseChatModel) else model
+    return _sending_once(model), arguments
 
 
 def without(model: Any, field: str) -> Any:
     """Return the model with ``field`` set to ``None``; unchanged if it has no such field."""
-
-    def changed(each: BaseChatModel) -> Any:
-        return each if getattr(each, field, None) is None else each.model_copy(update={field: None})
-
-    return _with_each(model, changed, field)
+    return model if getattr(model, field, None) is None else model.model_copy(update={field: None})
 
 
 def with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
     """Return the model bound to the schema, without LangChain's parser; unchanged if it cannot be bound."""
-
-    def bound(each: BaseChatModel) -> Any:
-        try:
-            accepted = inspect.signature(each.with_structured_output).parameters
-            strict = {"strict": True} if "strict" in accepted else {}
-            first = getattr(each.with_structured_output(dict(schema), **strict), "first", None)
-        except _CANNOT:
-            return each
-        return first if hasattr(first, "bound") and hasattr(first, "invoke") else each
-
-    return _with_each(model, bound)
+    try:
+        accepted = inspect.signature(model.with_structured_output).parameters
+        strict = {"strict": True} if "strict" in accepted else {}
+        first = getattr(model.with_structured_output(dict(schema), **strict), "first", None)
+    except _CANNOT:
+        return model
+    return first if hasattr(first, "bound") and hasattr(first, "invoke") else model
 
 
-class FurtherRequests(BaseCallbackHandler):
-    """Calls ``begin`` for every request of one call after the first, such as those of fallbacks."""
-
-    raise_error = True
-
-    def __init__(self, begin: Callable[[], None]) -> None:
-        self._begin = begin
-        self._begun = 0
-
-    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
-        """Count a request that is about to be sent."""
-        self._begun += 1
-        if self._begun > 1:
-            self._begin()
-
-
-def _sending_once(model: BaseChatModel) -> Any:
-    if "max_retries" not in type(model).model_fields:
+def _sending_once(model: Any) -> Any:
+    if not isinstance(model, BaseModel) or "max_retries" not in type(model).model_fields:
         return model
     once = 1 if type(model).__name__ in _COUNTS_ATTEMPTS else 0
     if getattr(model, "max_retries", None) == once:
@@ -153,17 +114,14 @@ LEFT_OUT = {"temperature": "the temperature", "system": "the system turn", "stru
 
 @dataclass(frozen=True)
 class Manner:
-    """How requests are made: with a schema, a system turn and a temperature; ``sync``: through ``invoke``."""
+    """How requests are made: with a schema, a system turn and a temperature."""
 
     structured: bool = True
     system: bool = True
     temperature: bool = True
-    sync: bool = True
 
-    def after(self, error: BaseException) -> tuple[str, bool] | None:
-        """Return the feature to leave out next, and whether the error names it; ``None`` if that cannot help."""
-        if isinstance(error, NotImplementedError) and self.sync:
-            return "sync", True
+    def after(self, error: BaseException) -> str | None:
+        """Return the feature to leave out next; ``None`` if that cannot help."""
         status = status_of(error)
         if status not in _REJECTED and not (status is None and isinstance(error, ValueError)):
             return None
@@ -171,9 +129,7 @@ class Manner:
         if _FILTERED.search(text):
             return None
         stated = next((name for name, each in _STATED.items() if getattr(self, name) and each.search(text)), None)
-        if stated is not None:
-            return stated, True
-        return ("structured", False) if self.structured and status not in (None, 404) else None
+        return stated or ("structured" if self.structured and status not in (None, 404) else None)
 
     def messages(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the messages without lone surrogates; without a system role, merge that turn into the user's."""

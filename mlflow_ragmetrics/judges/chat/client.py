@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -18,12 +15,11 @@ from pydantic_core import to_json
 
 from mlflow_ragmetrics.core.safe_text import said_in
 from mlflow_ragmetrics.engine.program import ChargesCaller, charge, warn_caller
-from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, event_loop, pause, run_in_thread
+from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import BudgetExceededError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.capabilities import (
     LEFT_OUT,
     ChatMessage,
-    FurtherRequests,
     JudgeModel,
     Manner,
     untraced,
@@ -174,7 +170,7 @@ class ModelClient:
             self._request_limiters.append(InMemoryRateLimiter(requests_per_second=options.requests_per_minute / 60))
         self._limiter = TokenLimiter(options.tokens_per_minute)
         self._breaker = Breaker(name)
-        self._retry = Retry(options.retries, sleep=self._sleep, passes=self._breaker.is_passing)
+        self._retry = Retry(options.retries, sleep=self._sleep)
         self._warned = False
 
     def reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Reply:
@@ -192,11 +188,10 @@ class ModelClient:
     def _attempt(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], options: Mapping[str, Any]) -> Reply:
         """Send a request; if the model rejects a feature, send it again without that feature.
 
-        Later requests omit the feature too if the error names it and the new request succeeds.
+        If that succeeds, later requests omit the feature too.
         """
         manner = self._manner
-        lasting: dict[str, bool] = {}
-        omissions: list[str] = []
+        rejections: dict[str, Exception] = {}
         while True:
             self._breaker.check()
             try:
@@ -206,17 +201,13 @@ class ModelClient:
                 if rejected is None:
                     self._breaker.failed(error)
                     raise
-                name, is_stated = rejected
-                manner = replace(manner, **{name: False})
-                lasting |= {name: False} if is_stated else {}
-                if name in LEFT_OUT:
-                    often = "is left out of later requests" if is_stated else "was left out of a request"
-                    omissions.append(f"{self.name}: {LEFT_OUT[name]} {often}: {said_in(error)}")
+                manner = replace(manner, **{rejected: False})
+                rejections[rejected] = error
                 continue
-            self._manner = replace(self._manner, **lasting)
+            self._manner = replace(self._manner, **dict.fromkeys(rejections, False))
             self._breaker.succeeded()
-            for omission in omissions:
-                warn_caller(omission)
+            for name, rejection in rejections.items():
+                warn_caller(f"{self.name}: {LEFT_OUT[name]} is left out of later requests: {said_in(rejection)}")
             return reply
 
     def _sent(
@@ -227,42 +218,23 @@ class ModelClient:
         self._wait_for_turn(prompt)
         # other alphabets have fewer characters per token, and the schema is charged too
         priced = sum(len(text.encode()) for _, text in said) // 3 + tokens_in(to_json(schema).decode())
-        most = self.model.most_tokens(arguments)
-        begin = partial(self.usage.begin_call, priced, most)
-        request, context = begin(), copy_context()
-        further: list[Request] = []
+        request = self.usage.begin_call(priced, self.model.most_tokens(arguments))
         try:
-            reply = self._received(manner, said, schema, arguments, lambda: further.append(context.run(begin)))
+            reply = self._received(*self.model.for_call(manner, said, schema, arguments), said, schema["properties"])
         except BaseException as error:
-            for each in (request, *further):
-                self.usage.end_call(each, lost=may_be_charged(error))
+            self.usage.end_call(request, lost=may_be_charged(error))
             raise
-        for each in further:
-            self.usage.end_call(each, lost=False)
         self._count(request, reply, prompt)
         return reply
 
     def _received(
-        self,
-        manner: Manner,
-        messages: Sequence[ChatMessage],
-        schema: Mapping[str, Any],
-        arguments: Mapping[str, Any],
-        begin_another: Callable[[], None],
+        self, model: Any, arguments: Mapping[str, Any], messages: Sequence[ChatMessage], keys: Collection[str]
     ) -> Reply:
-        keys = schema["properties"]
         asked = next((text for role, text in messages if role == "human"), "")
-        model, sent = self.model.for_call(manner, messages, schema, arguments)
-        config: dict[str, Any] = {"callbacks": [FurtherRequests(begin_another)]}
-        if not self._trace:
-            config["run_name"] = "ragmetrics judge"
 
         def call() -> Any:
             with nullcontext() if self._trace else untraced():
-                if manner.sync:
-                    return model.invoke(list(messages), config=config, **sent)
-                coroutine = model.ainvoke(list(messages), config=config, **sent)
-                return asyncio.run_coroutine_threadsafe(coroutine, event_loop("judges")).result()
+                return model.invoke(list(messages), **arguments)
 
         try:
             return read_reply(run_in_thread(call, self._timeout), keys, asked)

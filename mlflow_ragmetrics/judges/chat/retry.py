@@ -6,10 +6,9 @@ import random
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,16 +20,11 @@ from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.judge_options import RetryOptions
 
 REFUSED_KEYS = {401, 403}
-_SPENT = (
-    "insufficient_quota",
-    "billing_hard_limit_reached",
-    "credit balance is too low",
-    "exceeded your current quota",
+_SPENT = re.compile(
+    "insufficient_quota|billing_hard_limit_reached|credit balance is too low|exceeded your current quota",
+    re.IGNORECASE,
 )
-
-
-_QUOTA_ID = re.compile(r"quota_?id\W+(\w+)", re.IGNORECASE)
-_SOON = re.compile(r"per(?:minute|second)", re.IGNORECASE)
+_SOON = re.compile(r"per(?:minute|second)", re.IGNORECASE)  # Google names all limits alike
 _DELAY = re.compile(r"retry_?delay\W+(?:seconds\W+)?(\d+(?:\.\d+)?)", re.IGNORECASE)  # Google's, in seconds
 
 
@@ -55,33 +49,14 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Return the seconds to wait by a ``Retry-After`` (or ``retry-after-ms``) header; ``None`` without one.
-
-    A date is relative to the server's ``Date`` header if there is one, because the local clock may be wrong.
-    """
+    """Return the seconds to wait by a ``Retry-After`` (or ``retry-after-ms``) header; ``None`` without one."""
     for cause in _causes(error):
         headers = getattr(getattr(cause, "response", None), "headers", None)
-        if headers is None or not hasattr(headers, "get"):
-            continue
-        milliseconds, given = headers.get("retry-after-ms"), headers.get("retry-after")
-        try:
-            if milliseconds:
-                return max(0.0, float(milliseconds) / 1000.0)
-            if given:
-                return max(0.0, float(given))
-        except ValueError:
-            until, sent = _moment(given), _moment(headers.get("date"))
-            if until is not None:
-                return max(0.0, until - (time.time() if sent is None else sent))
+        for name, units in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+            with suppress(AttributeError, TypeError, ValueError):  # no headers, or a date
+                return max(0.0, float(headers.get(name)) / units)  # type: ignore[union-attr]
     delays = [_DELAY.search(f"{getattr(cause, 'body', '')} {cause}") for cause in _causes(error)]
     return next((float(delay[1]) for delay in delays if delay is not None), None)
-
-
-def _moment(date: Any) -> float | None:
-    try:
-        return parsedate_to_datetime(str(date)).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def is_connection_failure(error: BaseException) -> bool:
@@ -95,14 +70,10 @@ def is_connection_failure(error: BaseException) -> bool:
 
 def quota_is_spent(error: BaseException) -> bool:
     """Whether the code, body or message says that the account's quota is exhausted, so waiting cannot help."""
-    for cause in _causes(error):
-        said = f"{getattr(cause, 'code', '')} {getattr(cause, 'body', '')} {cause}".lower()
-        if status_of(cause) == 402:
-            return True
-        if any(sign in said for sign in _SPENT):  # Google also uses these for per-minute limits
-            limits = _QUOTA_ID.findall(said)
-            return any(not _SOON.search(each) for each in limits) if limits else _DELAY.search(said) is None
-    return False
+    if status_of(error) == 402:
+        return True
+    said = [f"{getattr(cause, 'code', '')} {getattr(cause, 'body', '')} {cause}" for cause in _causes(error)]
+    return any(_SPENT.search(text) and not _SOON.search(text) for text in said)
 
 
 def is_spoiled(error: BaseException) -> bool:
@@ -144,14 +115,10 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Retry:
     """Repeats an action while another attempt may succeed: after HTTP 429, 5xx and the other ``options.codes``,
-    timeouts, connection errors and broken replies.
-
-    ``passes``: whether an otherwise final failure is temporary.
-    """
+    timeouts, connection errors and broken replies."""
 
     options: RetryOptions = field(default_factory=RetryOptions)
     sleep: Callable[[float], None] = pause
-    passes: Callable[[BaseException], bool] = lambda error: False
 
     def worth_it(self, error: BaseException) -> bool:
         """Whether another attempt may succeed."""
@@ -162,7 +129,7 @@ class Retry:
             return False
         is_client_error = self.options.on_client_errors and status is not None and 400 <= status < 500
         is_listed = status in self.options.codes or is_client_error
-        return kind in (_SPOILED, _UNREACHABLE, _BROKEN) or is_listed or self.passes(error)
+        return kind in (_SPOILED, _UNREACHABLE, _BROKEN) or is_listed
 
     def wait_after(self, error: BaseException, attempt: int) -> float:
         """Return the seconds to wait after failed attempt ``attempt``, from 1: as requested, else exponential."""
@@ -187,9 +154,7 @@ def _error_in(state: Any) -> BaseException:
     return state.outcome.exception()  # type: ignore[no-any-return]
 
 
-_FIRST_PROBE = 2.0
-_LONGEST_PROBE = 60.0
-_STEADY = 5.0
+_PROBE = 2.0  # seconds between requests that try whether the model answers again
 
 
 class _Kind(NamedTuple):
@@ -228,8 +193,7 @@ def _kind_of(error: BaseException) -> _Kind | None:
 class Breaker:
     """Opens after the same failure several times in a row; while it is open, requests fail at once, fatally.
 
-    An occasional request still passes, and its success closes the breaker. If the model has answered before, failures
-    must last several seconds first, unless the quota is exhausted. ``opened``: the error of requests while it is open.
+    An occasional request still passes, and its success closes the breaker. ``opened``: the error of other requests.
     """
 
     def __init__(self, name: str) -> None:
@@ -237,10 +201,8 @@ class Breaker:
         self._kind: _Kind | None = None
         self._failures = 0
         self._began = 0.0
-        self._has_answered = False
         self.opened: JudgeError | None = None
         self._probe_at = 0.0
-        self._wait = _FIRST_PROBE
         self._lock = threading.Lock()
 
     def check(self) -> None:
@@ -250,18 +212,12 @@ class Breaker:
                 return
             if time.monotonic() < self._probe_at:
                 raise self.opened
-            self._probe_at = time.monotonic() + self._wait
+            self._probe_at = time.monotonic() + _PROBE
 
     def succeeded(self) -> None:
         """Record a reply."""
         with self._lock:
             self._kind = self.opened = None
-            self._failures, self._wait = 0, _FIRST_PROBE
-            self._has_answered = True
-
-    def is_passing(self, error: BaseException) -> bool:
-        """Whether a missing address has answered before."""
-        return self._has_answered and status_of(error) in _ABSENT
 
     def failed(self, error: BaseException) -> None:
         """Record a failed request; raise if the breaker is open."""
@@ -272,20 +228,14 @@ class Breaker:
             if kind != self._kind:
                 self._kind, self._failures, self._began = kind, 0, time.monotonic()
             self._failures += 1
-            if self.opened is None and not self._is_enough(kind):
+            is_enough = self._failures >= kind.failures and time.monotonic() - self._began >= kind.seconds
+            if self.opened is None and not is_enough:
                 return
-            if self.opened is not None:
-                self._wait = min(_LONGEST_PROBE, 2 * self._wait)
             requests = f"{self._failures} requests in a row failed"
             message = f"{self._name}: {kind.message}; {requests}, and no more are sent; earlier answers are kept"
             self.opened = JudgeError(message, fatal=True, code=kind.code)
-            self._probe_at = time.monotonic() + self._wait
+            self._probe_at = time.monotonic() + _PROBE
             raise self.opened from None
-
-    def _is_enough(self, kind: _Kind) -> bool:
-        is_steady = self._has_answered and kind is not _QUOTA
-        seconds = max(kind.seconds, _STEADY) if is_steady else kind.seconds
-        return self._failures >= kind.failures and time.monotonic() - self._began >= seconds
 
 
 _MINUTE = 60.0
@@ -300,8 +250,7 @@ class TokenLimiter:
     def __init__(self, tokens_per_minute: float | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
         self.tokens = tokens_per_minute
         self._now = now
-        self._passed: deque[tuple[float, int]] = deque()
-        self._spent = 0
+        self._passed: list[tuple[float, int]] = []
         self._held_until = 0.0
         self._lock = threading.Lock()
 
@@ -309,14 +258,13 @@ class TokenLimiter:
         """Seconds to wait before a request of ``tokens`` tokens; 0.0 counts it, and you may send it now."""
         with self._lock:
             now = self._now()
-            while self._passed and self._passed[0][0] <= now - _MINUTE:
-                self._spent -= self._passed.popleft()[1]
+            self._passed = [(passed_at, spent) for passed_at, spent in self._passed if passed_at > now - _MINUTE]
             wait = self._held_until - now
-            if self.tokens is not None and self._passed and self._spent + tokens > self.tokens:
-                wait = max(wait, self._passed[0][0] + _MINUTE - now)
-            if wait <= 0 and self.tokens is not None:
-                self._passed.append((now, tokens))
-                self._spent += tokens
+            if self.tokens is not None:
+                if self._passed and sum(spent for _, spent in self._passed) + tokens > self.tokens:
+                    wait = max(wait, self._passed[0][0] + _MINUTE - now)
+                if wait <= 0:
+                    self._passed.append((now, tokens))
             return max(0.0, wait)
 
     def hold(self, seconds: float) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.rate_limiters import InMemoryRateLimiter
 
 from mlflow_ragmetrics.core.question import Claims
@@ -17,30 +13,11 @@ from mlflow_ragmetrics.judges.chat.capabilities import JudgeModel, Manner
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.models import open_model
-from tests.judges.fake_models import FakeChatModel, dutiful, dutiful_reply, scripted
+from tests.judges.fake_models import FakeChatModel, dutiful
 from tests.judges.misbehaving_server import Fault, misbehaving_server
 
 CLAIMS = Claims("One. Two.")
 ANSWER = [("One.", "Two.")]
-
-
-class OnlyAwaited(BaseChatModel):
-    @property
-    def _llm_type(self) -> str:
-        return "awaited"
-
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
-        raise NotImplementedError
-
-    async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
-        reply = json.dumps(dutiful_reply(messages[0].content, messages[1].content))
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(reply))])
-
-
-def test_a_model_that_can_only_be_awaited_is() -> None:
-    judge = ChatJudge(OnlyAwaited())
-    assert judge.answer([CLAIMS]) == ANSWER
-    assert judge.answer([CLAIMS]) == ANSWER
 
 
 def test_the_wait_for_a_models_rate_limiter_is_no_timeout() -> None:
@@ -49,24 +26,13 @@ def test_the_wait_for_a_models_rate_limiter_is_no_timeout() -> None:
     assert judge.answer([CLAIMS]) == judge.answer([CLAIMS]) == ANSWER
 
 
-def test_each_request_of_a_given_model_counts_also_those_of_fallbacks() -> None:
+def test_each_request_of_a_given_model_counts() -> None:
     openai = pytest.importorskip("langchain_openai")
-    with misbehaving_server(*[Fault(status=500)] * 4) as server:
+    with misbehaving_server(Fault(status=500)) as server:
         model = openai.ChatOpenAI(model="m", api_key="sk-test-0123456789abcdef", base_url=server.url, max_retries=5)
-        retry = {"attempts": 2, "initial": 0.01}
-        judge = ChatJudge(model.with_retry(stop_after_attempt=4).with_fallbacks([model]), retry=retry)
-        judge.answer([CLAIMS])
-        assert judge.usage.snapshot()["calls"] == len(server.requests) == 4
+        judge = ChatJudge(model.with_retry(stop_after_attempt=4), retry={"attempts": 2, "initial": 0.01})
         assert judge.answer([CLAIMS]) == ANSWER
-    assert judge.usage.snapshot()["calls"] == len(server.requests) == 5
-
-
-def test_fallbacks_cannot_exceed_the_limit_on_calls() -> None:
-    failing = scripted(*[RuntimeError("no")] * 9)
-    judge = ChatJudge(failing.with_fallbacks([failing, failing, failing]), max_calls=2)
-    (outcome,) = judge.answer([CLAIMS])
-    assert isinstance(outcome, JudgeError)
-    assert len(failing.sent) == judge.usage.snapshot()["calls"] == 2
+    assert judge.usage.snapshot()["calls"] == len(server.requests) == 2
 
 
 def test_what_a_binding_gives_goes_with_each_call() -> None:
