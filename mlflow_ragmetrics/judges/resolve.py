@@ -78,7 +78,7 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
         return _lexical(language)
     if not isinstance(judge, str) and isinstance(judge, AnswersQuestions):
         return as_judge(judge)
-    is_uri = isinstance(judge, str) and (_URI.match(judge) is not None or judge == "databricks")
+    is_uri = isinstance(judge, str) and _URI.match(judge) is not None
     if is_uri or isinstance(judge, _ChatModel) or is_decision_model(judge):
         return model_judge(judge, language=language, **options)
     message = (

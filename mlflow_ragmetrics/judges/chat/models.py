@@ -1,6 +1,7 @@
 """Opens and names the model for a URI or a LangChain chat model.
 
-``endpoints:/``, ``gateway:/`` and ``databricks`` use MLflow's own clients.
+``gateway:/name`` is an endpoint of the tracking server's AI gateway, ``databricks:/name`` one of Databricks Model
+Serving, and ``endpoints:/name`` one of the deployments target (``MLFLOW_DEPLOYMENTS_TARGET``).
 """
 
 from __future__ import annotations
@@ -9,15 +10,11 @@ import os
 import re
 from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_messages
-from langchain_core.messages.ai import UsageMetadata
-from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import SecretStr
 
 from mlflow_ragmetrics.core.judge import created_by_langchain, name_of_model
 from mlflow_ragmetrics.core.safe_text import keep_secret, redact
-from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.capabilities import bare_model
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 
@@ -55,31 +52,29 @@ def open_model(model: Any, options: JudgeOptions) -> tuple[Any, dict[str, Any]]:
                 raise InvalidOptionError(f"{name} goes with a model URI; set it on the chat model instead", param=name)
         bare, bound = bare_model(model)
         return bare, {**bound, **_call_options(options)}
-    match = _URI.match("databricks:/databricks" if model == "databricks" else model)
+    match = _URI.match(model)
     if match is None:
         message = f'model={redact(model)!r} is not a model URI; write provider:/model, as in "openai:/gpt-4o-mini"'
         raise InvalidOptionError(message, param="model")
     provider = match["provider"].lower()
     if provider in _THROUGH_MLFLOW:
-        return EndpointModel(uri=model, target=_target_of(provider)), {**_DEFAULTS, **_call_options(options)}
+        with created_by_langchain(f"the judge {redact(model)!r}", "model"):
+            address, key = _server_of(provider)
+        given = {"base_url": options.base_url or address, "api_key": options.api_key or SecretStr(key)}
+        options, provider = options.model_copy(update=given), "openai"
     return _through_langchain(model, _PROVIDERS.get(provider, provider.replace("-", "_")), match["model"], options), {}
 
 
-def _target_of(provider: str) -> str | None:
-    """Return the server of the endpoint; the same name on another server is another model."""
-    if provider == "endpoints":
-        from mlflow.deployments import get_deployments_target
-        from mlflow.exceptions import MlflowException
+def _server_of(provider: str) -> tuple[str, str]:
+    """Return the address and the key of MLflow's server for ``provider``, which has OpenAI's API."""
+    from mlflow.deployments import get_deployments_target
+    from mlflow.tracking import get_tracking_uri
 
-        try:
-            return str(get_deployments_target())
-        except MlflowException:  # no target is set; the first call reports it
-            return None
-    if provider == "gateway":
-        import mlflow
-
-        return str(mlflow.get_tracking_uri())
-    return os.environ.get("DATABRICKS_HOST")
+    target = get_deployments_target() if provider == "endpoints" else provider
+    if target.startswith("databricks"):
+        return f"{os.environ.get('DATABRICKS_HOST')}/serving-endpoints", os.environ.get("DATABRICKS_TOKEN", "none")
+    key = os.environ.get("MLFLOW_TRACKING_TOKEN", "none")
+    return (f"{get_tracking_uri()}/gateway/mlflow/v1" if provider == "gateway" else f"{target}/v1"), key
 
 
 def _call_options(options: JudgeOptions) -> dict[str, Any]:
@@ -104,60 +99,3 @@ def _through_langchain(uri: str, provider: str, model: str, options: JudgeOption
         from langchain.chat_models import init_chat_model
 
         return init_chat_model(model, model_provider=provider, **wanted)
-
-
-class EndpointModel(BaseChatModel):
-    """Sends requests through MLflow's clients.
-
-    ``endpoints:/name`` is an endpoint of the deployments target (``mlflow.deployments.set_deployments_target`` or
-    ``MLFLOW_DEPLOYMENTS_TARGET``), ``databricks:/name`` one of Databricks Model Serving; ``gateway:/name`` and
-    ``databricks`` use MLflow's judge client. ``target``: the server that the URI was resolved to.
-    """
-
-    uri: str
-    target: str | None = None
-
-    @property
-    def _llm_type(self) -> str:
-        return "mlflow-endpoint"
-
-    @property
-    def _identifying_params(self) -> dict[str, Any]:
-        return {"uri": self.uri}
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        said = convert_to_openai_messages(messages)
-        provider, _, endpoint = self.uri.partition(":/")
-        if provider == "gateway" or not endpoint:
-            message = AIMessage(_through_judge_client(self.uri, said, kwargs))
-        else:
-            from mlflow.deployments import get_deploy_client
-
-            connect: Any = get_deploy_client
-            client = connect("databricks" if provider == "databricks" else None)
-            message = _message_in(client.predict(endpoint=endpoint.lstrip("/"), inputs={"messages": said, **kwargs}))
-        return ChatResult(generations=[ChatGeneration(message=message)])
-
-
-def _message_in(reply: dict[str, Any]) -> AIMessage:
-    choice = reply["choices"][0]
-    usage = reply.get("usage") or {}
-    sent, received = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-    tokens = UsageMetadata(input_tokens=sent, output_tokens=received, total_tokens=sent + received)
-    facts = {"finish_reason": choice.get("finish_reason") or ""}
-    content = choice["message"].get("content") or ""
-    return AIMessage(content, response_metadata=facts, usage_metadata=tokens if usage else None)
-
-
-def _through_judge_client(uri: str, messages: Any, options: dict[str, Any]) -> str:
-    try:
-        from mlflow.genai.scorers.llm_backend import ScorerLLMClient
-    except ImportError as error:
-        raise MissingExtraError(f"the judge {uri!r} needs a newer MLflow: pip install 'mlflow>=3.17'") from error
-    return str(ScorerLLMClient(uri).complete(messages, **options))

@@ -156,13 +156,5 @@ def test_what_nothing_identifies_is_not_cached(helper: Any) -> None:
     assert ChatJudge(OwnModel(helper=helper)).fingerprint is None
 
 
-def test_endpoints_of_another_target_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    prints = []
-    for host in ("https://a.example", "https://b.example"):
-        monkeypatch.setenv("DATABRICKS_HOST", host)
-        prints.append(ChatJudge("databricks:/m").fingerprint)
-    assert prints[0] != prints[1]
-
-
 def test_whether_structure_is_asked_for_decides() -> None:
     assert ChatJudge(dutiful()).fingerprint != ChatJudge(dutiful(), structured=False).fingerprint

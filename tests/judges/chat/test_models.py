@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
@@ -93,21 +92,21 @@ def test_a_chat_model_keeps_its_own_options() -> None:
         open_model(3, JudgeOptions())
 
 
-def test_an_mlflow_endpoint_is_asked_through_the_deployments_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, dict[str, Any]]] = []
-
-    class Client:
-        def predict(self, endpoint: str, inputs: dict[str, Any]) -> dict[str, Any]:
-            asked.append((endpoint, inputs))
-            message = {"role": "assistant", "content": '{"texts": [{"id": "t1", "claims": ["A."]}]}'}
-            usage = {"prompt_tokens": 409, "completion_tokens": 40, "total_tokens": 449}
-            return {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
-
-    monkeypatch.setattr("mlflow.deployments.get_deploy_client", lambda target=None: Client())
-    judge = ChatJudge("endpoints:/judge-a")
-    assert judge.answer([Claims("A.")]) == [("A.",)]
-    ((endpoint, inputs),) = asked
-    assert endpoint == "judge-a"
-    assert inputs["max_tokens"] == 1000
-    assert [message["role"] for message in inputs["messages"]] == ["system", "user"]
-    assert judge.usage.snapshot()["prompt_tokens"] == 409
+@pytest.mark.parametrize(
+    ("uri", "address", "key"),
+    [
+        ("gateway:/a", "http://tracking:1/gateway/mlflow/v1", "none"),
+        ("endpoints:/a", "http://target:2/v1", "none"),
+        ("databricks:/a", "https://a.example/serving-endpoints", "secret-token"),
+    ],
+)
+def test_endpoints_of_mlflow_are_asked_as_openai_is(
+    made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, uri: str, address: str, key: str
+) -> None:
+    monkeypatch.setattr("mlflow.tracking.get_tracking_uri", lambda: "http://tracking:1")
+    monkeypatch.setenv("MLFLOW_DEPLOYMENTS_TARGET", "http://target:2")
+    monkeypatch.setenv("DATABRICKS_HOST", "https://a.example")
+    monkeypatch.setenv("DATABRICKS_TOKEN", "secret-token")
+    open_model(uri, JudgeOptions())
+    (call,) = made
+    assert (call["model_provider"], call["base_url"], call["api_key"], call["model"]) == ("openai", address, key, "a")
