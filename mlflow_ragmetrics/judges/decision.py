@@ -36,7 +36,7 @@ from mlflow_ragmetrics.core.question import (
     Tone,
     Verify,
 )
-from mlflow_ragmetrics.core.safe_text import keep_secret, redact, said_in
+from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError, MissingExtraError
 from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage, bare_model
@@ -61,9 +61,8 @@ _NUMBERED: Final = ("claims", "contexts", "history")
 class DecisionJudge(ChatJudge):
     """Answers questions with a decision model of LangChain, which gives probabilities and writes no text.
 
-    ``model``: a ``BaseDecisionModel`` (langchain-core 1.8 or later), an ``OpenAIDecisions``, or the dotted path to such
-    a model, or to its class followed by the model's name (``"langchain_openai.decisions.OpenAIDecisions:/NAME"``, for
-    which ``base_url`` and ``api_key`` can be given). ``claims``: the judge that finds claims and nuggets.
+    ``model``: a ``BaseDecisionModel`` (langchain-core 1.8 or later) or an ``OpenAIDecisions``. ``claims``: the judge
+    that finds claims and nuggets.
 
     A claim is SUPPORTED if the probability that the texts support it is ``support_threshold`` or more, else
     CONTRADICTED if the probability that they contradict it is 0.5 or more. If both hold, the finding contradicts
@@ -77,8 +76,6 @@ class DecisionJudge(ChatJudge):
     ) -> None:
         for name in sorted(_ABOUT_TEXT & options.keys()):
             raise InvalidOptionError(f"DecisionJudge has no option {name!r}: its model writes no text", param=name)
-        if isinstance(model, str):
-            model = _imported(model, base_url=options.pop("base_url", None), api_key=options.pop("api_key", None))
         options |= {"calls": "compact", "structured": False}
         super().__init__(_sender_of(model), language=language, **options)
         self.knows_declines = False  # its model writes no text
@@ -302,7 +299,7 @@ def _forms_of(model: Any) -> ModuleType:
         return import_module(".".join(kind.__module__.split(".")[:2]))
     if find_spec("langchain_core.decisions") is None:
         raise MissingExtraError(_NEEDS)
-    message = f"model={type(model).__name__} is not a decision model; give one without fallbacks, or the path to one"
+    message = f"model={type(model).__name__} is not a decision model; give one without fallbacks"
     raise InvalidOptionError(message, param="model")
 
 
@@ -315,18 +312,3 @@ def _sender_of(model: Any) -> _Sender:
         bare = bare.model_copy(update={"max_retries": 0})
         bare.__dict__.pop("_client", None)  # created with the retries
     return _Sender(bare.model, bare)
-
-
-def _imported(path: str, **options: Any) -> Any:
-    """The object at the dotted path ``path``; with ``:/NAME``, an instance of that class for the model ``NAME``."""
-    place, _, name = path.partition(":")
-    module, _, attribute = place.rpartition(".")
-    given = {option: value for option, value in options.items() if value is not None}
-    try:
-        found = getattr(import_module(module), attribute)
-        return found(model=name.lstrip("/"), **given) if name else found
-    except Exception as error:  # third-party modules may raise anything
-        if isinstance(error, ImportError) and error.name == "langchain_core.decisions":
-            raise MissingExtraError(_NEEDS) from error
-        message = f"the judge {redact(path)!r} cannot be created: {said_in(error)}"
-        raise InvalidOptionError(message, param="judge") from error

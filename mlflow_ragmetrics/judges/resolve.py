@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
-_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(:\S+)?")
 JudgeLike = Union[str, Judge, Any]
 
 
@@ -89,9 +88,7 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
 
 
 def is_decision_model(model: Any) -> bool:
-    """Whether ``model`` is a decision model, alone, bound or with fallbacks, or the dotted path to one."""
-    if isinstance(model, str):
-        return _DOTTED.fullmatch(model) is not None
+    """Whether ``model`` is a decision model, alone, bound or with fallbacks."""
     inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
     if inner is not None and type(model).__module__.startswith("langchain_core.runnables"):
         return is_decision_model(inner)

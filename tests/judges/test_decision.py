@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from tests.judges.decision_models import KEY, Script, agreeing, core_model, deci
 from tests.judges.fake_models import dutiful
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
-PATH = "langchain_openai.decisions.OpenAIDecisions:/luna"
 ROW = {
     "id": "1",
     "question": "How high is the tower?",
@@ -322,35 +320,6 @@ def test_the_claims_come_from_any_judge() -> None:
     assert report.usage["calls"] == 2
 
 
-def test_a_dotted_path_is_a_judge_on_the_command_line_and_in_a_suite_file(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with decision_server() as server:
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        assert rm.score("faithfulness", ROW, judge=PATH).value == 1.0
-        monkeypatch.delenv("OPENAI_BASE_URL")
-        monkeypatch.setenv("MY_KEY", KEY)
-        file = tmp_path / "suite.yaml"
-        judge = f"{{model: '{PATH}', name: moon, base_url: '{server.url}', api_key: '${{MY_KEY}}'}}"
-        file.write_text(f"metrics: [faithfulness]\ncalls: full\njudges: [{judge}]\n")
-        suite = rm.Suite.from_yaml(file)
-        score = suite.evaluate([ROW], progress=False).rows[0].scores["faithfulness"]
-    assert (suite.judges[0].name, score.value) == ("moon", 1.0)
-    assert KEY not in str(suite.describe())
-    assert len(server.requests) == 2
-
-
-def test_a_model_in_a_module_is_a_judge_by_its_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    with decision_server() as server:
-        made = f"OpenAIDecisions(model='luna', api_key='{KEY}', base_url='{server.url}')"
-        (tmp_path / "own_models.py").write_text(
-            f"from langchain_openai.decisions import OpenAIDecisions\nluna = {made}"
-        )
-        monkeypatch.syspath_prepend(str(tmp_path))
-        assert rm.score("faithfulness", ROW, judge="own_models.luna").value == 1.0
-
-
 @pytest.mark.parametrize("name", ["temperature", "max_tokens", "seed", "structured", "calls"])
 def test_an_option_about_text_is_refused(name: str) -> None:
     with decision_server() as server, pytest.raises(InvalidOptionError, match=name):
@@ -366,22 +335,6 @@ def test_what_is_no_decision_model_is_refused_with_the_version_that_has_them() -
     else:
         with pytest.raises(InvalidOptionError, match="FakeChatModel is not a decision model"):
             rm.DecisionJudge(dutiful())
-
-
-def test_a_path_to_a_model_of_langchain_core_18_names_the_version_on_17(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    (tmp_path / "newer_models.py").write_text("from langchain_core.decisions import BaseDecisionModel")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(sys.modules, "langchain_core.decisions", None)
-    with pytest.raises(MissingExtraError, match=r"decision models need langchain-core 1\.8 or later"):
-        rm.score("faithfulness", ROW, judge="newer_models.luna")
-
-
-@pytest.mark.parametrize("path", ["no_such.module", "langchain_openai.decisions.NoSuch", "json.dumps:/luna"])
-def test_a_path_to_nothing_is_refused(path: str) -> None:
-    with pytest.raises(InvalidOptionError, match=path.split(":")[0]):
-        rm.score("faithfulness", ROW, judge=path)
 
 
 def test_a_model_with_fallbacks_is_refused() -> None:

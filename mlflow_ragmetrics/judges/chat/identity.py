@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.runnables.base import RunnableBindingBase
-from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic import BaseModel, SecretStr
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from mlflow_ragmetrics.core.safe_text import redact
 
@@ -25,23 +24,13 @@ _NOT_SENT = {
     "http_client", "http_async_client", "http_socket_options", "include_response_headers", "max_concurrent_requests",
     "custom_get_token_ids", "tiktoken_model_name", "validate_model_on_init", "validate_base_url", "config",
     "async_client_kwargs", "azure_ad_async_token_provider", "default_metadata",
+    "root_client", "client", "_client", "async_client", "root_async_client", "bedrock_client", "_async_client",
 }  # fmt: skip
 _ADDRESSES = {
     "base_url", "openai_api_base", "azure_endpoint", "anthropic_api_url", "endpoint", "groq_api_base", "endpoint_url",
     "inference_server_url", "openai_organization",
 }  # fmt: skip
-_CLIENTS = ("root_client", "client", "_client")
-_NOT_DESCRIBED = {*_CLIENTS, "async_client", "root_async_client", "bedrock_client", "_async_client"}
-_WAYS_TO_AN_ADDRESS = (
-    ("base_url",),
-    ("_base_url",),
-    ("_client", "base_url"),
-    ("_client", "_base_url"),
-    ("meta", "endpoint_url"),
-    ("_api_client", "_http_options", "base_url"),
-)
 _LANGCHAIN = ("langchain", "databricks_langchain")
-_ACCOUNTS = ("organization", "project")
 
 
 class UnidentifiedError(Exception):
@@ -54,50 +43,45 @@ def identity_of(name: str, model: Any, arguments: Mapping[str, Any]) -> str:
     ``arguments`` go with each call. Addresses are those that the model's client resolved, however they were set.
     ``UnidentifiedError`` names the first part (a function, a foreign object) that cannot be described.
     """
-    described = {"model": _described(model, "model"), "arguments": _described(arguments, "arguments")}
+    described = {"model": _described(model, "model"), "arguments": _decisive(arguments, "arguments")}
     text = json.dumps(described, sort_keys=True, ensure_ascii=True)
     return redact(f"{name};{type(model).__name__};") + hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _described(value: Any, place: str) -> Any:
-    """Describe a value as JSON; ``place`` names it in errors. Secrets and settings of the local client are left out."""
+def _described(model: Any, place: str) -> Any:
+    """Describe a model, or models that are bound or combined, as JSON; ``place`` names it in errors."""
+    if isinstance(model, RunnableBindingBase):
+        bound = [model.kwargs, model.config.get("configurable")]
+        return [_described(model.bound, place), _decisive(bound, place)]
+    if isinstance(model, BaseModel) and _keeps_state(model):
+        raise UnidentifiedError(f"{place} is a {type(model).__name__}, which keeps state outside its parameters")
+    shown = {name for name, field in getattr(type(model), "model_fields", {}).items() if not field.exclude}
+    reached = _reached(model)
+    left_out = _NOT_SENT | (_ADDRESSES if reached else set())
+    names = (shown or vars(model).keys()) - left_out
+    parameters = {name: getattr(model, name) for name in names} | (getattr(model, "__pydantic_extra__", None) or {})
+    return [repr(type(model)), reached, _decisive(parameters, place)]
+
+
+def _decisive(value: Any, place: str) -> Any:
+    """Describe a value as JSON, without secrets and settings of the local client."""
     if isinstance(value, float) and value.is_integer():
         return int(value)  # 0 and 0.0 are the same temperature
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, (enum.Enum, type)):
-        return repr(value)
+    if isinstance(value, (str, type)):
+        return redact(str(value))
     if isinstance(value, Mapping):
-        decisive = {str(name): each for name, each in value.items() if _decides(str(name), each)}
-        return {name: _described(each, f"{place}.{name}") for name, each in decisive.items()}
+        kept = {str(name): part for name, part in value.items() if part is not None and not isinstance(part, SecretStr)}
+        kept = {name: part for name, part in kept.items() if not _NEVER_DECIDES.search(name)}
+        return {name: _decisive(part, f"{place}.{name}") for name, part in kept.items()}
     if isinstance(value, (list, tuple)):
-        return [_described(each, place) for each in value]
-    if isinstance(value, RunnableBindingBase):
-        return _described([value.bound, value.kwargs, value.config.get("configurable")], place)
-    reached = list(dict.fromkeys(_reached(value)))
-    left_out = _NOT_SENT | _NOT_DESCRIBED | (_ADDRESSES if reached else set())
-    parameters = {name: each for name, each in _parameters(value, place).items() if name not in left_out}
-    return [repr(type(value)), reached, _described(parameters, place)]
-
-
-def _decides(name: str, value: Any) -> bool:
-    return not (value is None or isinstance(value, (SecretStr, SecretBytes)) or _NEVER_DECIDES.search(name))
-
-
-def _parameters(value: Any, place: str) -> dict[str, Any]:
-    kind = type(value)
-    if isinstance(value, BaseModel):
-        if hasattr(kind, "invoke") and _keeps_state(value):
-            raise UnidentifiedError(f"{place} is a {kind.__name__}, which keeps state outside its parameters")
-        shown = {name: getattr(value, name) for name, field in kind.model_fields.items() if not field.exclude}
-        return {**shown, **(value.__pydantic_extra__ or {})}
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
+        return [_decisive(part, place) for part in value]
     if hasattr(value, "invoke"):
-        return {**vars(value), **(getattr(value, "_identifying_params", None) or {})}
-    raise UnidentifiedError(f"{place} holds a {kind.__name__}")
+        return _described(value, place)
+    try:
+        plain = to_jsonable_python(value)
+    except PydanticSerializationError:
+        raise UnidentifiedError(f"{place} holds a {type(value).__name__}") from None
+    return _decisive(plain, place) if isinstance(plain, (dict, list)) else plain
 
 
 def _keeps_state(model: BaseModel) -> bool:
@@ -112,20 +96,12 @@ def _keeps_state(model: BaseModel) -> bool:
     return bool(metadata) or any(getattr(model, name, None) is not None for name in (*private, *excluded))
 
 
-def _reached(model: Any) -> Iterator[str]:
-    """Yield the addresses and accounts that the model's HTTP clients resolved, also from environment variables."""
-    for name in _CLIENTS:
-        client = getattr(model, name, None)
-        owners = (client, getattr(client, "_client", None))
-        addresses = (_followed(owner, way) for owner in owners for way in _WAYS_TO_AN_ADDRESS)
-        address = next(filter(None, addresses), None)  # an SDK's address takes precedence over its HTTP client's
-        if address is not None:
-            yield redact(address).rstrip("/")
-        accounts = [getattr(owner, account, None) for owner in owners for account in _ACCOUNTS]
-        yield from (f"account {account}" for account in accounts if isinstance(account, str))
-
-
-def _followed(owner: Any, way: Sequence[str]) -> str | None:
-    for step in way:
-        owner = getattr(owner, step, None)
-    return str(owner) if type(owner).__name__ in ("URL", "str") else None
+def _reached(model: Any) -> list[str]:
+    """Return the addresses and accounts that the model's clients resolved, also from environment variables."""
+    clients = [getattr(model, name, None) for name in ("root_client", "client", "_client")]
+    owners = [owner for client in clients for owner in (client, getattr(client, "_client", None))]
+    # an SDK's address takes precedence over its HTTP client's
+    addresses = [str(url) for owner in owners if type(url := getattr(owner, "base_url", None)).__name__ == "URL"]
+    accounts = [getattr(owner, name, None) for owner in owners for name in ("organization", "project")]
+    texts = [*addresses[:1], *(account for account in accounts if isinstance(account, str))]
+    return list(dict.fromkeys(redact(text).rstrip("/") for text in texts))
