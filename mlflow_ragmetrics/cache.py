@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import sqlite3
 import threading
 import time
 import warnings
 import weakref
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -46,36 +48,39 @@ class SQLiteStore:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._connection: sqlite3.Connection | None = None
-        self._readable = self._writable = True
         self._has_warned = False
-        self._rests_until = 0.0
+        self._usable_at = {"read": 0.0, "written": 0.0}
 
     def get(self, fingerprint: str, question: Question[A]) -> A | None:
         """Return the stored answer, or ``None``."""
-        try:
-            with self._lock:
-                if not self._readable or self._rests:
-                    return None
-                query = "SELECT answer FROM answers WHERE judge = ? AND question = ?"
-                row = self._open().execute(query, _key(fingerprint, question)).fetchone()
-        except (sqlite3.Error, OSError) as error:
-            self._give_up(error)
-            return None
-        return None if row is None else decode(question, row[0])
+        query = "SELECT answer FROM answers WHERE judge = ? AND question = ?"
+        rows = self._run("read", query, _key(fingerprint, question))
+        return decode(question, rows[0][0]) if rows else None
 
     def put(self, fingerprint: str, question: Question[A], answer: A) -> None:
         """Store an answer; it is on disk when this returns."""
         text = encode(question, answer)
-        if text is None:
-            return
+        if text is not None:
+            values = (*_key(fingerprint, question), question.kind, text)
+            self._run("written", "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", values)
+
+    def _run(self, use: str, statement: str, values: Sequence[str]) -> list[tuple[str]]:
+        """Return the rows of a statement; none if the file cannot be ``use``: ``"read"`` or ``"written"``."""
         try:
             with self._lock:
-                if self._writable and not self._rests:
-                    values = (*_key(fingerprint, question), question.kind, text)
-                    self._open().execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", values)
+                if time.monotonic() < self._usable_at[use]:
+                    return []
+                return self._open().execute(statement, values).fetchall()
         except (sqlite3.Error, OSError) as error:
-            takes_nothing_more = "readonly" in str(error) or "is full" in str(error)  # it can still be read
-            self._give_up(error, reading=not takes_nothing_more)
+            is_locked = "locked" in str(error)
+            with self._lock:
+                self._usable_at[use] = time.monotonic() + (_PAUSE_SECONDS if is_locked else math.inf)
+                first, self._has_warned = not self._has_warned, True
+            if first:
+                end = "it is tried again every few seconds" if is_locked else "answers are not stored"
+                message = f"the cache {str(self.path)!r} cannot be {use} ({error}); {end}"
+                warnings.warn(message, CacheWarning, stacklevel=3)
+            return []
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None or self._process != os.getpid():  # SQLite connections must not survive a fork
@@ -84,26 +89,6 @@ class SQLiteStore:
             closing = weakref.finalize(self, self._connection.close)
             closing.atexit = False  # threads of an interrupted run may still store answers
         return self._connection
-
-    @property
-    def _rests(self) -> bool:
-        return time.monotonic() < self._rests_until
-
-    def _give_up(self, error: Exception, *, reading: bool = True) -> None:
-        """Stop writing, and with ``reading`` also reading, for a moment if the file is locked; warn the first time."""
-        is_locked = "locked" in str(error)
-        with self._lock:
-            first, self._has_warned = not self._has_warned, True
-            if is_locked:
-                self._rests_until = time.monotonic() + _PAUSE_SECONDS
-            else:
-                self._writable = False
-                self._readable = self._readable and not reading
-        if first:
-            what = "used" if reading else "written"
-            end = "it is tried again every few seconds" if is_locked else "answers are not stored"
-            message = f"the cache {str(self.path)!r} cannot be {what} ({error}); {end}"
-            warnings.warn(message, CacheWarning, stacklevel=2)
 
 
 @lru_cache(maxsize=64)
@@ -139,12 +124,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # answers quote the texts, so only the owner may read
-    # in write-ahead mode SQLite creates more files next to this one, unless the file is declared immutable
-    frozen = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
-    address = f"{path.absolute().as_uri()}?{'immutable=1' if frozen else 'mode=rw'}"
-    connection = sqlite3.connect(
-        address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         _prepare(connection)
     except BaseException:

@@ -26,11 +26,11 @@ class NLIJudge(Judge):
     """Answers ``Verify`` questions with the probability that the best passage entails each claim.
 
     ``model``: a folder or hub id of a sequence-classification checkpoint (loaded through transformers), or a loaded
-    sentence-transformers ``CrossEncoder``. ``entailment`` and ``contradiction``: label numbers (default: detected from
-    the checkpoint's label names); a single label is the probability of support. A claim is SUPPORTED if its support
-    reaches ``threshold`` and the contradiction; the finding quotes each supporting passage, the best first. It is
-    CONTRADICTED if the contradiction reaches ``threshold`` and exceeds the support. ``splitter``: the judge for all
-    other questions, such as splitting claims. ``name``: the judge's name. ``batch_size``: pairs per call of the model.
+    sentence-transformers ``CrossEncoder``. ``entailment``: the number of its label (default: detected from the
+    checkpoint's label names, as contradiction is); a single label is the probability of support. A claim is SUPPORTED
+    if its support reaches ``threshold`` and the contradiction; the finding quotes each supporting passage, the best
+    first. It is CONTRADICTED if the contradiction reaches ``threshold`` and exceeds the support. ``splitter``: the
+    judge for all other questions, such as splitting claims. ``name``: the judge's name.
     """
 
     local = True
@@ -41,16 +41,14 @@ class NLIJudge(Judge):
         *,
         name: str | None = None,
         threshold: float = 0.5,
-        batch_size: int = 32,
         entailment: int | None = None,
-        contradiction: int | None = None,
         splitter: AnswersQuestions | None = None,
     ) -> None:
         self.model = _load(str(model)) if isinstance(model, (str, Path)) else model
         self.name = name or (Path(model).name if isinstance(model, (str, Path)) else type(model).__name__)
-        self.threshold, self.batch_size = threshold, batch_size
+        self.threshold = threshold
         self.splitter = None if splitter is None else as_judge(splitter)
-        self.entailment, self.contradiction = _labels(self.model, entailment, contradiction)
+        self.entailment, self.contradiction = _labels(self.model, entailment)
         shown = (str(model) if isinstance(model, (str, Path)) else self.name, threshold, self.entailment)
         self.fingerprint = f"nli {shown} {'' if self.splitter is None else self.splitter.fingerprint}"
 
@@ -79,8 +77,8 @@ class NLIJudge(Judge):
         """Return rows of (support, contradiction), 0 to 1, one per (passage, claim) pair."""
         if not pairs:
             return np.zeros((0, 2))
-        options = {"batch_size": self.batch_size, "show_progress_bar": False, "convert_to_numpy": True}
-        logits = np.asarray(self.model.predict(pairs, activation_fn=lambda logits: logits, **options), dtype=np.float64)
+        scores = self.model.predict(pairs, activation_fn=lambda logits: logits, show_progress_bar=False)
+        logits = np.asarray(scores, dtype=np.float64)
         logits = logits.reshape(len(pairs), -1)
         if logits.shape[1] == 1:
             return np.hstack([expit(logits), np.zeros((len(pairs), 1))])
@@ -115,17 +113,14 @@ def _load(model: str) -> Any:
     return CrossEncoder(model)
 
 
-def _labels(model: Any, entailment: int | None, contradiction: int | None) -> tuple[int, int | None]:
+def _labels(model: Any, entailment: int | None) -> tuple[int, int | None]:
     """Return the label numbers of support and contradiction, detected from the label names if not given."""
     config = getattr(model, "config", None) or getattr(getattr(model, "model", None), "config", None)
     names = {int(place): str(label) for place, label in getattr(config, "id2label", {}).items()}
     if entailment is None:
         matching = [place for place, label in names.items() if _ENTAILMENT.search(label) and not _DENIAL.match(label)]
         if not matching and len(names) > 2:
-            labels = sorted(names.values())
-            message = f"NLIJudge cannot tell which of the labels {labels} is entailment; give entailment="
-            raise InvalidOptionError(message, param="entailment")
+            message = f"NLIJudge cannot tell which of the labels {sorted(names.values())} is entailment"
+            raise InvalidOptionError(f"{message}; give entailment=", param="entailment")
         entailment = matching[0] if matching else max(names, default=0)
-    if contradiction is None:
-        contradiction = next((place for place, label in names.items() if _CONTRADICTION.search(label)), None)
-    return entailment, contradiction
+    return entailment, next((place for place, label in names.items() if _CONTRADICTION.search(label)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge, decision_class_of
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_count, shown
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
 JudgeLike = Union[str, Judge, Any]
-
-
-@runtime_checkable
-class _ChatModel(Protocol):
-    def invoke(self, input: Any, config: Any = None) -> Any: ...
-    def bind(self, **kwargs: Any) -> Any: ...
 
 
 def judges_of(
@@ -78,7 +72,7 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
     if not isinstance(judge, str) and isinstance(judge, AnswersQuestions):
         return as_judge(judge)
     is_uri = isinstance(judge, str) and _URI.match(judge) is not None
-    if is_uri or isinstance(judge, _ChatModel) or is_decision_model(judge):
+    if is_uri or (hasattr(judge, "invoke") and hasattr(judge, "bind")) or is_decision_model(judge):
         return model_judge(judge, language=language, **options)
     message = (
         f'judge={redact(shown(judge))} is not a judge; give "lexical", a model URI such as "openai:/gpt-4o-mini", '
@@ -130,24 +124,19 @@ class Panel:
     consensus; for consensus the scores may differ by at most ``tolerance``. A judge that fails has no vote; a row that
     fewer than ``min_judges`` (default: all) answered is not measured.
     ``InvalidOptionError`` names an argument that cannot be used.
-    Panel(lexical, aggregate='median')
     """
 
     def __init__(
         self,
         judges: Sequence[JudgeLike],
         *,
-        name: str = "panel",
         aggregate: Aggregate = "mean",
         tolerance: float = 0.1,
         min_judges: int | None = None,
         language: str = "en",
     ) -> None:
-        if isinstance(judges, str):
-            raise InvalidOptionError(f"judges={judges!r} must be a list", param="judges")
         check_aggregate(aggregate, tolerance)
         self.judges: tuple[Judge, ...] = tuple(judges_of(list(judges), language=language))
-        self.name = name
         self.aggregate: Aggregate = aggregate
         self.tolerance = tolerance
         self.min_judges = check_min_judges(min_judges, len(self.judges))
