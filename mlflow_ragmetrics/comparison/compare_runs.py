@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import changed_rows
-from mlflow_ragmetrics.comparison.difference import TOLERANCE, Passes, adjust, shared_keys
+from mlflow_ragmetrics.comparison.difference import TOLERANCE, adjust, shared_keys
 from mlflow_ragmetrics.comparison.preference import preference_of, preference_suite
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
@@ -19,7 +19,7 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.figures import repeated_questions
-from mlflow_ragmetrics.results.pairing import Pairing, check_alike, like_with_like, pair
+from mlflow_ragmetrics.results.pairing import check_alike, like_with_like, pair
 from mlflow_ragmetrics.results.results import Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.suite import Suite
@@ -125,10 +125,9 @@ def _compared(
         candidates=candidates,
         **options,
     )
-    only: dict[str, Any] = {"only_a": len(pairing.only_a), "only_b": len(pairing.only_b)}
+    only_a, only_b = len(pairing.only_a), len(pairing.only_b)
     found = comparison.differences_in(np.ones(len(pairing), dtype=bool), candidates)
-    counted = tuple(replace(each, passes=_passes(each.key, a, b, pairing), **only) for each in found)
-    return replace(comparison, differences=counted)
+    return replace(comparison, differences=tuple(replace(each, only_a=only_a, only_b=only_b) for each in found))
 
 
 def _check_options(tolerance: float, resamples: int, preference: object, rubric: object) -> None:
@@ -138,12 +137,3 @@ def _check_options(tolerance: float, resamples: int, preference: object, rubric:
         raise InvalidOptionError(f"tolerance={shown(tolerance)} must be a number ≥ 0", param="tolerance")
     if resamples < 100:
         raise InvalidOptionError(f"resamples={resamples!r} must be 100 or more", param="resamples")
-
-
-def _passes(key: str, a: Evaluation, b: Evaluation, pairing: Pairing) -> Passes | None:
-    column = f"{key}_passed"
-    if column not in a.table.columns or column not in b.table.columns:
-        return None
-    before, after = pairing.scores(a, b, key, column)
-    known = ~(np.isnan(before) | np.isnan(after))
-    return Passes.of(before[known] > 0, after[known] > 0) if known.any() else None

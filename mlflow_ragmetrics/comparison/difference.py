@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Union, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from mlflow_ragmetrics.display.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.tables import score_keys
 from mlflow_ragmetrics.statistics.intervals import clusters_of, paired_intervals
-from mlflow_ragmetrics.statistics.significance import about, equal_columns, holm, mcnemar, paired_tests, power_of
+from mlflow_ragmetrics.statistics.significance import about, equal_columns, holm, paired_tests, power_of
 from mlflow_ragmetrics.text.messages import counted
 
 Verdict = Literal["improved", "regressed", "changed", "unchanged", "cannot be told"]
@@ -29,31 +29,6 @@ _TIE = 1e-9
 def shared_keys(a: Evaluation, b: Evaluation) -> list[str]:
     """The metrics that both sides have, composites first."""
     return [key for key in score_keys(a.table) if key in b.keys]
-
-
-@dataclass(frozen=True)
-class Passes:
-    """Counts of ``rows`` measured on both sides: how many pass in A and B, and how many changed.
-
-    ``p_value``: McNemar's exact test.
-    """
-
-    rows: int
-    passed_a: int
-    passed_b: int
-    newly_passed: int
-    newly_failed: int
-    p_value: float
-
-    @classmethod
-    def of(cls, before: Values, after: Values) -> Passes:
-        """Counts from two boolean arrays: passed in A, passed in B."""
-        won, lost = int((after & ~before).sum()), int((before & ~after).sum())
-        return cls(len(before), int(before.sum()), int(after.sum()), won, lost, mcnemar(lost, won))
-
-    def __str__(self) -> str:
-        changed = f"{self.newly_passed} newly pass, {self.newly_failed} newly fail, McNemar p = {self.p_value:.4f}"
-        return f"{self.passed_a} → {self.passed_b} of {self.rows} pass ({changed})"
 
 
 @dataclass(frozen=True)
@@ -99,7 +74,6 @@ class Difference:
     unlike: int = 0
     unseen: float = 0.0
     same_as: str | None = None
-    passes: Union[Passes, None] = None
     groups: int | None = None
     design_effect: float | None = None
     few_groups: bool = False
@@ -211,18 +185,8 @@ class Difference:
 
     def record(self) -> dict[str, Any]:
         """The columns of ``Comparison.table``."""
-        plain = {name: value for name, value in vars(self).items() if name not in ("key", "passes", "tolerance")}
-        passes = self.passes
-        return {
-            "metric": self.key,
-            "verdict": self.verdict,
-            **plain,
-            "pass_rate_a": passes and passes.passed_a / passes.rows,
-            "pass_rate_b": passes and passes.passed_b / passes.rows,
-            "newly_passed": passes and passes.newly_passed,
-            "newly_failed": passes and passes.newly_failed,
-            "mcnemar_p": passes and passes.p_value,
-        }
+        plain = {name: value for name, value in vars(self).items() if name not in ("key", "tolerance")}
+        return {"metric": self.key, "verdict": self.verdict, **plain}
 
 
 def differences_of(

@@ -223,7 +223,7 @@ class Comparison(Document):
     @property
     def notes(self) -> list[str]:
         """Notes below the table of metrics: row counts, non-answers, equal metrics, diagnoses, better directions, and
-        thresholds."""
+        candidates."""
         accounts: dict[str, list[str]] = {}
         for each in self.differences:
             accounts.setdefault(each.accounted, []).append(each.key)
@@ -239,18 +239,14 @@ class Comparison(Document):
         silent = [f"{count} in {side}" for side, count in zip("AB", self.non_answers, strict=True) if count]
         answers = [f"Non-answers (blank, “I don't know”, an error text): {', '.join(silent)}"] if silent else []
         counts = [f"{cause} {a} → {b}" for cause, (a, b) in self.causes.items() if a or b]
-        passes = [f"{each.key}: {each.passes}" for each in self.differences if each.passes is not None]
         sides = [
             f"{words}: {', '.join(keys)}"
             for side, words in SIDES.items()
             if side is not True and (keys := [each.key for each in self.differences if each.higher_is_better is side])
         ]
         causes = [f"Diagnosis: {', '.join(counts)}"] if counts else []
-        if self.candidates > 1:
-            passes.append(
-                f"p (Holm): adjusted over the metrics of all {self.candidates} candidates compared with {self.a.name}"
-            )
-        return [*rows, *answers, *equal, *causes, *sides, *passes]
+        tests = f"p (Holm): adjusted over the metrics of all {self.candidates} candidates compared with {self.a.name}"
+        return [*rows, *answers, *equal, *causes, *sides, *([tests] if self.candidates > 1 else [])]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
         """One check per metric, and one for the preference; a check fails if the verdict is in ``fail_on``.

@@ -1,4 +1,4 @@
-"""Significance tests, and the rows they need: paired permutation, Student's t for skewed rows, Welch, McNemar, Holm."""
+"""Significance tests, and the rows they need: paired permutation, Student's t for skewed rows, Welch, Holm."""
 
 from __future__ import annotations
 
@@ -114,17 +114,6 @@ def holm(p_values: Sequence[Union[float, None]]) -> list[Union[float, None]]:
         largest = max(largest, min(1.0, (len(tested) - rank) * p))
         adjusted[place] = largest
     return adjusted
-
-
-def mcnemar(lost: int, won: int) -> float:
-    """McNemar's exact two-sided p-value (1947) from the number of rows that newly fail and newly pass.
-
-    >>> round(mcnemar(1, 9), 6)
-    0.021484
-    """
-    from scipy.stats import binomtest
-
-    return float(binomtest(lost, lost + won).pvalue) if lost + won else 1.0
 
 
 @dataclass(frozen=True)

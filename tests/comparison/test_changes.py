@@ -6,14 +6,13 @@ from typing import Any
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.comparison.changes import ChangedItem
-from mlflow_ragmetrics.comparison.difference import Passes
 from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.results import DIAGNOSIS, results_of, stored
 
-from .reports import ALIKE, noisy, report_of
+from .reports import ALIKE, report_of
 
 
 def of_rows(rows: list[dict[str, Score]], **description: Any) -> Report:
@@ -72,17 +71,6 @@ def test_an_item_is_named_once_with_its_metrics_and_bad_verdicts_first() -> None
         "supported → not in the passages", "not supported → contradicted",
     ]  # fmt: skip
     assert [each.verdicts for each in row.items[3:]] == ["not in the passages → not in B", "not in A → supported"]
-
-
-def test_a_row_that_passes_counts_if_both_sides_measured_it() -> None:
-    before = report_of([0.9, 0.1, 0.9, None, 0.9, None, 0.2], threshold=0.5)
-    after = report_of([0.9, 0.9, 0.1, 0.9, None, None, 0.9], threshold=0.5)
-    found = rm.compare(before, after)["faithfulness"].passes
-    assert found == Passes(rows=4, passed_a=2, passed_b=3, newly_passed=2, newly_failed=1, p_value=1.0)
-    assert str(found) == "2 → 3 of 4 pass (2 newly pass, 1 newly fail, McNemar p = 1.0000)"
-    assert rm.compare(report_of(noisy(9), threshold=0.5), report_of(noisy(9)))["faithfulness"].passes is None
-    unmeasured = report_of([None, 0.5], threshold=0.5), report_of([0.5, None], threshold=0.5)
-    assert rm.compare(*unmeasured)["faithfulness"].passes is None
 
 
 def test_the_causes_of_both_sides_are_named() -> None:

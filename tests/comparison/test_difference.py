@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlflow_ragmetrics.comparison.difference import Difference, Passes, differences_of
+from mlflow_ragmetrics.comparison.difference import Difference, differences_of
 
 
 def difference(**fields: Any) -> Difference:
@@ -200,8 +200,7 @@ def test_a_difference_has_counts_of_zero_until_they_are_known() -> None:
 
 
 def test_the_figures_and_the_record_of_a_difference() -> None:
-    passes = Passes(10, 4, 5, 2, 1, 0.5)
-    found = difference(wins=20, ties=15, losses=5, passes=passes)
+    found = difference(wins=20, ties=15, losses=5)
     assert {name: str(value) for name, value in found.figures(1.0).items() if name != "95 % interval"} == {
         "A paired": "0.500", "B paired": "0.700", "B−A": "+0.200", "p (Holm)": "0.0020",
         "won/tied/lost": "20/15/5", "rows": "40", "needed": "–",
@@ -209,6 +208,5 @@ def test_the_figures_and_the_record_of_a_difference() -> None:
     drawn = found.figures(2.0)["95 % interval"]
     assert tuple(drawn) == ("+0.100 … +0.300", 0.1, 0.2, 0.3, 0.05, 2.0)
     record = found.record()
-    assert (record["pass_rate_a"], record["pass_rate_b"], record["mcnemar_p"]) == (0.4, 0.5, 0.5)
-    assert (record["newly_passed"], record["newly_failed"], record["verdict"]) == (2, 1, "improved")
-    assert not {"key", "passes", "tolerance"} & set(record)
+    assert (record["metric"], record["verdict"]) == ("faithfulness", "improved")
+    assert not {"key", "tolerance"} & set(record)

@@ -56,7 +56,6 @@ def of_sample(rows: int, seed: int) -> dict[str, Callable[[], Any]]:
         "power": lambda: significance.power_of(both, 0.05),
         "best_threshold": lambda: agreement.best_threshold(a, bad, 0.5),
         "alpha": lambda: agreement.krippendorff_alpha(grades),
-        "mcnemar": lambda: significance.mcnemar(int((said & ~bad).sum()), int((~said & bad).sum())),
         "equal": lambda: significance.equal_columns(np.column_stack([a, b, a]).T),
         "holm": lambda: significance.holm(a.tolist()),
         "wilson": lambda: intervals.wilson_limits(float(bad.mean()), rows, 1.96),

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, permutation_test, skew, t, ttest_1samp, ttest_ind
+from scipy.stats import permutation_test, skew, t, ttest_1samp, ttest_ind
 
 from mlflow_ragmetrics.statistics.intervals import clusters_of, sign_flip_p_values
 from mlflow_ragmetrics.statistics.significance import (
     equal_columns,
     holm,
-    mcnemar,
     paired_tests,
     skewed_t_test,
     welch_tests,
@@ -83,12 +82,6 @@ def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
-
-
-@given(st.integers(0, 30), st.integers(0, 30))
-def test_mcnemar_is_the_sign_test(lost: int, won: int) -> None:
-    expected = binomtest(lost, lost + won).pvalue if lost + won else 1.0
-    assert mcnemar(lost, won) == pytest.approx(expected)
 
 
 def test_groups_turn_as_one() -> None:
