@@ -34,10 +34,10 @@ _COMMANDS = {
     "watch": ("watch", "Score the traces of an experiment as they arrive."),
     "show": ("show", "Show the rows of a run, or one row with its claims marked."),
     "stress": ("stress", "Test which edits of supported answers a judge notices."),
-    "list": ("metrics:list_command", "List the metrics and the presets."),
-    "explain": ("metrics:explain_command", "Explain a metric: formula, options, thresholds, an example."),
+    "list": ("suites:list_command", "List the metrics and the presets."),
+    "explain": ("suites:explain_command", "Explain a metric: formula, options, thresholds, an example."),
     "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),
-    "init": ("init", "Write a commented suite.yaml to start from."),
+    "init": ("suites:init_command", "Write a commented suite.yaml to start from."),
 }
 
 _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}

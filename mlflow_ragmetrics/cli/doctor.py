@@ -8,22 +8,26 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import click
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.cli.shared_options import Destination, reaching, silence_mlflow, tracking_uri_option
+from mlflow_ragmetrics.cli.shared_options import (
+    Destination,
+    destination_of,
+    reaching,
+    silence_mlflow,
+    tracking_uri_option,
+)
 from mlflow_ragmetrics.errors import JudgeError, RagMetricsError
 
 _EXTRA = re.compile(r"extra == ['\"](?P<name>[\w-]+)['\"]")
 _DEVELOPMENT = ("test", "lint", "dev", "docs", "mutation")
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """One finding: ok, a note, or a fault."""
 
     level: Literal["ok", "note", "fault"]
@@ -93,29 +97,25 @@ def check_store(destination: Destination) -> Iterator[Check]:
 
     from mlflow_ragmetrics.tracking.run import abandoned_runs
 
-    before = mlflow.get_tracking_uri()
     try:
         with reaching(destination):
             mlflow.set_tracking_uri(destination.uri)
             experiments = [each.experiment_id for each in mlflow.search_experiments(max_results=1000)]
-            found = abandoned_runs(experiments, live=True)
+            runs = abandoned_runs(experiments, live=True)
     except RagMetricsError as error:
         yield Check("fault", subject, str(error))
         return
-    finally:
-        mlflow.set_tracking_uri(before)
     yield Check("ok", subject, f"answers; experiments: {len(experiments)}")
-    for run in found[:20]:
-        is_live = "ragmetrics.live" in run.data.tags
+    for run in runs[:20]:
         advice = (
             "the next process of the service, or the next watch, completes it"
-            if is_live
+            if "ragmetrics.live" in run.data.tags
             else "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
         )
         finding = f"{run.info.run_id} was left half written by a process that ended; {advice}"
         yield Check("note", f"run {run.info.run_name}", finding)
-    if len(found) > 20:
-        yield Check("note", "runs", f"more runs left half written: {len(found) - 20}")
+    if len(runs) > 20:
+        yield Check("note", "runs", f"more runs left half written: {len(runs) - 20}")
 
 
 def check_waiting(destination: Destination) -> Iterator[Check]:
@@ -132,9 +132,6 @@ def check_waiting(destination: Destination) -> Iterator[Check]:
         finding = f"answers of ended processes: {waiting} scored and waiting, {lost}"
         advice = "the next handler with the same experiment and suite writes the waiting ones and records the loss"
         yield Check("note", f"live answers in {folder}", f"{finding}; {advice}")
-
-
-_MARKS = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "red")}
 
 
 @click.command("doctor")
@@ -154,23 +151,20 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
     \b
     Exit codes: 0 no faults, 1 faults.
     """
-    from rich.text import Text
-
-    from mlflow_ragmetrics.cli.output import console, for_terminal
+    from mlflow_ragmetrics.cli.output import for_terminal
     from mlflow_ragmetrics.display.document import clean
 
-    screen = console()
+    marks = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "red")}
     faults = 0
     for check in _checks(tracking_uri, judge):
-        mark, style = _MARKS[check.level]
+        mark, colour = marks[check.level]
         line = for_terminal(f"{mark} {check.subject}: {clean(check.finding)}", sys.stdout)
-        screen.print(Text.assemble((mark, style), line[len(mark) :]), soft_wrap=True)
+        click.echo(click.style(mark, colour) + line[1:])
         faults += check.level == "fault"
     context.exit(1 if faults else 0)
 
 
 def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
-    from mlflow_ragmetrics.cli.shared_options import destination_of
     from mlflow_ragmetrics.tracking.run import pool_shortage
 
     yield from check_packages()

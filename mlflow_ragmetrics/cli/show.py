@@ -36,12 +36,9 @@ _LONGEST_QUESTION = 100
     metavar="CONDITION",
     help='Only rows that meet this, such as "faithfulness < 0.5"; repeatable.',
 )
-@click.option("--diagnosis", metavar="PART", help="Only rows with this diagnosis, such as retrieval.")
 @default_option("--limit", type=click.IntRange(min=1), default=20, metavar="N", help="Maximum number of rows.")
 @tracking_uri_option
-def command(
-    run: str, row: str | None, where: tuple[str, ...], diagnosis: str | None, limit: int, tracking_uri: str | None
-) -> None:
+def command(run: str, row: str | None, where: tuple[str, ...], limit: int, tracking_uri: str | None) -> None:
     """Show the rows of RUN, the worst first, or the row with the id ROW and its faults.
 
     RUN is a run's id or name in MLflow, or a file written by `ragmetrics evaluate --output` (which has no claims).
@@ -50,10 +47,9 @@ def command(
     Examples:
       ragmetrics show my-run
       ragmetrics show my-run --where "faithfulness < 0.5"
-      ragmetrics show my-run --diagnosis retrieval
       ragmetrics show my-run rt14373
     """
-    from mlflow_ragmetrics.results.marks import CAUSES, causes_line, count_causes
+    from mlflow_ragmetrics.results.marks import causes_line, count_causes
 
     conditions = [condition_of(each, "where") for each in where]
     results = results_at(run, tracking_uri)
@@ -61,11 +57,6 @@ def command(
     if unknown is not None:
         message = f"--where {unknown!r} is not a metric of {results.name}; use one of {', '.join(results.keys)}"
         raise InvalidOptionError(message, param="where")
-    if diagnosis is not None and not results.diagnoses:
-        message = f"--diagnosis: {results.name} has no diagnoses; evaluate it with --suite diagnose"
-        raise InvalidOptionError(message, param="diagnosis")
-    if diagnosis is not None and diagnosis not in CAUSES:
-        raise InvalidOptionError(f"--diagnosis {diagnosis!r}: the parts are {', '.join(CAUSES)}", param="diagnosis")
     rows = results.rows
     diagnoses = {row.sample.id: each for row, each in zip(rows, results.diagnoses, strict=False)}
     if row is not None:
@@ -77,7 +68,7 @@ def command(
     for each in rows:
         values = [(condition, each.scores.get(condition.name)) for condition in conditions]
         holds = all(score and score.value is not None and condition.holds(score.value) for condition, score in values)
-        if holds and (diagnosis is None or diagnoses[each.sample.id].cause == diagnosis):
+        if holds:
             chosen.append(each)
     better = {key: side for key in results.keys if (side := results.better(key)) is not True}
     weighed = results.description.get("weights") or () if "metrics" in results.description else ("rag_score",)
@@ -87,7 +78,7 @@ def command(
     chosen = [chosen[place] for place in ranking.order(chosen)]
     causes = [diagnoses[each.sample.id].cause for each in chosen] if diagnoses else []
     all_rows = counted(len(rows), "row")
-    count = f"{len(chosen)} of {all_rows}" if conditions or diagnosis else all_rows
+    count = f"{len(chosen)} of {all_rows}" if conditions else all_rows
     worst, verb = (f"{limit} worst rows", "are") if limit > 1 else ("worst row", "is")
     cut = f", the {worst} by {ranking.by} {verb} shown (--limit)" if len(chosen) > limit else ""
     lines = [str(causes_line(count_causes(causes)))] if causes else []

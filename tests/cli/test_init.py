@@ -14,8 +14,6 @@ def test_a_file_that_is_there_stays_as_it_is(ragmetrics, tmp_path):
     assert result.exit_code == 2
     assert "suite.yaml already exists" in result.stderr
     assert (tmp_path / "suite.yaml").read_text(encoding="utf-8") == "mine"
-    assert ragmetrics("init", "--force").exit_code == 0
-    assert (tmp_path / "suite.yaml").read_text(encoding="utf-8") != "mine"
 
 
 def test_a_folder_that_does_not_exist_is_named(ragmetrics):

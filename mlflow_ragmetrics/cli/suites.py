@@ -1,14 +1,16 @@
-"""``ragmetrics list`` and ``ragmetrics explain METRIC``: the metrics and presets."""
+"""``ragmetrics list``, ``explain`` and ``init``: what a suite can contain, and a suite.yaml to start from."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mlflow_ragmetrics.cli.shared_options import metrics
+from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.composite import Composite
@@ -143,3 +145,29 @@ def _documentation(function: Any) -> Iterator[str]:
         yield from ([""] if number else [])
         yield from paragraph.splitlines()
     yield from (["", "Example:", *example] if example else [])
+
+
+@click.command("init")
+@click.argument("path", default="suite.yaml", type=click.Path())
+def init_command(path: str) -> None:
+    """Write a commented suite to PATH [default: suite.yaml], for: ragmetrics evaluate FILE --suite suite.yaml.
+
+    \b
+    Examples:
+      ragmetrics init
+      ragmetrics init suites/nightly.yaml
+    """
+    from importlib.resources import files
+
+    from mlflow_ragmetrics.cli.output import unwritable
+
+    target = Path(path)
+    text = (files("mlflow_ragmetrics.cli") / "suite.yaml").read_text(encoding="utf-8")
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InvalidOptionError(f"{target} already exists; give another name, or remove it", param="path") from None
+    except OSError as error:
+        raise unwritable(target, error) from None
+    click.echo(f"Wrote {target}. Try: ragmetrics evaluate FILE --suite {target}")
