@@ -118,7 +118,6 @@ class OutputFile:
         rows, self._rows = self._rows, []
         if not rows:
             return
-        self._layout.add(rows)
         diagnoses = [] if self._language is None else diagnoses_of([row.scores for row in rows], self._language)
         frame = self._layout.frame(rows, diagnosis_columns(diagnoses))
         self._lines = self._lines or self._partial.open("w", encoding="utf-8", newline="\n")

@@ -24,7 +24,7 @@ def plain_text(text: str) -> str:
     return str(text) if _is_storable(text) else _UNSTORABLE.sub("\ufffd", text)
 
 
-def plain_texts(texts: Iterable[str]) -> list[str]:
+def plain_texts(texts: Iterable[Any]) -> list[str]:
     """``plain_text`` for many texts; one search over all of them, because replacements are rare."""
     column = list(texts)
     if set(map(type, column)) != {str}:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +23,6 @@ from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
 
 MANY_ROWS = 20_000
@@ -117,6 +116,7 @@ def score_of_columns(
 
 
 _NONE: list[Any] = []  # shared: a list per item would slow down garbage collection
+_EMPTY: Mapping[str, Any] = {"reason": "", "evidence": _NONE, "unbacked": _NONE}
 _ITEM_FIELDS = ("kind", "text", "verdict", "against", "reason", "support", "judge")
 
 
@@ -144,35 +144,35 @@ def score_keys(frame: pd.DataFrame) -> list[str]:
     return [name for name in names if f"{name}_status" in names]
 
 
-def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dict[str, NDArray[np.object_]]]:
+def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dict[str, list[Any]]]:
     """The number of items of each score, and all items by column.
 
     ``evidence`` is a list of mappings. ``unbacked`` lists the parts of an unsupported claim whose words are in no
     passage.
     """
-    shared_texts: dict[str, str] = {}
-    parts = [_columns_of(score, sample, shared_texts) for score, sample in scored]
-    sizes = [len(part["text"]) for part in parts]
-    columns = {name: np.empty(sum(sizes), object) for name in (*_ITEM_FIELDS, "evidence", "unbacked")}
-    for name, value in (("reason", ""), ("evidence", _NONE), ("unbacked", _NONE)):
-        columns[name].fill(value)
-    for part, size, end in zip(parts, sizes, accumulate(sizes), strict=True):
-        for name, values in part.items():
-            columns[name][end - size : end] = values
+    sizes: list[int] = []
+    columns: dict[str, list[Any]] = {name: [] for name in (*_ITEM_FIELDS, "evidence", "unbacked")}
+    for score, sample in scored:
+        part = _columns_of(score, sample)
+        sizes.append(len(part["text"]))
+        for name, values in columns.items():
+            values += part[name] if name in part else [_EMPTY.get(name)] * sizes[-1]
     for name in ("text", "reason"):
-        columns[name][:] = plain_texts(columns[name])
+        columns[name] = plain_texts(columns[name])
     return sizes, columns
 
 
-def _columns_of(score: Score, sample: Sample, shared_texts: dict[str, str]) -> Mapping[str, Any]:
-    """The columns of a score's items that are not empty; equal texts become one of ``shared_texts``."""
+def _columns_of(score: Score, sample: Sample) -> Mapping[str, Sequence[Any]]:
+    """The columns of a score's items that are not empty."""
     compact = score.compact_items
     if compact is not None:
         texts, verdicts, reasons = compact.columns()
-        texts = list(map(shared_texts.setdefault, texts, texts))
-        return {"kind": compact.kind, "text": texts, "verdict": verdicts, "reason": reasons, "against": compact.against}
+        kinds, others = [compact.kind] * len(texts), [compact.against] * len(texts)
+        return {"kind": kinds, "text": texts, "verdict": verdicts, "reason": reasons, "against": others}
     items = score.items
-    columns: dict[str, Any] = {name: list(map(attrgetter(name), items)) for name in _ITEM_FIELDS}
+    if not items:
+        return {"text": ()}
+    columns: dict[str, Sequence[Any]] = {name: list(map(attrgetter(name), items)) for name in _ITEM_FIELDS}
     if any(item.evidence for item in items):
         unbacked = [unbacked_in(item, sample.texts) if item.evidence else () for item in items]
         columns["evidence"] = [list(map(_evidence, item.evidence)) or _NONE for item in items]
@@ -224,13 +224,11 @@ def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = N
     columns of the same name.
     """
     with rare_collections():
-        layout = Layout()
-        layout.add(rows)
-        return layout.frame(rows, more)
+        return Layout().frame(rows, more)
 
 
 class Layout:
-    """Collects the columns of a table of rows, which may arrive one at a time."""
+    """The columns of a table of rows, which may arrive in parts: later parts have the columns of earlier ones."""
 
     def __init__(self) -> None:
         self._columns: dict[str, set[Column]] = {}
@@ -238,21 +236,21 @@ class Layout:
         self._judges: dict[str, dict[str, None]] = {}
         self._fields: dict[str, None] = dict.fromkeys(_ALWAYS)
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Add the columns of these rows."""
-        for row in rows:
-            for key, score in row.scores.items():
-                columns = self._columns.setdefault(key, set())
-                columns.update(column for column in SCORE_COLUMNS if column not in columns and column.shows(score))
-                if "coverage" in score.details:
-                    self._composites.add(key)
-                self._judges.setdefault(key, {}).update(dict.fromkeys(_panel(score)))
-            self._fields |= dict.fromkeys(_record(row.sample))
+    def _add(self, key: str, scores: Sequence[Score]) -> None:
+        known = self._columns.setdefault(key, set())
+        known.update(each for each in SCORE_COLUMNS if each not in known and any(map(each.shows, scores)))
+        if any("coverage" in score.details for score in scores):
+            self._composites.add(key)
+        self._judges.setdefault(key, {}).update(dict.fromkeys(chain.from_iterable(map(_panel, scores))))
 
     def frame(self, rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
-        """The table of rows that were passed to ``add`` before; ``more`` as in ``rows_frame``."""
+        """The table of these rows; ``more`` as in ``rows_frame``."""
         import pandas as pd
 
+        for key in dict.fromkeys(chain(self._columns, chain.from_iterable(row.scores for row in rows))):
+            self._add(key, [row.scores[key] for row in rows if key in row.scores])
+        records = [_record(row.sample) for row in rows]
+        self._fields |= dict.fromkeys(chain.from_iterable(records))
         keys = sorted(self._columns, key=lambda key: key not in self._composites)
         scores = {key: [row.scores.get(key, _ABSENT) for row in rows] for key in keys}
 
@@ -267,11 +265,11 @@ class Layout:
             for wanted in (VALUES, (REASON,), ORIGINS)
         )
         reserved = {f"{key}{column.suffix}" for key in keys for column in SCORE_COLUMNS} | origins.keys()
-        records = [_record(row.sample) for row in rows]
         fields: dict[str, Any] = {}
         for name in self._fields:
             column = plain_text(f"{name}_given" if name in reserved else str(name))
-            fields[column] = _objects([plain(record.get(name)) for record in records])
+            cells = [record.get(name) for record in records]
+            fields[column] = _objects(plain_texts(cells) if {*map(type, cells)} == {str} else list(map(plain, cells)))
         named = {name: _objects(column) for name, column in (more or {}).items()}
         first = {name: fields.pop(name) for name in _FIRST}
         others = {name: column for name, column in fields.items() if name not in named}
@@ -315,13 +313,13 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
     with rare_collections():
         sizes, found = item_columns((score, sample) for sample, _, score in scored)
     columns: dict[str, Any] = {name: pd.Series(values, dtype=object) for name, values in found.items()}
-    columns["support"] = pd.array(found["support"].tolist(), dtype="Float64")
+    columns["support"] = pd.array(np.array(found["support"], float), dtype="Float64")
     ids = plain_texts(sample.id for sample, _, _ in scored)
     keys = [key for _, key, _ in scored]
     for name, values in (("id", ids), ("metric", keys)):
         columns[name] = pd.Series(np.repeat(np.array(values, object), sizes), dtype=object)
     judge = ("judge",) if any(found["judge"]) else ()
-    return pd.DataFrame({name: columns[name] for name in (*ITEM_COLUMNS, *judge)})
+    return pd.DataFrame({name: columns[name] for name in (*ITEM_COLUMNS, *judge)}, copy=False)
 
 
 def _objects(values: Sequence[Any]) -> pd.Series[Any]:
