@@ -126,7 +126,7 @@ def command(
 ) -> None:
     """Score the rows of DATA (a JSONL, JSON, CSV, TSV, Parquet or Arrow file, or a folder) and log them to MLflow.
 
-    DATA can also be the traces of an experiment, traces:/EXPERIMENT?since=24h&filter=…&sample=0.1&limit=100, or the
+    DATA can also be the traces of an experiment, traces:/EXPERIMENT?since=24h&filter=…, or the
     rows of an earlier run, runs:/RUN, which are scored again (default: with the metrics of that run).
 
     Each row has a question, an answer, and the fields that the metrics need: contexts, a reference, document ids.

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from mlflow_ragmetrics.errors import InvalidDataError, MissingExtraError
 from mlflow_ragmetrics.rows.json_files import read_json, read_json_lines
 from mlflow_ragmetrics.rows.text_tables import Row, check_header, lines_above_header, read_delimited, warn_of_title
 
 _BATCH_ROWS = 16
-_PAGE_BYTES = 64 * 2**10
+_PAGE_BYTES = 64 * 2**10  # by default a whole row group is read first, which may be the whole file
 SUITE_SUFFIX = ".suite.json"
 """The ending of the file that describes the suite of a file of rows; both are in the same folder."""
 _TREC = (".run", ".qrels", ".trec")
@@ -45,20 +43,15 @@ def read_file(path: str | os.PathLike[str], delimiter: str | None = None) -> Ite
     if not exists:
         raise InvalidDataError(f"{file} does not exist; check the path (it is relative to {Path.cwd()}).")
     has_rows = False
-    for row in _rows_of(file, delimiter):
+    extension = extension_of(file)
+    if extension is None:
+        raise InvalidDataError(f"{file} has an unsupported extension; use {', '.join(_ACCEPTED)}.")
+    usual = _DELIMITED.get(extension)
+    for row in read_delimited(file, delimiter, usual) if usual else _READERS[extension](file):
         has_rows = True
         yield row
     if not has_rows:
         raise InvalidDataError(f"{file} has no rows: it is empty or has only a header.")
-
-
-def _rows_of(file: Path, delimiter: str | None) -> Iterator[Row]:
-    extension = extension_of(file)
-    if extension in _READERS:
-        return _READERS[extension](file)
-    if extension in _DELIMITED:
-        return read_delimited(file, delimiter, _DELIMITED[extension])
-    raise InvalidDataError(f"{file} has an unsupported extension; use {', '.join(_ACCEPTED)}.")
 
 
 def extension_of(path: str | os.PathLike[str]) -> str | None:
@@ -80,42 +73,27 @@ def _files_in(folder: Path) -> list[Path]:
     return chosen
 
 
-@contextmanager
-def _arrow_errors(file: Path, name: str) -> Iterator[None]:
-    import pyarrow
-
-    try:
-        yield
-    except InvalidDataError:
-        raise
-    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # also texts that are not UTF-8
-        raise InvalidDataError(f"{file} cannot be read as {name}: {error}.") from error
-
-
-def _read_parquet(file: Path) -> Iterator[Row]:
+def _read_columns(file: Path) -> Iterator[Row]:
+    """Parquet, or Arrow's IPC format as a stream (Hugging Face) or as a file, few rows at a time."""
     import pyarrow.parquet
 
-    # page by page: by default a whole row group is read first, which may be the whole file
-    options: dict[str, Any] = {"buffer_size": _PAGE_BYTES, "pre_buffer": False}
-    with _arrow_errors(file, "Parquet"), pyarrow.parquet.ParquetFile(file, **options) as table:
-        # each thread would use extra memory
-        for batch in table.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
-            yield from batch.to_pylist()
-
-
-def _read_arrow(file: Path) -> Iterator[Row]:
-    """Arrow's IPC format, as a stream (Hugging Face) or as a file."""
-    import pyarrow
-
-    with _arrow_errors(file, "Arrow"), pyarrow.memory_map(str(file)) as source:
-        is_file = source.read(6) == b"ARROW1"
-        source.seek(0)
-        batches: Any = pyarrow.ipc.open_file(source) if is_file else pyarrow.ipc.open_stream(source)
-        if is_file:
-            batches = map(batches.get_batch, range(batches.num_record_batches))
-        for batch in batches:
-            batch.validate(full=True)  # a damaged batch may end the process
-            yield from batch.to_pylist()
+    try:
+        with pyarrow.memory_map(str(file)) as source:
+            start = source.read(6)
+            source.seek(0)
+            if extension_of(file) == ".parquet":
+                table = pyarrow.parquet.ParquetFile(source, buffer_size=_PAGE_BYTES, pre_buffer=False)
+                batches = table.iter_batches(batch_size=_BATCH_ROWS, use_threads=False)  # threads take more memory
+            elif start == b"ARROW1":
+                stored = pyarrow.ipc.open_file(source)
+                batches = map(stored.get_batch, range(stored.num_record_batches))
+            else:
+                batches = pyarrow.ipc.open_stream(source)
+            for batch in batches:
+                batch.validate(full=True)  # a damaged batch may end the process
+                yield from batch.to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # also texts that are not UTF-8
+        raise InvalidDataError(f"{file} cannot be read: {error}.") from error
 
 
 def _read_excel(file: Path) -> Iterator[Row]:
@@ -146,8 +124,7 @@ def _read_excel(file: Path) -> Iterator[Row]:
 
 
 _READERS = {
-    ".parquet": _read_parquet,
-    ".arrow": _read_arrow,
+    **dict.fromkeys((".parquet", ".arrow"), _read_columns),
     ".xlsx": _read_excel,
     **dict.fromkeys((".jsonl", ".ndjson"), read_json_lines),
     ".json": read_json,

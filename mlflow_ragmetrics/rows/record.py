@@ -43,7 +43,6 @@ from mlflow_ragmetrics.rows.chat_messages import (
     turns_before,
 )
 from mlflow_ragmetrics.rows.passages import are_texts, chunks_of, document_ids_of, with_text
-from mlflow_ragmetrics.rows.printed import is_printed
 from mlflow_ragmetrics.rows.values import (
     cell,
     decoded,
@@ -51,6 +50,7 @@ from mlflow_ragmetrics.rows.values import (
     is_list,
     is_missing,
     is_not_available,
+    is_printed,
     looks_structured,
     text_of,
     texts_of,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.options import shown
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 SESSION = "mlflow.trace.session"
 """MLflow's metadata field for the conversation of a trace."""
-
-_LOOK_AHEAD = 100
 
 Groups = Union[str, Sequence[Any]]
 """A column or metadata field, or one name per row."""
@@ -105,56 +102,32 @@ def _present(values: Sequence[Any], name: str, param: str, there: Iterable[Any])
 
 
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
-    """Stream the samples of one data set with unique ids: repeats get ``-2``, ``-3``, ….
-
-    If the first rows share ids of questions, all rows get a number: ``q1-1``, ``q1-2``, ``q2-1``, ….
+    """Stream the samples of one data set with unique ids: repeats of a question's id or content get ``-2``, ``-3``, ….
 
     ``remembered``: compare ids with this number of previous rows, to bound memory; by default with all rows.
 
     Raises:
         InvalidFieldError: (``field="id"``) for an unreadable or a repeated id, naming both rows (from 1).
     """
-    stream = iter(samples)
-    first = list(islice(stream, 1))
-    if first and _has_question_id(first[0]):
-        first += islice(stream, _LOOK_AHEAD)
-    is_grouped = _warned_of_groups(first)
     rows = Recent[str, int](remembered)
     repeats = Recent[str, int](remembered)
-    for row, sample in enumerate(chain(first, stream), start=1):
+    is_said = False
+    for row, sample in enumerate(samples, start=1):
         if "id" in sample.invalid:
             raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")
-        given = unique = sample.id or content_id(sample.question, sample.references)
-        is_shared = is_grouped and _has_question_id(sample)
-        if (earlier := rows.get(given)) and given != content_id(sample.question, sample.references):
-            if not _has_question_id(sample):
+        content = content_id(sample.question, sample.references)
+        given = unique = sample.id or content
+        if (earlier := rows.get(given)) and given != content:
+            name = sample.read_from.get("id", "id")
+            if accepted_name(name) not in QUESTION_IDS:
                 ways = "give each row its own `id`, or drop the column with columns={'id': None} or --columns id="
-                name = sample.read_from.get("id", "id")
                 message = f"Rows {earlier} and {row} have the same id {given!r} in {name!r}; {ways}"
                 raise InvalidFieldError(message, field="id")
-            if not repeats:
-                _warn_of_group(earlier, row, sample)
-        while rows.get(unique) or (is_shared and unique == given):
-            repeats[given] = (repeats.get(given) or int(not is_shared)) + 1
+            if not is_said:
+                is_said, shared = True, f"rows {earlier} and {row} and others share a {name!r}"
+                warnings.warn(f"{shared}: it is their group, and their ids get a number", stacklevel=2)
+        while rows.get(unique):
+            repeats[given] = (repeats.get(given) or 1) + 1
             unique = f"{given}-{repeats[given]}"
         rows[unique] = row
         yield sample if unique == sample.id else replace(sample, id=unique)
-
-
-def _has_question_id(sample: Sample) -> bool:
-    return accepted_name(sample.read_from.get("id")) in QUESTION_IDS
-
-
-def _warned_of_groups(samples: Sequence[Sample]) -> bool:
-    """Whether several samples share the id of a question."""
-    rows: dict[str, int] = {}
-    for row, sample in enumerate(samples, start=1):
-        if (earlier := rows.setdefault(sample.id, row)) < row and _has_question_id(sample):
-            _warn_of_group(earlier, row, sample)
-            return True
-    return False
-
-
-def _warn_of_group(earlier: int, row: int, sample: Sample) -> None:
-    shared = f"rows {earlier} and {row} and others share a {sample.read_from['id']!r}"
-    warnings.warn(f"{shared}: it is their group, and their ids get a number", stacklevel=2)

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from hashlib import blake2b
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Union
 from urllib.parse import parse_qsl, unquote
 
@@ -199,7 +198,7 @@ def _trace_in(row: Any) -> Trace | None:
 
 SCHEME = "traces:/"
 """The prefix of an address of traces."""
-_PARTS = ("since", "until", "filter", "sample", "limit")
+_PARTS = ("since", "until", "filter")
 _PAGE = 100
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
@@ -322,16 +321,21 @@ def whole_trace(info: TraceInfo) -> Union[Trace, None]:
 
 
 def read_traces(address: str) -> Iterator[Trace]:
-    """The traces at ``traces:/EXPERIMENT?since=…&until=…&filter=…&sample=…&limit=…``, with their spans.
+    """The traces at ``traces:/EXPERIMENT?since=…&until=…&filter=…``, with their spans.
 
     ``EXPERIMENT`` is the name or id of an experiment in the current tracking store. ``since`` and ``until`` are ages
-    (``24h``, ``7d``) or dates, ``filter`` is a filter of MLflow's search, ``sample`` is the share of traces to take,
-    ``limit`` is the maximum number. Failed and unfinished calls, and traces that an evaluation wrote for its rows, are
-    left out. Raises ``InvalidOptionError`` for an invalid part and ``InvalidDataError`` for an unknown experiment.
+    (``24h``, ``7d``) or dates, ``filter`` is a filter of MLflow's search. Failed and unfinished calls, and traces that
+    an evaluation wrote for its rows, are left out. Raises ``InvalidOptionError`` for an invalid part and
+    ``InvalidDataError`` for an unknown experiment.
     """
-    search, limit = _parsed(address)
+    name, _, query = address.removeprefix(SCHEME).partition("?")
+    parts: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
+    for part in parts:
+        if part not in _PARTS:
+            raise InvalidOptionError(f"{address}: {part} is not one of {', '.join(_PARTS)}", param=part)
+    parts |= {part: moment(parts[part], part) for part in ("since", "until") if part in parts}
     read = unread = 0
-    for info in islice((info for info in search.infos() if is_answered(info)), limit):
+    for info in filter(is_answered, TraceSearch(experiment_named(unquote(name)), **parts).infos()):
         trace = whole_trace(info)
         read, unread = read + (trace is not None), unread + (trace is None)
         if trace is not None:
@@ -340,27 +344,3 @@ def read_traces(address: str) -> Iterator[Trace]:
         raise InvalidDataError(f"{address} has no answered trace; change since= or filter=")
     if unread:
         warnings.warn(f"traces left out because the store does not have their spans: {unread}", stacklevel=2)
-
-
-def _parsed(address: str) -> tuple[TraceSearch, Union[int, None]]:
-    name, _, query = address.removeprefix(SCHEME).partition("?")
-    parts = dict(parse_qsl(query, keep_blank_values=True))
-    for part in parts:
-        if part not in _PARTS:
-            raise InvalidOptionError(f"{address}: {part} is not one of {', '.join(_PARTS)}", param=part)
-    options: dict[str, Any] = {name: moment(parts[name], name) for name in ("since", "until") if name in parts}
-    sample = _number(parts.get("sample", "1"), "sample")
-    if not 0 < sample <= 1:
-        raise InvalidOptionError(f"sample={sample:g} must be above 0 and at most 1", param="sample")
-    limit = _number(parts["limit"], "limit") if "limit" in parts else None
-    if limit is not None and (limit < 1 or limit != int(limit)):
-        raise InvalidOptionError(f"limit={limit:g} must be a whole number of at least 1", param="limit")
-    search = TraceSearch(experiment_named(unquote(name)), parts.get("filter", ""), sample=sample, **options)
-    return search, None if limit is None else int(limit)
-
-
-def _number(text: str, param: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidOptionError(f"{param}={shown(text)} is not a number", param=param) from None

@@ -307,7 +307,7 @@ def test_ids_of_questions_that_rows_share_are_their_groups() -> None:
     rows = [{"question_id": each, "answer": "a"} for each in ("q1", "q2", "q1")]
     with pytest.warns(UserWarning, match="rows 1 and 3 and others share a 'question_id'"):
         samples = list(with_ids(map(to_sample, rows)))
-    assert [sample.id for sample in samples] == ["q1-1", "q2-1", "q1-2"]
+    assert [sample.id for sample in samples] == ["q1", "q2", "q1-2"]
     assert [sample.metadata["question_id"] for sample in samples] == ["q1", "q2", "q1"]
     assert [sample.id for sample in with_ids(map(to_sample, rows[:2]))] == ["q1", "q2"]
 
