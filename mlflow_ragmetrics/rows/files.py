@@ -82,7 +82,7 @@ def _read_columns(file: Path) -> Iterator[Row]:
             start = source.read(6)
             source.seek(0)
             if extension_of(file) == ".parquet":
-                table = pyarrow.parquet.ParquetFile(source, buffer_size=_PAGE_BYTES, pre_buffer=False)
+                table = pyarrow.parquet.ParquetFile(file, buffer_size=_PAGE_BYTES, pre_buffer=False)
                 batches = table.iter_batches(batch_size=_BATCH_ROWS, use_threads=False)  # threads take more memory
             elif start == b"ARROW1":
                 stored = pyarrow.ipc.open_file(source)
