@@ -44,22 +44,6 @@ _DEEPEST = 4
 _LEAST = 2  # rows, because a single row proves nothing
 
 
-def likely_contexts(samples: Iterable[Sample]) -> str | None:
-    """Return the unused column most likely to hold contexts: lists of texts, or texts with a typical name."""
-    best, found = 1, None
-    for name, values in _possible(_unused_columns(samples)).items():
-        if not all(map(are_texts, values)):
-            continue
-        is_named = any(word in _last(name).lower() for word in _WORDS)
-        if "." in name and not is_named:
-            continue
-        are_lists = not any(isinstance(value, str) and not value.lstrip().startswith("[") for value in values)
-        likelihood = 1 + 2 * are_lists + 4 * is_named
-        if likelihood > best:
-            best, found = likelihood, name
-    return found
-
-
 _TELLING = {
     "reference": (
         *("gold", "truth", "expected", "ideal", "correct", "target", "label", "reference", "best", "original"),
@@ -74,25 +58,36 @@ _TELLING = {
 
 
 def likely_column(field: str, samples: Iterable[Sample]) -> str | None:
-    """Return the unused column of texts most likely meant as ``field``: with a near name, else with a telling one.
+    """Return the unused column most likely meant as ``field``.
 
-    Documents' ids are likely in columns of ids whose names tell gold or retrieved ones.
+    For contexts: lists of texts with a typical name, else texts with one, else lists of texts. For ids: columns of ids
+    whose names tell gold or retrieved ones. For other fields: texts with a near name, else with a telling one.
     """
     columns = _possible(_unused_columns(samples))
-    if field in _ID_FIELDS:
-        told = (name for name in columns if _told_field(name) in _ID_FIELDS[field])
-        return next((name for name in told if _are_ids(columns[name])), None)
-    texts = [name for name, values in columns.items() if all(isinstance(value, str) for value in values)]
-    names = [folded(name) for name, known in FIELD_OF.items() if known == field]
-    texts = [name for name in texts if _told_field(name) in (field, None)]
-    texts = [name for name in texts if field != "reference" or not _are_ids(columns[name])]
-    texts = [name for name in texts if not all(map(_VERDICT.fullmatch, columns[name]))]
-    texts = [name for name in texts if not _NO_TEXT.fullmatch(re.split(r"[\W_]", name.lower())[-1])]
-    near = [name for name in texts if difflib.get_close_matches(folded(_last(name)), names, n=1, cutoff=0.85)]
-    telling = [name for name in texts if _told_field(name) == field]
-    if field == "question":
-        telling = [name for name in telling if all(map(are_texts, columns[name]))]
-    return next(iter([*near, *telling]), None)
+    if field == "contexts":
+        texts = {name: values for name, values in columns.items() if all(map(are_texts, values))}
+        named = [name for name in texts if any(word in _last(name).lower() for word in _WORDS)]
+        lists = [name for name, values in texts.items() if all(str(value).lstrip()[:1] == "[" for value in values)]
+        ranked = [*filter(lists.__contains__, named), *named, *(name for name in lists if "." not in name)]
+    elif field in _ID_FIELDS:
+        told = [name for name in columns if _told_field(name) in _ID_FIELDS[field]]
+        ranked = [name for name in told if _are_ids(columns[name])]
+    else:
+        texts = {name: values for name, values in columns.items() if _may_be(field, name, values)}
+        names = [folded(name) for name, known in FIELD_OF.items() if known == field]
+        near = [name for name in texts if difflib.get_close_matches(folded(_last(name)), names, n=1, cutoff=0.85)]
+        telling = [name for name in texts if _told_field(name) == field]
+        ranked = [*near, *(name for name in telling if field != "question" or all(map(are_texts, texts[name])))]
+    return next(iter(ranked), None)
+
+
+def _may_be(field: str, name: str, values: Sequence[Any]) -> bool:
+    """Whether the values are texts of ``field``, not ids or verdicts, and the name tells no other field."""
+    if _told_field(name) not in (field, None) or _NO_TEXT.fullmatch(re.split(r"[\W_]", name.lower())[-1]):
+        return False
+    if not all(isinstance(value, str) for value in values) or all(map(_VERDICT.fullmatch, values)):
+        return False
+    return field != "reference" or not _are_ids(values)
 
 
 def _possible(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
@@ -109,10 +104,6 @@ def _are_ids(values: Iterable[Any]) -> bool:
     except InvalidFieldError:
         return False
     return 2 * sum(_IDENTIFIER.fullmatch(each) is not None or names_source(each) for each in ids) > len(ids)
-
-
-def _likely(field: str, samples: Iterable[Sample]) -> str | None:
-    return likely_contexts(samples) if field == "contexts" else likely_column(field, samples)
 
 
 def likely_answers(samples: Sequence[Sample]) -> str | None:
@@ -144,7 +135,7 @@ def way_out(field: str, samples: Sequence[Sample]) -> Text:
     """Return advice for a field that no row has, as the end of a sentence: the likely column and the unused ones."""
     if field == "reference" and (generated := likely_answers(samples)):
         return _swapped(generated)
-    name, columns = _likely(field, samples), _unused_columns(samples)
+    name, columns = likely_column(field, samples), _unused_columns(samples)
     texts = [each for each, values in _possible(columns).items() if all(map(are_texts, values))]
     unused = sorted(columns, key=lambda column: (column != name, column not in texts))
     shown, more = ", ".join(unused[:_MOST_NAMED]), len(unused) - _MOST_NAMED
@@ -219,7 +210,7 @@ def default_metrics(samples: Iterable[Sample]) -> tuple[str | list[str], Text | 
         if "reference" in fields:
             return "white_paper", None
     lacking = [field for field in ("reference", "contexts", *_ID_FIELDS) if field not in fields]
-    likeliest = min(lacking, key=lambda field: _likely(field, first) is None)
+    likeliest = min(lacking, key=lambda field: likely_column(field, first) is None)
     way = (
         say("default.way", way=way_out(likeliest, first))
         if _unused_columns(first) and not likely_answers(first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.selection import default_metrics, likely_contexts
+from mlflow_ragmetrics.selection import default_metrics, likely_column
 
 QUESTION = {"question": "How high is it?", "answer": "330 m."}
 
@@ -24,7 +24,7 @@ QUESTION = {"question": "How high is it?", "answer": "330 m."}
 )
 def test_only_lists_of_texts_and_telling_names_are_guessed(column: str, value: object, guessed: bool) -> None:
     sample = to_sample({**QUESTION, column: value})
-    assert likely_contexts([sample]) == (column if guessed else None)
+    assert likely_column("contexts", [sample]) == (column if guessed else None)
 
 
 @pytest.mark.parametrize(
