@@ -196,9 +196,9 @@ class Suite:
 
         ``InvalidOptionError`` names an unknown key, an invalid value, or a variable that is not set.
         """
-        from mlflow_ragmetrics.suite_file import load_suite
+        from mlflow_ragmetrics.suite_file import suite_arguments
 
-        return cls._configured(load_suite(path, overrides))
+        return cls._configured(suite_arguments(path, overrides))
 
     @classmethod
     def _configured(cls, arguments: dict[str, Any]) -> Suite:

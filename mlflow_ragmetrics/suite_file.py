@@ -13,7 +13,6 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 
 from mlflow_ragmetrics.core.judge import Embedding, Judge
-from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.judges.chat.judge_options import CallOptions, JudgeOptions, Options, RateLimit
 from mlflow_ragmetrics.judges.resolve import model_judge
@@ -107,44 +106,41 @@ class SuiteSettings(RunSettings, CallOptions):
         return options
 
 
-def read_settings(path: Union[str, Path]) -> SuiteSettings:
-    """Read and check the YAML file ``path``.
+def read_settings(source: object) -> SuiteSettings:
+    """Read and check a suite's YAML file or its content.
 
     ``InvalidDataError`` if it is not readable YAML, ``InvalidOptionError`` for an unknown key or an invalid value.
     """
-    return _checked(read_yaml(Path(path)), f"the suite {path}")
+    name, content = "the suite", source
+    if isinstance(source, (str, os.PathLike)):
+        name, content = f"the suite {os.fspath(source)}", read_yaml(Path(source))
+    if not isinstance(content, Mapping) or not all(isinstance(key, str) for key in content):
+        raise InvalidDataError(f"{name} must be a mapping with preset or metrics, like the file of `ragmetrics init`")
+    try:
+        return SuiteSettings(**content)
+    except ValidationError as error:
+        raise _refusal(name, error) from None
 
 
-def load_suite(path: Union[str, Path], overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the arguments for ``Suite`` from the YAML file ``path``; see ``suite_arguments``.
+def suite_arguments(source: object, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the arguments for ``Suite``, and ``preset`` if a YAML file or its content names one; ``overrides`` win.
 
-    Relative paths in the file start at its folder. ``InvalidDataError`` if it is not readable YAML.
+    Relative paths start at the file's folder. Reads ``${NAME}`` from the environment only for models that are used.
+    Raises the errors of ``read_settings``.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise InvalidDataError(f"a suite's file is a path, not {kind_of(path)}")
-    return _arguments(read_settings(path), overrides or {}, Path(path).parent)
-
-
-def suite_arguments(content: object, overrides: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the arguments for ``Suite``, and ``preset`` if ``content`` names one; ``overrides`` win.
-
-    Reads ``${NAME}`` from the environment only for models that are used. ``InvalidOptionError`` names an unknown key or
-    an invalid value.
-    """
-    return _arguments(_checked(content, "the suite"), overrides or {}, Path())
-
-
-def _arguments(settings: SuiteSettings, given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    settings, given = read_settings(source), overrides or {}
+    folder = Path(source).parent if isinstance(source, (str, os.PathLike)) else Path()
     arguments = {key: getattr(settings, key) for key in _PLAIN if getattr(settings, key) is not None}
     if settings.cache is not None:
         arguments["cache"] = folder / settings.cache
     for_calls = settings.call_options(folder)
     if "judge" not in given and settings.judges:
-        language = str(given.get("language", settings.language or "en"))
-        shared = {**for_calls, "language": language}
-        arguments["judge"] = _one_or_all([_judge(each, shared, folder) for each in settings.judges])
+        shared = {**for_calls, "language": str(given.get("language", settings.language or "en"))}
+        judges = [_judge(each, shared, folder) for each in settings.judges]
+        arguments["judge"] = judges[0] if len(judges) == 1 else judges
     if "embeddings" not in given and settings.embeddings:
-        arguments["embeddings"] = _one_or_all([_embedding(each) for each in settings.embeddings])
+        embeddings = [_embedding(each) for each in settings.embeddings]
+        arguments["embeddings"] = embeddings[0] if len(embeddings) == 1 else embeddings
     if "metrics" in given:
         arguments.pop("preset", None)
     return {**arguments, **for_calls, **given}
@@ -169,15 +165,6 @@ def read_yaml(file: Path) -> Any:
         raise InvalidDataError(f"the suite {file.name!r} is not YAML: {' '.join(str(error).split())}") from None
 
 
-def _checked(content: object, name: str) -> SuiteSettings:
-    if not isinstance(content, Mapping) or not all(isinstance(key, str) for key in content):
-        raise InvalidDataError(f"{name} must be a mapping with preset or metrics, like the file of `ragmetrics init`")
-    try:
-        return SuiteSettings(**content)
-    except ValidationError as error:
-        raise _refusal(name, error) from None
-
-
 def _refusal(name: str, error: ValidationError) -> InvalidOptionError:
     """Return the most useful error: an unknown key, if there is one, else the first."""
     cause = error.errors()[0].get("ctx", {}).get("error")
@@ -190,10 +177,6 @@ def _refusal(name: str, error: ValidationError) -> InvalidOptionError:
     problem = "there is no such key" if first["type"] == "extra_forbidden" else first["msg"]
     reason = problem.removeprefix("Value error, ")
     return InvalidOptionError(f"{name}: {where}{reason}", param=place[-1] if place else "suite")
-
-
-def _one_or_all(models: list[Any]) -> Any:
-    return models[0] if len(models) == 1 else models
 
 
 def _judge(settings: JudgeSettings, shared: Mapping[str, Any], folder: Path) -> str | Judge:

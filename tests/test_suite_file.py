@@ -6,7 +6,7 @@ import pytest
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.suite import Suite
-from mlflow_ragmetrics.suite_file import load_suite
+from mlflow_ragmetrics.suite_file import suite_arguments
 
 KEYED = """
 preset: lexical
@@ -51,7 +51,7 @@ def test_a_preset_keeps_its_name(suite_file):
 
 def test_paths_start_at_the_file_s_folder(suite_file):
     path = suite_file("preset: lexical\ncache: judge.sqlite\n")
-    assert load_suite(path)["cache"] == path.parent / "judge.sqlite"
+    assert suite_arguments(path)["cache"] == path.parent / "judge.sqlite"
 
 
 def test_shared_call_options_reach_the_suite(suite_file):
@@ -59,7 +59,7 @@ def test_shared_call_options_reach_the_suite(suite_file):
         "preset: lexical\ncalls: compact\nrate_limit: {requests_per_minute: 60}\n"
         "retry: {on_http_codes: [429, 5xx], initial: 1, max: 9, attempts: 3}\n"
     )
-    arguments = load_suite(path)
+    arguments = suite_arguments(path)
     assert arguments["calls"] == "compact"
     assert arguments["requests_per_minute"] == 60
     assert arguments["retry"] == {"codes": (429,), "initial": 1.0, "longest": 9.0, "attempts": 3}
@@ -94,7 +94,7 @@ def test_a_variable_that_is_not_set_is_named_only_when_it_is_needed(suite_file, 
 )
 def test_what_the_file_may_not_say_is_named(suite_file, text, said, param):
     with pytest.raises(InvalidOptionError) as caught:
-        load_suite(suite_file(text))
+        suite_arguments(suite_file(text))
     assert said in str(caught.value)
     assert "suite.yaml" in str(caught.value)
     assert "sk-secret" not in str(caught.value)
@@ -104,19 +104,19 @@ def test_what_the_file_may_not_say_is_named(suite_file, text, said, param):
 @pytest.mark.parametrize("text", ["- a list", "a: [", "just text", "1: 2", ""])
 def test_a_file_that_is_no_mapping_is_refused(suite_file, text):
     with pytest.raises(InvalidDataError, match=r"suite\.yaml"):
-        load_suite(suite_file(text))
+        suite_arguments(suite_file(text))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(InvalidDataError, match=r"nothing\.yaml"):
-        load_suite(tmp_path / "nothing.yaml")
+        suite_arguments(tmp_path / "nothing.yaml")
 
 
 @pytest.mark.parametrize("kind", ["judges", "embeddings"])
 def test_built_in_models_take_no_options(suite_file, kind):
     model = {"judges": "lexical", "embeddings": "char-ngram"}[kind]
     with pytest.raises(RagMetricsError, match="takes no base_url"):
-        load_suite(suite_file(f"preset: lexical\n{kind}: {{model: {model}, base_url: http://x}}"))
+        suite_arguments(suite_file(f"preset: lexical\n{kind}: {{model: {model}, base_url: http://x}}"))
 
 
 KEYED_MODELS = """

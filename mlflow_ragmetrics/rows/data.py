@@ -52,7 +52,7 @@ _LOOK_AHEAD = 100
 def read_rows(data: Data, delimiter: str | None = None) -> Iterator[Any]:
     """Stream the rows of ``data`` if the source supports it. Each row is a mapping; a given ``Sample`` is unchanged.
 
-    Exports of LangSmith, Phoenix, TruLens and OpenAI's evals become one record per answer. ``delimiter`` separates
+    Exports of LangSmith, Phoenix and OpenAI's evals become one record per answer. ``delimiter`` separates
     the cells of a text table; by default it is detected.
 
     Raises:

@@ -6,6 +6,7 @@ The rows of ragas, deepeval, Phoenix's ``get_input_output_context`` and MLflow a
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain
@@ -20,7 +21,6 @@ from mlflow_ragmetrics.rows.values import decoded, is_missing, looks_structured
 
 Record = Mapping[Any, Any]
 _NUMBERED = re.compile(r"(?P<name>.*(?:context|passage|chunk|retriev|doc|snippet).*?)[ _-]*(?P<number>\d{1,2})", re.I)
-_LONG = ("app_json", "record_json", "cost_json", "perf_json")
 
 
 def records_of_exports(rows: Iterable[Any]) -> Iterator[Any]:
@@ -91,12 +91,6 @@ def _decoded(row: Record, names: Iterable[str]) -> Record:
     return {**row, **{name: decoded(row[name]) for name in names}}
 
 
-def _alpaca_item(row: Record) -> Record:
-    """An instruction of Alpaca's form, whose input is often blank."""
-    asked = [str(row[name]) for name in ("instruction", "input") if not is_missing(row[name])]
-    return {**row, "input": None, "question": "\n".join(asked).strip() or None}
-
-
 def _openai_item(row: Record) -> Record:
     """An item of OpenAI's evals with the model's answer: a data line, or an output item of a run."""
     item = mapping_of(row.get("datasource_item", row.get("item")))
@@ -118,21 +112,6 @@ def _deepeval_golden(row: Record) -> Record:
     passages = row["retrieval_context"]
     split = isinstance(passages, str) and not isinstance(decoded(passages), list)
     return {**row, "retrieval_context": passages.split("|") if passages else None} if split else row
-
-
-def _trulens_record(row: Record) -> Record:
-    """A TruLens record: texts may be JSON; passages are arguments of its feedback functions."""
-    contexts: dict[str, None] = {}
-    for calls in (decoded(calls) for name, calls in row.items() if str(name).endswith(("_calls", " calls"))):
-        for call in calls if isinstance(calls, list) else ():
-            arguments = mapping_of(mapping_of(call).get("args"))
-            found = next((arguments[key] for key in ("context", "contexts", "source") if arguments.get(key)), None)
-            listed = found if isinstance(found, (list, tuple)) else [found]
-            contexts |= dict.fromkeys(text for text in listed if isinstance(text, str))
-    kept = {name: value for name, value in row.items() if name not in _LONG and not str(name).endswith("_calls")}
-    known = {"contexts": list(contexts)} if contexts else {}
-    texts = {name: decoded(row[name]) for name in ("input", "output")}
-    return {"id": row["record_id"], **known, **kept, **texts}
 
 
 def _langsmith_example(row: Record) -> Record:
@@ -183,9 +162,7 @@ _CONVERTERS: Sequence[tuple[set[str], Callable[[Record], Record]]] = (
     ({"item"}, _openai_item),
     ({"input", "actual_output", "retrieval_context", "source_file"}, _deepeval_golden),
     ({"input", "ideal"}, partial(_decoded, names=["input"])),  # OpenAI's evals registry: messages, or their JSON
-    ({"record_id", "input", "output"}, _trulens_record),
     ({"vars", "response"}, _promptfoo_result),
-    ({"instruction", "input", "output"}, _alpaca_item),
     ({"trace_id", "request", "response"}, partial(_decoded, names=["request", "response"])),  # MLflow's traces
 )
 
@@ -215,33 +192,31 @@ def _records_of_spans(spans: Iterable[Record]) -> Iterator[Record]:
 
     Without its root in the export, a trace's chains without an exported parent are taken as roots.
     """
-    parents: dict[str, str | None] = {}
-    kept: list[_Span] = []
+    known: dict[str, _Span] = {}
     for record in chain.from_iterable(map(_with_children, spans)):
-        span = _span(record, len(parents))
-        parents[span.id] = span.parent
-        if span.parent is None or span.kind in ("CHAIN", "AGENT", "RETRIEVER"):
-            kept.append(span)
-    roots = {span.id: span for span in kept if span.parent is None}
-    rooted = {root.trace for root in roots.values()}
-    chains = [span for span in kept if span.kind != "RETRIEVER" and span.parent not in parents]
-    roots |= {span.id: span for span in chains if span.trace not in rooted}
+        span = _span(record, len(known))
+        known[span.id] = span
+    whole = {span.trace for span in known.values() if span.parent is None}
+    roots: dict[str, _Span] = {}
+    for span in known.values():
+        is_top = span.kind in ("CHAIN", "AGENT") and span.parent not in known and span.trace not in whole
+        if span.parent is None or is_top:
+            roots[span.id] = span
     if not roots:
         message = "the export has no root span or run; export whole traces, not single spans"
         raise InvalidDataError(message)
-    of_trace: dict[str, list[str]] = {}
-    for root in roots.values():
-        of_trace.setdefault(root.trace, []).append(root.id)
-    documents: dict[str, list[Any]] = {}
-    for span in kept:
+    first_roots = {root.trace: root.id for root in reversed([*roots.values()])}
+    documents: dict[str | None, list[Any]] = {}
+    for span in known.values():
         if span.kind == "RETRIEVER":
             above = span.parent
-            while above in parents and above not in roots:
-                above = parents[above]
-            owner = above if above in roots else next(iter(of_trace.get(span.trace, ())), None)
-            documents.setdefault(owner or "", []).extend(span.documents)
+            while above in known and above not in roots:
+                above = known[above].parent
+            owner = above if above in roots else first_roots.get(span.trace)
+            documents.setdefault(owner, []).extend(span.documents)
+    counts = Counter(root.trace for root in roots.values())
     for root in roots.values():
-        record_id = root.trace if len(of_trace[root.trace]) == 1 else root.id
+        record_id = root.trace if counts[root.trace] == 1 else root.id
         contexts = {"contexts": documents[root.id]} if root.id in documents else {}
         yield {"id": record_id, "inputs": root.inputs, "outputs": root.outputs, **root.metadata, **contexts}
 

@@ -7,7 +7,6 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,23 +84,17 @@ def _holds_objects(content: Mapping[Any, Any]) -> bool:
 
 def _only_list(content: dict[str, Any], file: str) -> list[Any]:
     lists = dict(_lists_of_objects(content))
-    telling = {name: rows for name, rows in lists.items() if any(map(accepted_name, rows[0]))}
-    lists = telling if len(telling) == 1 else lists
+    telling = [name for name, rows in lists.items() if any(map(accepted_name, rows[0]))]
     usual = [name for name in lists if name.rpartition(".")[2] in _USUAL_NAMES]
-    names = usual if len(usual) == 1 or not lists else [*lists]
-    if "data" in usual:
-        names = ["data"]
-    if not names and isinstance(content.get("data"), list):
-        return list(content["data"])
-    if not names:
-        keys = ", ".join(f"`{key}`" for key in list(content)[:5]) or "none"
-        raise InvalidDataError(f"{file} is a dict, but must be a list of objects or hold one (its keys: {keys}).")
-    if len(names) > 1:
-        keys = ", ".join(f"`{name}`" for name in names)
-        raise InvalidDataError(f"{file} has several lists of objects ({keys}); save the one with the rows.")
-    if names[0] != "data":
-        warnings.warn(f"the rows of {file} were read from its list {names[0]!r}", stacklevel=2)
-    return lists[names[0]]
+    only = ["data"] if "data" in lists else next((names for names in (telling, usual, [*lists]) if len(names) == 1), [])
+    if not only:
+        keys = ", ".join(f"`{name}`" for name in lists or list(content)[:5]) or "none"
+        has_several = f"has several lists of objects ({keys}); save the one with the rows"
+        problem = has_several if lists else f"is a dict, but must be a list of objects or hold one (its keys: {keys})"
+        raise InvalidDataError(f"{file} {problem}.")
+    if only != ["data"]:
+        warnings.warn(f"the rows of {file} were read from its list {only[0]!r}", stacklevel=2)
+    return lists[only[0]]
 
 
 def _lists_of_objects(content: dict[str, Any], path: str = "", depth: int = 1) -> Iterator[tuple[str, list[Any]]]:
@@ -123,40 +116,18 @@ def read_json_lines(file: Path) -> Iterator[Row]:
             if number == 1 and _PARTIAL.fullmatch(line):
                 yield from read_json(file)
                 return
-            if line.strip():
-                place = f"{file}, line {number}"
-                yield _checked(_parsed(line, place), place)
+            for row in _values(line, place := f"{file}, line {number}"):
+                yield _checked(row, place)
 
 
 def read_json(file: Path) -> Iterator[Row]:
     """A list of objects, an object that holds one, or several objects, one per line or one after the other."""
     with opened(file) as stream:
-        text = stream.read()
-    if _has_one_object_a_line(text):
-        yield from read_json_lines(file)
-        return
-    content = _one_or_several(text, str(file)) if text.strip() else []
-    for number, row in enumerate(content if isinstance(content, list) else rows_of_object(content, str(file)), start=1):
+        rows = _values(stream.read(), str(file))
+    if len(rows) == 1:
+        rows = rows[0] if isinstance(rows[0], list) else rows_of_object(rows[0], str(file))
+    for number, row in enumerate(rows, start=1):
         yield _checked(row, f"{file}, row {number}")
-
-
-def _one_or_several(text: str, place: str) -> Any:
-    """The JSON value of a file, or the list of the objects that follow each other in it."""
-    text, objects, end = text.strip(), [], 0
-    with suppress(ValueError, RecursionError):
-        while text[end : end + 1] == "{":
-            content, end = _DECODER.raw_decode(text, end)
-            end += len(text[end:]) - len(text[end:].lstrip(" \t\r\n,"))
-            objects.append(content)
-    return objects if len(objects) > 1 and end == len(text) else _parsed(text, place)
-
-
-def _has_one_object_a_line(text: str) -> bool:
-    first, _, rest = text.strip().partition("\n")
-    try:
-        return bool(rest) and isinstance(json.loads(first), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Row:
@@ -168,20 +139,27 @@ def _once(pairs: list[tuple[str, Any]]) -> Row:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
+_BETWEEN = re.compile(r"[\s,]*")
 _PARTIAL = re.compile(r"\s*(?:\{|\[\s*(?:\{.*)?)\s*")
 """A line of JSON with a part of an object, or with a list of objects."""
 
 
-def _parsed(text: str, place: str) -> Any:
+def _values(text: str, place: str) -> list[Any]:
+    """The JSON values in ``text``, which may follow each other."""
+    values, end = [], len(text) - len(text.lstrip())
     try:
-        return _DECODER.decode(text)
+        while end < len(text):
+            value, end = _DECODER.raw_decode(text, end)
+            values.append(value)
+            end = _BETWEEN.match(text, end).end()  # type: ignore[union-attr]
     except InvalidDataError as error:
         raise InvalidDataError(f"{place}: {error}") from None
     except json.JSONDecodeError as error:
-        where = f" (line {error.lineno}, column {error.colno})" if "\n" in text.strip() else f" (column {error.colno})"
-        raise InvalidDataError(f"{place}: invalid JSON{where}: {error.msg}.") from error
+        where = f"line {error.lineno}, column {error.colno}" if "\n" in text.strip() else f"column {error.colno}"
+        raise InvalidDataError(f"{place}: invalid JSON ({where}): {error.msg}.") from error
     except (ValueError, RecursionError) as error:
         raise InvalidDataError(f"{place}: unreadable JSON: {error}.") from error
+    return values
 
 
 def _checked(row: Any, place: str) -> Row:

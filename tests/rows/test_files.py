@@ -60,7 +60,7 @@ def test_rows_are_streamed(tmp_path: Path) -> None:
         ("a.jsonl", b"[" * 100_000, ["line 1"]),
         ("a.json", b'{"a": 1}', ["a dict", "list of objects", "`a`"]),
         ("a.json", b'{"a": [{"x": 1}], "b": [{"y": 1}]}', ["`a`, `b`"]),
-        ("a.json", b'{"data": ["x"]}', ["row 1", "a str"]),
+        ("a.json", b'{"data": ["x"]}', ["its keys: `data`"]),
         ("a.json", b"3", ["an int", "list of objects"]),
         ("a.xlsx", b"no workbook", ["Excel"]),
         ("a.run", b"q1 Q0 d1 1 0.5 x\n" * 30 + b"q1 d1\n", ["line 31", "TREC"]),
