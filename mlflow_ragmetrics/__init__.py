@@ -16,7 +16,7 @@ _HOMES = {
     "adapters.langchain.middleware": ("RagMetricsMiddleware",),
     "adapters.langsmith": ("langsmith_evaluators",),
     "adapters.mlflow_genai": ("get_scorer", "scorer", "scorers"),
-    "adapters.mlflow_models": ("extra_metrics",),
+    "adapters.mlflow_evaluator": ("extra_metrics",),
     "assertion": ("assert_score",),
     "calibration": ("Calibration", "calibrate"),
     "comparison": ("Comparison", "compare"),

@@ -8,10 +8,10 @@ from mlflow_ragmetrics.adapters.langchain.chain import evaluate_chain as evaluat
 from mlflow_ragmetrics.adapters.langchain.handler import RagMetricsCallback as RagMetricsCallback
 from mlflow_ragmetrics.adapters.langchain.middleware import RagMetricsMiddleware as RagMetricsMiddleware
 from mlflow_ragmetrics.adapters.langsmith import langsmith_evaluators as langsmith_evaluators
+from mlflow_ragmetrics.adapters.mlflow_evaluator import extra_metrics as extra_metrics
 from mlflow_ragmetrics.adapters.mlflow_genai import get_scorer as get_scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
-from mlflow_ragmetrics.adapters.mlflow_models import extra_metrics as extra_metrics
 from mlflow_ragmetrics.assertion import assert_score as assert_score
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate

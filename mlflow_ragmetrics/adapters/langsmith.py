@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, TypedDict
 
 from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.memory import Recent
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.engine.threads import settle
 from mlflow_ragmetrics.rows.chat_messages import messages_of
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.suite import Suite, SuiteLike
@@ -51,12 +54,12 @@ def _evaluator(key: str, shared: _SharedScores) -> Callable[..., EvaluatorResult
 
 
 class _SharedScores:
-    """The scored examples: the evaluators of an example share one evaluation."""
+    """The scored examples: the evaluators of an example share one evaluation, also in different threads."""
 
     def __init__(self, suite: Suite) -> None:
         self._suite = suite
         self._lock = threading.Lock()
-        self._rows = Recent[str, _Entry](200)
+        self._rows = Recent[str, Future[Row]](200)
 
     def scores(self, inputs: Any, outputs: Any, reference: Any, context: Any) -> Mapping[str, Score]:
         record = {
@@ -68,20 +71,14 @@ class _SharedScores:
         sample = to_sample({name: value for name, value in record.items() if value is not None})
         key = as_json([sample.question, sample.answer, sample.references, sample.texts, sample.retrieved_doc_ids])
         with self._lock:
-            entry = self._rows.get(key)
-            if entry is None:
-                entry = self._rows[key] = _Entry()
-        with entry.lock:
-            if entry.scores is None:
-                (row,) = self._suite.score_samples([sample])
-                entry.scores = row.scores
-        return entry.scores
-
-
-class _Entry:
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.scores: Mapping[str, Score] | None = None
+            row, is_first = self._rows.get(key), key not in self._rows
+            if row is None:
+                row = self._rows[key] = Future()
+        if is_first:
+            settle(row, lambda: next(iter(self._suite.score_samples([sample]))))
+            if row.exception() is not None:  # such as Ctrl-C: the next evaluation asks again
+                self._rows.pop(key, None)
+        return row.result().scores
 
 
 def _told(value: Any) -> Any:

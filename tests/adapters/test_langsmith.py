@@ -10,7 +10,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.errors import InvalidOptionError
 from tests.adapters.doors import FailingJudge
 
 INPUTS = {"question": "When was it built?"}
@@ -31,16 +30,6 @@ def test_one_evaluator_a_metric_and_one_evaluation_for_all() -> None:
     assert [result["score"] for result in results] == [1.0, 1.0]
     evaluators[0](inputs=INPUTS, outputs=OUTPUTS)
     assert judge.asked == once > 0
-
-
-def test_a_metric_as_an_evaluator_names_the_way_out() -> None:
-    made = pytest.importorskip("langsmith.evaluation").run_evaluator(rm.faithfulness)
-    now = datetime.now(timezone.utc)
-    run = pytest.importorskip("langsmith.schemas").Run(
-        id=uuid4(), name="x", start_time=now, run_type="chain", inputs=INPUTS, outputs=OUTPUTS, trace_id=uuid4()
-    )
-    with pytest.raises(InvalidOptionError, match=r"evaluators=rm.langsmith_evaluators\(\[rm.faithfulness\]\)"):
-        made.evaluate_run(run, None)
 
 
 THREAD = [*MESSAGES, HumanMessage("Many thanks!"), AIMessage("You are welcome.")]
