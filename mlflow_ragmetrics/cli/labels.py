@@ -42,7 +42,7 @@ def label_command(
       ragmetrics label my-run --key faithfulness --budget 60 -o labels.csv
       ragmetrics calibrate my-run labels.csv --key faithfulness
     """
-    from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
+    from mlflow_ragmetrics.calibration import rows_to_label
 
     check_writable(output)
     if not output.lower().endswith(".csv"):

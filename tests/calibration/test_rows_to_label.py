@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
+from mlflow_ragmetrics.calibration import rows_to_label
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.results.results import read_table

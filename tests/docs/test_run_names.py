@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
+from mlflow_ragmetrics.calibration import rows_to_label
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "examples" / "data"

@@ -12,7 +12,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import assert_type
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.calibrate_scores import rows_to_label
+from mlflow_ragmetrics.calibration import rows_to_label
 from mlflow_ragmetrics.errors import BudgetExceededError, GateError, JudgeError, MissingFieldError, NoConsensusError
 from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 
