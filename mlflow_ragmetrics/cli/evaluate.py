@@ -42,7 +42,6 @@ from mlflow_ragmetrics.cli.shared_options import (
 )
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.display.document import clean
-from mlflow_ragmetrics.display.junit import row_cases
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.results.gates import check_figures, check_names
 from mlflow_ragmetrics.results.tables import MANY_ROWS, has_diagnoses
@@ -99,7 +98,7 @@ _limits_option = partial(click.option, metavar="METRIC=NUMBER,…", multiple=Tru
     callback=numbers,
     help="Exit code 1 if a smaller share of all rows is measured [default: 0.95 for gated metrics].",
 )
-@file_option("--junit", help="Write gates and rows as JUnit XML.")
+@file_option("--junit", help="Write the gates as JUnit XML.")
 @default_option("--worst", type=click.IntRange(min=0), default=3, metavar="N", help="Number of worst rows shown.")
 @click.pass_context
 def command(
@@ -171,7 +170,7 @@ def command(
     check_names(made.keys, **limits, ranges=made.ranges, better=made.better)
     destination = destination_of(tracking_uri, experiment) if log else None
     with OutputFile(output, made) as file:
-        needs_all = log or junit or settings.by or settings.repeat > 1 or not file.grows
+        needs_all = log or settings.by or settings.repeat > 1 or not file.grows
         samples, checked, keep = _samples(source, made, None if needs_all else max(1, worst))
         groups = mapped_field(made.groups, columns)
         for column in settings.by:
@@ -212,8 +211,7 @@ def _keyless(judge: str | Sequence[str] | None) -> dict[str, Any]:
 def _gates_reached(report: Report, suite: Suite, junit: str | None, limits: Mapping[str, Any]) -> bool:
     of_report: dict[str, Any] = {"keys": suite.keys, "rows": len(report), "incomplete": report.incomplete}
     checks = check_figures(report.metrics, **limits, better=suite.better, **of_report)
-    cases = row_cases(report.rows, checks, limits["fail_under"], limits["fail_over"]) if junit else []
-    return report_gates(checks, junit, {"rows": cases})
+    return report_gates(checks, junit)
 
 
 @dataclass(frozen=True)

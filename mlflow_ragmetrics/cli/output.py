@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import IO, TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from mlflow_ragmetrics.display.document import Block, Line, clean, terminal_lines
-from mlflow_ragmetrics.display.junit import Case, gate_cases, to_junit
+from mlflow_ragmetrics.display.junit import to_junit
 from mlflow_ragmetrics.display.text import report_blocks, usage_line
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.results.gates import Check
@@ -30,21 +30,13 @@ NOT_COMPLETE = 3
 _WIDEST = 120
 
 
-def report_gates(
-    checks: Sequence[Check],
-    junit: str | None = None,
-    rows: Mapping[str, Sequence[Case]] | None = None,
-    *,
-    quiet: bool = False,
-    said: bool = True,
-) -> bool:
+def report_gates(checks: Sequence[Check], junit: str | None = None, *, quiet: bool = False, said: bool = True) -> bool:
     """Print the checks, failed ones to standard error, write the JUnit file, and return whether all passed.
 
-    ``rows``: further suites of cases for the JUnit file, by name. ``quiet``: print nothing to standard output.
-    ``said``: whether to print the lines.
+    ``quiet``: print nothing to standard output. ``said``: whether to print the lines.
     """
     if junit is not None:
-        write_text(junit, to_junit({"gates": gate_cases(checks), **(rows or {})}))
+        write_text(junit, to_junit(checks))
     for check in checks if said else ():
         if check.name == "evaluation":
             continue  # already printed, with its cause

@@ -16,13 +16,8 @@ def test_gates_are_written_as_junit(ragmetrics: Run, written: Write, rows: Rows,
     files = ("--junit", "gates.xml", "--no-log")
     result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "-m", "correctness", *limits, *files)
     assert result.exit_code == 1
-    gates, cases = ElementTree.fromstring((tmp_path / "gates.xml").read_text(encoding="utf-8"))
+    (gates,) = ElementTree.fromstring((tmp_path / "gates.xml").read_text(encoding="utf-8"))
     assert (gates.get("tests"), gates.get("failures")) == ("2", "1")
-    assert (cases.get("tests"), cases.get("failures")) == ("2", "1")
-    tower, river = cases
-    assert tower.find("failure").get("message").startswith("faithfulness is 0.5000, below the gate's 0.99: ")
-    assert river.find("failure") is None
-    assert {each.get("name"): each.get("value") for each in river[0]}["faithfulness"] == "1"
     lines = [line for line in result.output.splitlines() if "Gate" in line]
     assert [line[:40] for line in lines] == [
         "Gate failed: faithfulness/mean = 0.7500 ",

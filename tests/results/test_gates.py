@@ -14,7 +14,7 @@ from mlflow.models.evaluation.validation import ModelValidationFailedException
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample, Score
-from mlflow_ragmetrics.display.junit import gate_cases, to_junit
+from mlflow_ragmetrics.display.junit import to_junit
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
@@ -124,8 +124,8 @@ CHECKS = [Check("a/mean", True, "fine"), Check('b <"&', False, 'b\x00 is <0.1> &
 
 
 def test_junit_is_xml_with_a_case_a_check() -> None:
-    (suite,) = ElementTree.fromstring(to_junit({"my <suite>": gate_cases(CHECKS)}))
-    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("my <suite>", "2", "1")
+    (suite,) = ElementTree.fromstring(to_junit(CHECKS))
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("gates", "2", "1")
     passed, failed = suite
     assert (passed.get("name"), passed.findtext("system-out")) == ("a/mean", "fine")
     assert failed[0].get("message") == 'b\ufffd is <0.1> & "low"'
