@@ -6,7 +6,6 @@
     ├── MissingFieldError     (also ValueError)   a metric needs a field that the sample does not have
     ├── InvalidFieldError     (also ValueError)   a field cannot be read
     ├── InvalidOptionError    (also ValueError)   an option or a name is not accepted
-    │   └── MissingKeyError                       a model's key is not in the environment
     ├── InvalidDataError      (also ValueError)   a file or a data set as a whole cannot be read
     ├── JudgeError                                a judge or an embedding model did not answer
     │   ├── JudgeReplyError                       it answered, but the reply cannot be used
@@ -37,7 +36,6 @@ __all__ = [
     "JudgeReplyError",
     "MissingExtraError",
     "MissingFieldError",
-    "MissingKeyError",
     "NoConsensusError",
     "RagMetricsError",
 ]
@@ -85,14 +83,6 @@ class InvalidOptionError(RagMetricsError, ValueError):
     def __init__(self, message: str, *, param: str, metric: str | None = None) -> None:
         super().__init__(message, metric=metric)
         self.param = param
-
-
-class MissingKeyError(InvalidOptionError):
-    """A model's key is missing; ``variable`` is the environment variable to set."""
-
-    def __init__(self, message: str, *, param: str, variable: str) -> None:
-        super().__init__(message, param=param)
-        self.variable = variable
 
 
 class InvalidDataError(RagMetricsError, ValueError):

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from mlflow_ragmetrics.core.question import Outcome, Question
 from mlflow_ragmetrics.core.safe_text import said_in
-from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError, MissingKeyError
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 
 Call = tuple[Question[Any], ...]
 
@@ -126,7 +126,7 @@ def created_by_langchain(what: str, param: str) -> Iterator[None]:
     except Exception as error:  # a provider's own check of its options or key
         said = said_in(error, 1000)  # enough for the names of all providers
         variable = _KEY_VARIABLE.search(said)
+        cause = f"cannot be created: {said}"
         if variable is not None:
-            message = f"{what} needs a key: set the environment variable {variable[0]}"
-            raise MissingKeyError(message, param=param, variable=variable[0]) from error
-        raise InvalidOptionError(f"{what} cannot be created: {said}", param=param) from error
+            cause = f"needs a key: set the environment variable {variable[0]}"
+        raise InvalidOptionError(f"{what} {cause}", param=param) from error

@@ -75,8 +75,8 @@ class LangChainEmbedding(Embedding):
         """The model of ``provider:/model`` through LangChain's ``init_embeddings``, named ``name`` or else by its URI.
 
         ``options`` (dimensions, base_url, api_key, …) are passed to the model. ``MissingExtraError`` if LangChain or
-        the provider's package is not installed; ``InvalidOptionError`` if the provider rejects the options;
-        ``MissingKeyError`` if there is no key.
+        the provider's package is not installed; ``InvalidOptionError`` if the provider rejects the options,
+        or if there is no key.
         """
         provider, _, model = uri.partition(":/")
         with created_by_langchain(f"embeddings={shown(uri)}", "embeddings"):

@@ -176,16 +176,15 @@ class RetrievalCounts:
 
     def add(self, scores: Mapping[str, Score]) -> None:
         """Add a row's scores to the counts."""
-        found = [key for key, score in scores.items() if score.scored and "gold_docs_count" in score.details]
-        if not found:
-            return
-        self.keys |= dict.fromkeys(found)
-        counts = scores[found[0]].details
-        self.rows += 1
-        if counts["gold_docs_count"]:
-            self.with_gold += 1
-            self.some += counts["correct_docs_count"] > 0
-            self.every += counts["correct_docs_count"] == counts["gold_docs_count"]
+        found = {key: s.details for key, s in scores.items() if s.scored and "gold_docs_count" in s.details}
+        if found:
+            self.keys |= dict.fromkeys(found)
+            counts = next(iter(found.values()))
+            gold, correct = counts["gold_docs_count"], counts["correct_docs_count"]
+            self.rows += 1
+            self.with_gold += gold > 0
+            self.some += correct > 0
+            self.every += 0 < gold == correct
 
     def figures(self, means: Mapping[str, float]) -> dict[str, float]:
         """The run-level figures; ``means`` holds ``<key>/mean``.

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import chain, pairwise
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 from rapidfuzz.distance import LCSseq
@@ -118,34 +118,26 @@ def rouge(
     return Score(value=value, reason=reason, details=details, warnings=warnings)
 
 
-class Overlap(NamedTuple):
-    """The number of matched units, of the answer's units and of the reference's units."""
-
-    matched: int
-    answer: int
-    reference: int
-
-
 @lru_cache(maxsize=8)  # a suite may have precision, recall and F1 of one kind
-def overlap(answer: str, reference: str, kind: RougeKind, tokenizer: Tokenizer, stemmer: bool) -> Overlap:
-    """Count the units of both texts and their matches.
+def overlap(answer: str, reference: str, kind: RougeKind, tokenizer: Tokenizer, stemmer: bool) -> tuple[int, int, int]:
+    """The numbers of matched units, of the answer's units and of the reference's units.
 
     ``rougeLsum`` needs memory proportional to the tokens of an answer's line times the tokens of the reference.
 
     >>> overlap("the cat sat", "the cat lay down", "rouge2", "whitespace", False)
-    Overlap(matched=1, answer=2, reference=3)
+    (1, 2, 3)
     """
     if kind == "rougeLsum" and ("\n" in answer.strip() or "\n" in reference.strip()):
         lines, other_lines = (
             [_tokens(line, tokenizer, stemmer) for line in text.split("\n")] for text in (answer, reference)
         )
-        return Overlap(_in_lines(lines, other_lines), sum(map(len, lines)), sum(map(len, other_lines)))
+        return _in_lines(lines, other_lines), sum(map(len, lines)), sum(map(len, other_lines))
     tokens, others = _cached_tokens(answer, tokenizer, stemmer), _cached_tokens(reference, tokenizer, stemmer)
     if kind == "rouge2":
         matched = _common(pairwise(tokens), pairwise(others))
-        return Overlap(matched, max(0, len(tokens) - 1), max(0, len(others) - 1))
+        return matched, max(0, len(tokens) - 1), max(0, len(others) - 1)
     matched = _common(tokens, others) if kind == "rouge1" else LCSseq.similarity(tokens, others)
-    return Overlap(matched, len(tokens), len(others))
+    return matched, len(tokens), len(others)
 
 
 def is_misread(text: str, tokenizer: Tokenizer) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Steps, ask
@@ -13,23 +11,29 @@ from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
-def _graded(
-    question: Grade, reference: str | None, indistinct: Indistinct, of_non_answer: Callable[[States], Score]
-) -> Steps[Score]:
+def _graded(question: Grade, reference: str | None, indistinct: Indistinct) -> Steps[Score]:
     """The score for a judge's grade from 1 to 5; the reason is the message ``<aspect>.judged``.
 
-    If the answer declines, by the rules or as the judge says, the score is that of ``of_non_answer``.
+    If the answer declines, by the rules or as the judge says, the score is 0.0; for correctness it is 1.0 if the
+    reference declines too.
     """
     states = states_of(question.answer, reference, indistinct)
     if states.answer == "indistinct":
-        return of_non_answer(states)
+        return _of_non_answer(question.aspect, states)
     rating = yield from ask(question)
     grade = rating.checked_grade(question.aspect)
     states = yield from as_judged(states, question.answer, question.question, rating.declines, indistinct)
     if states.answer == "indistinct":
-        return of_non_answer(states)
+        return _of_non_answer(question.aspect, states)
     reason = joined(say(f"{question.aspect}.judged", grade=grade), rating.reason)
     return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))
+
+
+def _of_non_answer(aspect: str, states: States) -> Score:
+    both = aspect == "correctness" and states.reference == "indistinct"
+    reason = say(f"{aspect}.both_indistinct" if both else f"{aspect}.indistinct")
+    details = states.details("both_decline" if both else "indistinct_answer")
+    return Score(value=float(both), reason=reason, details=details)
 
 
 @metric(
@@ -56,12 +60,7 @@ def answer_relevance(
     >>> rm.score("answer_relevance", record, judge=judge).reason
     'Relevance to the question: 4.0 of 5.'
     """
-    return (yield from _graded(Grade("answer_relevance", answer, question), reference, indistinct, _not_relevant))
-
-
-def _not_relevant(states: States) -> Score:
-    details = states.details("indistinct_answer")
-    return Score(value=0.0, reason=say("answer_relevance.indistinct"), details=details)
+    return (yield from _graded(Grade("answer_relevance", answer, question), reference, indistinct))
 
 
 @metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_correctness", "g_eval"))
@@ -90,15 +89,7 @@ def correctness(
     >>> score.value, score.scaled
     (0.75, 4.0)
     """
-    grade = Grade("correctness", answer, question, reference)
-    return (yield from _graded(grade, reference, indistinct, _not_correct))
-
-
-def _not_correct(states: States) -> Score:
-    both = states.reference == "indistinct"
-    reason = say("correctness.both_indistinct" if both else "correctness.indistinct")
-    details = states.details("both_decline" if both else "indistinct_answer")
-    return Score(value=float(both), reason=reason, details=details)
+    return (yield from _graded(Grade("correctness", answer, question, reference), reference, indistinct))
 
 
 _WEIGHTS = {
