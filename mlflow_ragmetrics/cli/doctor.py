@@ -45,8 +45,8 @@ def check_packages() -> Iterator[Check]:
     for requirement in map(Requirement, requires("mlflow_ragmetrics") or ()):
         match = _EXTRA.search(str(requirement.marker or ""))
         if match is None:
-            found, missing = _version(requirement.name), f"is not installed; pip install '{requirement}'"
-            yield Check("fault" if found is None else "ok", requirement.name, found or missing)
+            found = _version(requirement.name)
+            yield Check("fault" if found is None else "ok", requirement.name, found or "is not installed")
         elif match["name"] not in _DEVELOPMENT:
             extras[match["name"]].append(requirement.name)
     for name, packages in extras.items():

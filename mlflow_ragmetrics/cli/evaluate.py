@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.suite_file import RunSettings
 
 
+_GROUPS = frozenset((SESSION, *QUESTION_IDS))
 _limits_option = partial(click.option, metavar="METRIC=NUMBER,…", multiple=True, callback=numbers)
 
 
@@ -258,21 +259,19 @@ def _source(
 
 
 class _Reread(Collection["Sample"]):
-    """The samples of a large file, read again on each iteration; the first one records ids and groups."""
+    """The samples of a large file, read again on each iteration; the first one records ids."""
 
     def __init__(self, source: _Source) -> None:
         self._source = source
         self._ids = array("q")
-        self._groups = {name: array("q") for name in (SESSION, *QUESTION_IDS)}
+        self._is_grouped = False
 
     def __iter__(self) -> Iterator[Sample]:
         is_first = not self._ids
         for sample in self._source.read(MANY_ROWS):
             if is_first:
                 self._ids.append(hash(sample.id))
-                for name, found in self._groups.items():
-                    if sample.metadata.get(name) is not None:
-                        found.append(hash(str(sample.metadata[name])))
+                self._is_grouped = self._is_grouped or not _GROUPS.isdisjoint(sample.metadata)
             yield sample
 
     def __len__(self) -> int:
@@ -282,10 +281,9 @@ class _Reread(Collection["Sample"]):
         return any(each == sample for each in self)
 
     @property
-    def repeats(self) -> bool:
-        """Whether samples share an id or a question's id, or belong to sessions of traces."""
-        hashes = (np.array(each) for each in (self._ids, *self._groups.values()))
-        return bool(self._groups[SESSION]) or any(np.unique(each).size < each.size for each in hashes)
+    def needs_all(self) -> bool:
+        """Whether samples share an id, or may belong to groups."""
+        return self._is_grouped or np.unique(np.array(self._ids)).size < len(self._ids)
 
 
 def _samples(source: _Source, suite: Suite, keep: int | None) -> tuple[Collection[Sample], Checked, int | None]:
@@ -302,7 +300,7 @@ def _samples(source: _Source, suite: Suite, keep: int | None) -> tuple[Collectio
         if len(samples) == most:
             again = _Reread(source)
             checked = check_presence(suite.selection, again)
-            if not again.repeats:
+            if not again.needs_all:
                 return again, checked, keep
             samples = list(source.read())
         return samples, check_presence(suite.selection, samples), None

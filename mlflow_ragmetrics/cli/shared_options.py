@@ -101,8 +101,7 @@ columns_option = click.option(
 )
 limit_option = click.option(
     "--limit",
-    type=click.IntRange(min=1),
-    callback=lambda _, __, given: given and min(given, sys.maxsize),
+    type=click.IntRange(min=1, max=sys.maxsize),
     metavar="N",
     help="Only the first N rows.",
 )

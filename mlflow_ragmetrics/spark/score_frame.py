@@ -161,15 +161,12 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
 
 def records_of(batch: pa.RecordBatch, names: Collection[str]) -> list[dict[str, Any]]:
     """One mapping per row, with the columns ``names``; an unreadable value is replaced by its error."""
-    values = {name: _values(batch.column(name)) for name in names}
-    return [{name: column[place] for name, column in values.items()} for place in range(batch.num_rows)]
-
-
-def _values(column: pa.Array) -> list[Any]:
+    part = batch.select(list(names))
     try:
-        return column.to_pylist(maps_as_pydicts="strict")  # type: ignore[no-any-return]
+        return part.to_pylist(maps_as_pydicts="strict")  # type: ignore[no-any-return]
     except (OverflowError, ValueError, KeyError):  # such as bytes that are not UTF-8, or a time after the year 9999
-        return [_value(scalar) for scalar in column]
+        columns = [list(map(_value, column)) for column in part.columns]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _value(scalar: pa.Scalar) -> Any:

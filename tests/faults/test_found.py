@@ -10,7 +10,6 @@ import click
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
@@ -123,13 +122,6 @@ def test_two_sources_that_both_hold_arrays_are_joined() -> None:
     (row,) = join(results, references).rows
     assert list(row["ids"]) == ["x", "y"]
     assert list(row["reference_ids"]) == ["x", "z"]
-
-
-def test_a_limit_beyond_all_numbers_is_no_limit(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text('{"answer": "a", "reference": "a"}\n', encoding="utf-8")
-    words = ["evaluate", str(tmp_path / "rows.jsonl"), "-m", "rouge", "--no-log", "--limit", "9" * 30]
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 0, result.output
 
 
 def test_scores_beyond_all_scales_are_compared_as_none(tmp_path: Path) -> None:
