@@ -8,7 +8,7 @@ from mlflow_ragmetrics.display.document import cell
 from mlflow_ragmetrics.display.page import report_page
 from mlflow_ragmetrics.display.text import report_blocks, usage_line
 from mlflow_ragmetrics.results.evaluation import Evaluation
-from mlflow_ragmetrics.results.true_score import true_score
+from mlflow_ragmetrics.results.labels import true_score
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.log import log_report
 

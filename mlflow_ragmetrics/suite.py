@@ -459,7 +459,7 @@ class Suite:
 
 def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
     """Return the first of several reports, with figures on how much they differ."""
-    from mlflow_ragmetrics.results.repeats import repeatability
+    from mlflow_ragmetrics.results.evaluation import repeatability
 
     reports: list[Report] = []
     try:

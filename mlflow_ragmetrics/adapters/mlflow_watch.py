@@ -21,7 +21,7 @@ from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import check_awaited
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, RagMetricsError
-from mlflow_ragmetrics.results.codec import KEY, score_in
+from mlflow_ragmetrics.results.tables import KEY, score_in
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.trace_records import (
     TraceSearch,

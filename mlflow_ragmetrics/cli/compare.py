@@ -72,14 +72,12 @@ def command(
 ) -> None:
     """Compare RUN_B (and each further run) with RUN_A, row by row. P-values are adjusted over all runs.
 
-    A run is an id or a name in MLflow, or a file written by `ragmetrics evaluate --output`. Use
-    `latest 2 of EXPERIMENT` for the last two evaluated runs of an experiment, older first.
+    A run is an id or a name in MLflow, or a file written by `ragmetrics evaluate --output`.
 
     \b
     Examples:
       ragmetrics compare baseline.parquet candidate.parquet
       ragmetrics compare 5f0c…a1 candidate --fail-on regressed --tolerance 0.02
-      ragmetrics compare latest 2 of support-bot --html page.html
       ragmetrics compare main pr --format markdown >> "$GITHUB_STEP_SUMMARY"
       ragmetrics compare main pr --preference openai:/gpt-4o-mini
 
@@ -118,15 +116,13 @@ def _show(comparisons: Sequence[Comparison], by: Sequence[str]) -> None:
 
 
 def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Evaluation]:
-    from mlflow_ragmetrics.results.results import is_file, latest_results, results_of
+    from mlflow_ragmetrics.results.results import is_file, results_of
 
     if not runs or tracking_uri is not None or not all(map(is_file, runs)):
         open_store(tracking_uri)
-    found = latest_results(" ".join(runs)) or [results_of(run) for run in runs]
-    if len(found) < 2:
-        message = "compare needs at least two runs or files, or: latest 2 of EXPERIMENT"
-        raise InvalidOptionError(message, param="runs")
-    return found
+    if len(runs) < 2:
+        raise InvalidOptionError("compare needs at least two runs or files", param="runs")
+    return [results_of(run) for run in runs]
 
 
 def _write(comparisons: Sequence[Comparison], html: str | None, log: bool | None, *, quiet: bool) -> None:

@@ -16,21 +16,23 @@ from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Better, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.results.codec import KEY, score_in, value_of
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.marks import Diagnosis
 from mlflow_ragmetrics.results.tables import (
     BETTER,
     DIAGNOSIS,
+    KEY,
     SCORE_COLUMNS,
+    score_in,
     score_keys,
     score_of_columns,
     typed,
+    value_of,
 )
 from mlflow_ragmetrics.rows.files import SUITE_SUFFIX, extension_of, read_file
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.row_groups import SESSION, Groups, groups_of, with_ids
-from mlflow_ragmetrics.rows.trace_records import experiment_named, record_of_trace
+from mlflow_ragmetrics.rows.trace_records import record_of_trace
 from mlflow_ragmetrics.rows.values import as_number, is_missing
 
 if TYPE_CHECKING:
@@ -43,7 +45,6 @@ _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.js
 SUITE_METADATA = b"ragmetrics_suite"
 _SOURCE_RUN = "mlflow.assessment.sourceRunId"
 _RUN_ID = re.compile("[0-9a-f]{32}")
-_LATEST = re.compile(r"latest\s+(?:two|2)\s+of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
 
 
 def stored(
@@ -90,24 +91,6 @@ def results_of(source: Source, name: str = "") -> Evaluation:
 def is_file(source: Union[str, Path]) -> bool:
     """Whether ``source`` is a file, by its type or extension, and not an MLflow run."""
     return isinstance(source, Path) or extension_of(source) is not None
-
-
-def latest_results(text: str) -> list[Evaluation] | None:
-    """The runs for a text such as "latest two of experiment X", oldest first; ``None`` for any other text."""
-    found = _LATEST.fullmatch(text.strip())
-    if found is None:
-        return None
-    import mlflow
-
-    runs = mlflow.MlflowClient().search_runs(
-        [experiment_named(found["name"].strip().strip("'\""))],
-        "tags.`ragmetrics.status` = 'complete'",
-        max_results=2,
-        order_by=["start_time DESC"],
-    )
-    if len(runs) < 2:
-        raise InvalidDataError(f"evaluated runs in experiment {found['name']!r}: {len(runs)}, fewer than 2")
-    return [_from_run(run) for run in reversed(runs)]
 
 
 def found_run(text: str) -> Run:

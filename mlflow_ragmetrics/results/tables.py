@@ -1,6 +1,8 @@
-"""The columns of scored rows in frames, files, MLflow's tables and Spark.
+"""The two serialisable forms of a scored row: columns, and JSON with only the fields that are not defaults.
 
-A score's columns are named ``<key><suffix>``. Items have the same columns everywhere.
+Frames, files, MLflow's tables and Spark have columns. A score's columns are named ``<key><suffix>``, and items have
+the same columns everywhere. The outbox has rows as JSON (``record_of``, ``value_of``), and traces have scores as
+metadata.
 """
 
 from __future__ import annotations
@@ -8,17 +10,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.memory import rare_collections
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 
 if TYPE_CHECKING:
@@ -378,3 +384,56 @@ def _record(sample: Sample) -> dict[str, Any]:
     others = ((name, value) for name, value in sample.metadata.items() if name not in known)
     given = {n: v if isinstance(v, _SIMPLE) else json.dumps(v, ensure_ascii=False, default=str) for n, v in others}
     return {**known, **given}
+
+
+T = TypeVar("T")
+
+
+@cache
+def _adapters() -> dict[type, TypeAdapter[Any]]:
+    return {kind: TypeAdapter(kind) for kind in (Row, Score, Item)}
+
+
+def record_of(value: Union[Row, Score]) -> dict[str, Any]:
+    """The fields as JSON values, without defaults; metadata that JSON lacks, such as dates, becomes text."""
+    record: dict[str, Any] = plain(_adapters()[type(value)].dump_python(value, exclude_defaults=True, warnings=False))
+    return record
+
+
+def value_of(kind: type[T], record: Mapping[str, Any]) -> T:
+    """The row, score or item of a record; raises a ``ValueError`` for any other mapping."""
+    value: T = _adapters()[kind].validate_python(record)
+    return value
+
+
+def row_of(record: Mapping[str, Any]) -> Row:
+    """The row of a record; raises a ``ValueError`` for any other mapping."""
+    return value_of(Row, record)
+
+
+_PREFIX = "ragmetrics."
+KEY = f"{_PREFIX}key"
+"""The metadata entry with the key of a score's metric."""
+_TEXTS = ("status", "reason", "judge", "error")
+
+
+def metadata_of(key: str, score: Score) -> dict[str, str]:
+    """The score of the metric ``key`` as metadata of an assessment: ``ragmetrics.<field>`` -> text or JSON."""
+    entries = {"key": key, **record_of(score)}
+    return {_PREFIX + name: each if isinstance(each, str) else as_json(each) for name, each in entries.items()}
+
+
+def score_in(metadata: Mapping[str, str]) -> Score:
+    """The score in the metadata of an assessment, which have a ``KEY``; ``InvalidDataError`` for another form."""
+    entries = {name.removeprefix(_PREFIX): text for name, text in metadata.items() if name.startswith(_PREFIX)}
+    try:
+        return value_of(Score, {name: each if name in _TEXTS else _value(each) for name, each in entries.items()})
+    except ValueError:
+        message = f"the score of {entries['key']} on a trace was written by another version and cannot be read"
+        raise InvalidDataError(f"{message}; evaluate the trace again") from None
+
+
+def _value(text: str) -> Any:
+    with suppress(json.JSONDecodeError):
+        return json.loads(text)
+    return text

@@ -12,8 +12,8 @@ from mlflow_ragmetrics.display.document import escaped
 from mlflow_ragmetrics.display.marked import rationale
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
-from mlflow_ragmetrics.results.codec import metadata_of
 from mlflow_ragmetrics.results.marks import DIAGNOSIS
+from mlflow_ragmetrics.results.tables import metadata_of
 from mlflow_ragmetrics.tracking.writer import ABSENT, explained, few_attempts, mlflow_name, unless_absent
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.results.codec import record_of, row_of
 from mlflow_ragmetrics.results.marks import cause_figure, diagnose
+from mlflow_ragmetrics.results.tables import record_of, row_of
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, add_feedback, diagnosis_feedback, feedback_of
 from mlflow_ragmetrics.tracking.outbox import Outbox, Waiting

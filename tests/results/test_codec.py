@@ -8,7 +8,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.safe_text import as_json
-from mlflow_ragmetrics.results.codec import metadata_of, record_of, row_of, score_in
+from mlflow_ragmetrics.results.tables import metadata_of, record_of, row_of, score_in
 
 SAMPLE = {
     "question": "Where is it?",

@@ -13,9 +13,9 @@ from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.results.evaluation import repeatability
 from mlflow_ragmetrics.results.gates import check_figures
 from mlflow_ragmetrics.results.pairing import pair
-from mlflow_ragmetrics.results.repeats import repeatability
 from mlflow_ragmetrics.results.results import results_of
 from tests.recorded import check_recorded
 

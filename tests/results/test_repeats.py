@@ -10,7 +10,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.results.repeats import repeatability
+from mlflow_ragmetrics.results.evaluation import repeatability
 from tests.comparison.reports import noisy, report_of
 from tests.judges.fake_models import FakeChatModel
 

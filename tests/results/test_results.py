@@ -13,7 +13,7 @@ from mlflow_ragmetrics.cli.output_file import OutputFile
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.results.results import latest_results, results_of, stored_samples
+from mlflow_ragmetrics.results.results import results_of, stored_samples
 from mlflow_ragmetrics.results.tables import COUNTED_COLUMNS, SCORE_COLUMNS, score_of_columns
 from tests.comparison.reports import noisy, report_of
 
@@ -63,22 +63,6 @@ def test_a_file_names_its_judge_from_the_columns(tmp_path: Path) -> None:
     row = {"id": "1", "faithfulness": 0.5, "faithfulness_status": "ok", "faithfulness_judge": "openai:/gpt"}
     path.write_text(json.dumps(row), encoding="utf-8")
     assert results_of(path).description == {"judge": ["openai:/gpt"]}
-
-
-def test_the_latest_two_of_an_experiment_are_the_older_and_the_newer() -> None:
-    mlflow.set_experiment("support bot")
-    example().log(run_name="first")
-    with pytest.raises(InvalidDataError, match=r"evaluated runs in experiment .*: 1, fewer than 2"):
-        latest_results("latest two of support bot")
-    for name in ("second", "third"):
-        example().log(run_name=name)
-    with mlflow.start_run(run_name="something else"):
-        mlflow.log_metric("loss", 1.0)
-    for text in ("latest 2 of support bot", "latest two of experiment support bot", "Latest two of 'support bot'"):
-        assert [each.name for each in latest_results(text) or []] == ["second", "third"]
-    assert latest_results("second") is None
-    with pytest.raises(InvalidDataError, match="no experiment 'nowhere'"):
-        latest_results("latest two of experiment nowhere")
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:

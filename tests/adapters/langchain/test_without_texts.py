@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.results.codec import score_in
+from mlflow_ragmetrics.results.tables import score_in
 from tests.tracking.test_without_texts import own_failing
 
 SECRETS = ("zebraquestion", "zebraanswer", "zebrapassage", "zebrareference", "zebratag", "zebraerror", "zebrahistory")
