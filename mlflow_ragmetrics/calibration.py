@@ -18,10 +18,9 @@ from mlflow_ragmetrics.display.document import Block, Document, Heading, Line, T
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.evaluation import Evaluation
-from mlflow_ragmetrics.results.labels import Labels, labels_of
+from mlflow_ragmetrics.results.labels import Labels, labelled_scores, labels_of, named_key
 from mlflow_ragmetrics.results.pairing import measured, numbers_of
 from mlflow_ragmetrics.results.results import Source, results_of
-from mlflow_ragmetrics.results.labels import labelled_scores, named_key
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics.agreement import (
     Agreement,
