@@ -52,12 +52,9 @@ class Pairing:
         """A column of each table in the order of the pairs; NaN: missing."""
         return numbers_of(a)[list(self.rows_a)], numbers_of(b)[list(self.rows_b)]
 
-    def scores(self, a: Evaluation, b: Evaluation, key: str, column: str | None = None) -> tuple[Column, Column]:
-        """The measured scores of ``key``, or another ``column`` of these rows, in the order of the pairs.
-
-        NaN: not measured, or not comparable.
-        """
-        sides = self.select(measured(a, key, column), measured(b, key, column))
+    def scores(self, a: Evaluation, b: Evaluation, key: str) -> tuple[Column, Column]:
+        """The measured scores of ``key`` in the order of the pairs; NaN: not measured, or not comparable."""
+        sides = self.select(measured(a, key), measured(b, key))
         for side in sides:
             side[self.is_unlike(key)] = np.nan
         return sides
@@ -156,10 +153,10 @@ def numbers_of(column: pd.Series[Any]) -> Column:
     return np.where(np.abs(values) <= LARGEST, values, np.nan)
 
 
-def measured(results: Evaluation, key: str, column: str | None = None) -> pd.Series[Any]:
-    """The measured scores of ``key``, or another ``column`` of these rows; scores set by a rule are missing."""
+def measured(results: Evaluation, key: str) -> pd.Series[Any]:
+    """The measured scores of ``key``; scores set by a rule are missing."""
     ruled = f"{key}_measured"
-    values = results.table[column or key]
+    values = results.table[key]
     return values if ruled not in results.table.columns else values.where(is_true(results.table[ruled]))
 
 
