@@ -34,7 +34,7 @@ _AMBIGUOUS = {
 }
 _RECALLS_OF_FACTS = ("llmcontextrecall", "contextualrecall", "retrievalsufficiency")
 """Aliases of ``fact_recall(target="reference")`` in ragas, deepeval and MLflow; other aliases set no options."""
-_WHITE_PAPER = ("correctness", "answer_relevance", "rag_score")
+_WHITE_PAPER = ("correctness", "answer_relevance", "chunk_precision", "rag_score")
 _LEXICAL = ("lexical_groundedness", "lexical_factuality", "lexical_relevance", "coherence", "content_safety")
 _FAMILIES = dict.fromkeys(_WHITE_PAPER, "white_paper") | dict.fromkeys(_LEXICAL, "lexical")
 """The modules of the metrics that do not have the name of their module."""

@@ -33,6 +33,7 @@ _WORDS: Mapping[str, Answerable] = {
     **dict.fromkeys(("partial", "partially", "partly", "partially answerable"), "partial"),
     **dict.fromkeys(("underspecified", "ambiguous", "unclear"), "underspecified"),
 }
+_OPPOSITE: Mapping[Answerable, Answerable] = {"answerable": "unanswerable", "unanswerable": "answerable"}
 
 
 def given_answerable(metadata: Mapping[str, Any] | None) -> Answerable | None:
@@ -45,25 +46,20 @@ def given_answerable(metadata: Mapping[str, Any] | None) -> Answerable | None:
     Raises:
         InvalidFieldError: for any other value.
     """
-    expectations = (metadata or {}).get("expectations")
-    for each in (metadata or {}, expectations if isinstance(expectations, Mapping) else {}):
+    given = metadata or {}
+    expectations = given.get("expectations")
+    for fields in (given, expectations if isinstance(expectations, Mapping) else {}):
         for name, inverted in _NAMES.items():
-            value = each.get(name)
+            value = fields.get(name)
             if isinstance(value, (list, tuple)) and len(value) == 1:
                 value = value[0]
             word = str(value).strip().casefold().replace("_", " ")
             if value is None or word in ("", "nan", "<na>", "nat"):
                 continue
-            found = _WORDS.get(word)
-            if found is None:
-                message = (
-                    f"`{name}` is {shown(value)}, but must be true or false, or one of answerable, unanswerable, "
-                    "partial, underspecified"
-                )
-                raise InvalidFieldError(message, field="answerable")
-            if inverted and found in ("answerable", "unanswerable"):
-                return "unanswerable" if found == "answerable" else "answerable"
-            return found
+            if word not in _WORDS:
+                choices = "true or false, or one of answerable, unanswerable, partial, underspecified"
+                raise InvalidFieldError(f"`{name}` is {shown(value)}, but must be {choices}", field="answerable")
+            return _OPPOSITE.get(_WORDS[word], _WORDS[word]) if inverted else _WORDS[word]
     return None
 
 
