@@ -38,15 +38,56 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Figures:
-    """The figures of scored rows, with their warnings and gates."""
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of every row, with their explanations, figures and gates.
 
-    totals: Totals
-    metrics: Mapping[str, float]
-    usage: Mapping[str, float]
-    ranges: Mapping[str, tuple[float, float]]
+    ``description``: how they were made (suite, judges, weights, …). ``usage``: calls, tokens and seconds. ``warnings``:
+    left-out metrics and doubts about the data. ``source``: the file of the rows. ``figures``: further figures, such as
+    repeatability. ``stopped``: why the evaluation ended early, if it did. ``ranges``: the lowest and highest value of
+    each key, if known. ``counted``: the totals of all scored rows, if ``rows`` are only the worst.
+    """
+
+    rows: Sequence[Row]
+    description: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    usage: Mapping[str, float] = field(default_factory=dict)
+    source: Union[str, Path, None] = None
+    figures: Mapping[str, float] = field(default_factory=dict)
     stopped: Union[str, None] = None
-    _language: str
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
+    counted: Union[Totals, None] = field(default=None, compare=False, repr=False)
+
+    @property
+    def run_id(self) -> str | None:
+        """The MLflow run that the report was logged to; ``None`` before ``log()``."""
+        run_id: str | None = self.__dict__.get("_run_id")
+        return run_id
+
+    @property
+    def name(self) -> str:
+        """The name of the run or of the evaluated file, else "report"."""
+        return str(self.__dict__.get("_name") or ("report" if self.source is None else Path(self.source).stem))
+
+    def named(self, name: str) -> Evaluation:
+        """The same evaluation with another name."""
+        other = copy(self)
+        vars(other)["_name"] = name
+        return other
+
+    @cached_property
+    def totals(self) -> Totals:
+        """The counts behind the figures, of all scored rows."""
+        known = self.counted
+        return Totals(self.rows) if known is None or (known.kept_all and known.rows != len(self.rows)) else known
+
+    def better(self, key: str) -> Better:
+        """``True`` if a higher value of ``key`` is better, ``False`` if lower is better, ``None`` if neither."""
+        return self._sides.get(key, True)
+
+    @cached_property
+    def _sides(self) -> Mapping[str, Better]:
+        return self.totals.better
 
     def __len__(self) -> int:
         return self.totals.rows
@@ -101,58 +142,6 @@ class Figures:
         )
         raise_failures(checks)
 
-
-@dataclass(frozen=True)
-class Evaluation(Figures):
-    """The data of a report: the scores of every row, with their explanations.
-
-    ``description``: how they were made (suite, judges, weights, …). ``usage``: calls, tokens and seconds. ``warnings``:
-    left-out metrics and doubts about the data. ``source``: the file of the rows. ``figures``: further figures, such as
-    repeatability. ``stopped``: why the evaluation ended early, if it did. ``ranges``: the lowest and highest value of
-    each key, if known. ``counted``: the totals of all scored rows, if ``rows`` are only the worst.
-    """
-
-    rows: Sequence[Row]
-    description: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    usage: Mapping[str, float] = field(default_factory=dict)
-    source: Union[str, Path, None] = None
-    figures: Mapping[str, float] = field(default_factory=dict)
-    stopped: Union[str, None] = None
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, compare=False)
-    counted: Union[Totals, None] = field(default=None, compare=False, repr=False)
-
-    @property
-    def run_id(self) -> str | None:
-        """The MLflow run that the report was logged to; ``None`` before ``log()``."""
-        run_id: str | None = self.__dict__.get("_run_id")
-        return run_id
-
-    @property
-    def name(self) -> str:
-        """The name of the run or of the evaluated file, else "report"."""
-        return str(self.__dict__.get("_name") or ("report" if self.source is None else Path(self.source).stem))
-
-    def named(self, name: str) -> Evaluation:
-        """The same evaluation with another name."""
-        other = copy(self)
-        vars(other)["_name"] = name
-        return other
-
-    @cached_property
-    def totals(self) -> Totals:  # type: ignore[override]
-        """The counts behind the figures, of all scored rows."""
-        known = self.counted
-        return Totals(self.rows) if known is None or (known.kept_all and known.rows != len(self.rows)) else known
-
-    def better(self, key: str) -> Better:
-        """``True`` if a higher value of ``key`` is better, ``False`` if lower is better, ``None`` if neither."""
-        return self._sides.get(key, True)
-
-    @cached_property
-    def _sides(self) -> Mapping[str, Better]:
-        return self.totals.better
-
     def __getitem__(self, key: str) -> dict[str, float]:
         """The figures of one metric, such as ``report["faithfulness"]["mean"]``; else ``InvalidOptionError``."""
         if key not in self.keys:
@@ -178,12 +167,12 @@ class Evaluation(Figures):
         """The part that failed in each row; empty if the suite lacks the metrics for it."""
         return diagnoses_of([row.scores for row in self.rows], self._language) if has_diagnoses(self.keys) else []
 
-    @property
+    @cached_property
     def _causes(self) -> dict[str, int]:
         return count_causes(each.cause for each in self.diagnoses) if self.diagnoses else {}
 
     @cached_property
-    def metrics(self) -> dict[str, float]:  # type: ignore[override]
+    def metrics(self) -> dict[str, float]:
         """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and retrieval figures."""
         scores = [row.scores for row in self.rows]
         figures = (
@@ -212,7 +201,7 @@ class Evaluation(Figures):
         return slices_frame(self.rows, self.totals, names, self._group_names(), self.ranges)
 
     @property
-    def _language(self) -> str:  # type: ignore[override]
+    def _language(self) -> str:
         return str(self.description.get("language", "en"))
 
     @property
@@ -257,7 +246,6 @@ def repeatability(runs: Sequence[Evaluation]) -> dict[str, float]:
 
     ``<key>/repeat_sd``: the standard deviation of a row's score between runs, as root mean square over the rows that
     all runs scored. ``<key>/flip_rate``: the share of these rows that pass in some runs only, if there is a threshold.
-    ``repeat/item_flip_rate``: the share of claims and chunks found by all runs whose verdict varies.
     ``<key>/repeat_mean``, ``/repeat_ci_low``, ``/repeat_ci_high``: the mean over all runs and its interval; each row
     counts once, by its own mean. ``<key>/repeat_n_measured``: the number of rows that all runs measured.
     ``repeat/n_repeats``: number of runs.
@@ -279,7 +267,7 @@ def repeatability(runs: Sequence[Evaluation]) -> dict[str, float]:
             figures[f"{key}/flip_rate"] = float((passes != passes[0]).any(axis=0).mean())
         measured = [all(score.measured for score in row) for row in zip(*scores, strict=True)]
         figures[f"{key}/repeat_n_measured"] = float(sum(measured))
-    return figures | _item_flips(runs)
+    return figures
 
 
 def _of_complete_rows(values: Sequence[Sequence[Union[float, None]]]) -> tuple[Matrix, Any]:
@@ -287,12 +275,3 @@ def _of_complete_rows(values: Sequence[Sequence[Union[float, None]]]) -> tuple[M
     matrix = np.array(values, dtype=float)
     complete = ~np.isnan(matrix).any(axis=0)
     return matrix[:, complete], complete
-
-
-def _item_flips(runs: Sequence[Evaluation]) -> dict[str, float]:
-    names = ["id", "metric", "kind", "text"]
-    verdicts = [dict(zip(map(tuple, run.items[names].values), run.items["verdict"], strict=True)) for run in runs]
-    common = set.intersection(*map(set, verdicts))
-    if not common:
-        return {}
-    return {"repeat/item_flip_rate": sum(len({each[item] for each in verdicts}) > 1 for item in common) / len(common)}

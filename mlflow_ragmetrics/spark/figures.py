@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack
@@ -14,13 +13,12 @@ from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.results.evaluation import Figures
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.figures import Totals
-from mlflow_ragmetrics.results.marks import DIAGNOSIS, cause_figures, causes_line, count_causes
+from mlflow_ragmetrics.results.marks import DIAGNOSIS, cause_figures, count_causes
 from mlflow_ragmetrics.results.tables import score_of_columns
 from mlflow_ragmetrics.spark.score_frame import NON_ANSWER, RANGE, Recipe
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
-from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import figures_of, run_metrics_of
 from mlflow_ragmetrics.tracking.log import log_findings
 from mlflow_ragmetrics.tracking.run import status_of
@@ -37,33 +35,8 @@ _READ = (
 _ROWS_AT_ONCE = 1000
 
 
-@dataclass(frozen=True)
-class Summary(Figures):
-    """The figures of a scored frame, and their warnings.
-
-    ``metrics`` has the names and values of ``Report.metrics``; ``causes`` has the number of rows of each diagnosis.
-    """
-
-    totals: Totals
-    metrics: Mapping[str, float]
-    causes: Mapping[str, int]
-    ranges: Mapping[str, tuple[float, float]]
-    _language: str = "en"
-    usage: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return self.totals.rows
-
-    @property
-    def notes(self) -> list[str]:
-        """The number of rows of each diagnosis, if there are diagnoses."""
-        return [render(causes_line(self.causes), self._language)] if self.causes else []
-
-
-def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: str = "en") -> Summary:
-    """The figures of a frame from ``score_spark``, with warnings and gates.
+def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: str = "en") -> Evaluation:
+    """The figures of a frame from ``score_spark``, with warnings and gates, as an evaluation without rows.
 
     ``metrics`` has the names and values of ``Report.metrics``. ``banner`` lists failures and unmeasured rows in
     ``language``. ``check(faithfulness=0.8)`` raises ``GateError``, like a report. ``groups`` is a column with a shared
@@ -71,8 +44,7 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
 
     The score columns are collected to the driver, without texts except errors. A score takes about 30 bytes, so a
     ``spark.driver.maxResultSize`` of 1 GB is enough for ten metrics on 3,000,000 rows. Only a report has the agreement
-    of judges. Raises ``InvalidOptionError`` for a frame without scores or
-    without the column ``groups``.
+    of judges. Raises ``InvalidOptionError`` for a frame without scores or without the column ``groups``.
     """
     from pyspark.sql import functions as f
 
@@ -105,7 +77,10 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
     known = {field.name: field.metadata.get(RANGE) for field in scored.schema.fields}
     ranges = {name: (float(ends[0]), float(ends[1])) for name, ends in known.items() if ends}
     figures = totals.figures(None if groups is None else group_names, ranges) | cause_figures(counted)
-    return Summary(totals, figures, counted, ranges, language)
+    totals.kept_all = False
+    summary = Evaluation((), {"language": language}, ranges=ranges, counted=totals)
+    vars(summary).update(metrics=figures, _causes=counted)
+    return summary
 
 
 def _values(record: Mapping[str, Any], key: str, suffixes: Sequence[str]) -> dict[str, Any]:
@@ -131,7 +106,7 @@ def log_spark(
     built = Recipe.of(suite, options).build()
     summary = summarize_spark(scored, groups=built.groups, language=built.language)
     grouped = {} if built.groups is None else {"groups": built.groups}
-    described = {**built.describe(), **grouped, "n_rows": summary.rows, "ragmetrics_version": __version__}
+    described = {**built.describe(), **grouped, "n_rows": len(summary), "ragmetrics_version": __version__}
     about = {"suite": described, "warnings": summary.banner, "usage": {}}
     return log_findings(
         run_id,

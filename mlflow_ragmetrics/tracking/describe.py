@@ -16,7 +16,7 @@ from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.core.score import DOUBTS, Sample
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.results.evaluation import Evaluation, Figures
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.marks import DIAGNOSIS
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.text.messages import counted
@@ -55,13 +55,13 @@ def thresholds_of(rows: Iterable[Row]) -> list[tuple[str, float, bool]]:
     return list(found.values())
 
 
-def figures_of(report: Figures) -> dict[str, float]:
+def figures_of(report: Evaluation) -> dict[str, float]:
     """All finite figures: the report's own and ``usage/*``."""
     figures = {**report.metrics, **{f"usage/{name}": value for name, value in report.usage.items()}}
     return {name: float(value) for name, value in figures.items() if value is not None and math.isfinite(value)}
 
 
-def run_metrics_of(report: Figures) -> dict[str, float]:
+def run_metrics_of(report: Evaluation) -> dict[str, float]:
     """The figures that are logged as MLflow metrics, with six decimals, by their names in MLflow; composites first.
 
     Logged are, for each key, ``mean`` and, with a threshold, ``pass_rate``; ``<composite>_1to5/mean``; retrieval

@@ -107,7 +107,7 @@ def run(master: str, folder: Path, rows: int, words: int) -> None:
     seconds = time.perf_counter() - began
     samples.stop()
     summary = summarize_spark(spark.read.parquet(target))
-    assert summary.rows == rows
+    assert len(summary) == rows
     print(f"{master}: {rows:,} rows in {seconds:.1f} s, {rows / seconds:,.0f} rows/s, load {os.getloadavg()[0]:.1f}")
     step = max(1, -(-len(samples.megabytes) // 10))
     for kind in ("workers", "Java"):

@@ -27,7 +27,7 @@ def test_figures_equal_those_of_a_report(frame: Any, preset: str) -> None:
     assert len(report.metrics) > 15
     assert summary.metrics == pytest.approx(dict(report.metrics), abs=1e-9)
     assert summary.banner == report.banner
-    assert (summary.rows, summary.keys, summary.incomplete) == (len(RECORDS), report.keys, None)
+    assert (len(summary), summary.keys, summary.incomplete) == (len(RECORDS), report.keys, None)
     assert run_metrics_of(summary) == pytest.approx(
         {n: v for n, v in run_metrics_of(report).items() if not n.startswith("usage/")}
     )
