@@ -36,7 +36,7 @@ _COMMANDS = {
     "stress": ("stress", "Test which edits of supported answers a judge notices."),
     "list": ("suites:list_command", "List the metrics and the presets."),
     "explain": ("suites:explain_command", "Explain a metric: formula, options, thresholds, an example."),
-    "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),
+    "doctor": ("doctor", "Check versions, the MLflow store and the judge."),
     "init": ("suites:init_command", "Write a commented suite.yaml to start from."),
 }
 

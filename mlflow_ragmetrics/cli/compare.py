@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
+from mlflow_ragmetrics.cli.output import (
+    GATE_NOT_REACHED,
+    check_writable,
+    for_terminal,
+    report_gates,
+    terminal_width,
+    write_text,
+)
 from mlflow_ragmetrics.cli.shared_options import (
     default_option,
     file_option,
@@ -94,7 +101,10 @@ def command(
     comparisons = compare_runs(baseline, others, **options)
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
     if form == "text":
-        _show(comparisons, by)
+        width = terminal_width(sys.stdout)
+        for comparison in comparisons:
+            for part in (comparison.to_text(width), *(comparison.slices_text(column, width) for column in by)):
+                click.echo(f"{for_terminal(part, sys.stdout)}\n")
     elif form == "markdown":
         click.echo("\n".join(comparison.to_markdown(fail_on) for comparison in comparisons), nl=False)
     else:
@@ -103,16 +113,6 @@ def command(
     _write(comparisons, html, log, quiet=form != "text")
     if not report_gates(checks, junit, quiet=form != "text", said=bool(fail_on)):
         context.exit(GATE_NOT_REACHED)
-
-
-def _show(comparisons: Sequence[Comparison], by: Sequence[str]) -> None:
-    from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
-
-    width = terminal_width(sys.stdout)
-    for comparison in comparisons:
-        parts = [comparison.to_text(width), *(comparison.slices_text(column, width) for column in by)]
-        for part in parts:
-            click.echo(f"{for_terminal(part, sys.stdout)}\n")
 
 
 def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Evaluation]:

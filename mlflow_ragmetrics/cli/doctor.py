@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import sys
-from collections import defaultdict
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Literal, NamedTuple
@@ -23,9 +21,6 @@ from mlflow_ragmetrics.cli.shared_options import (
 )
 from mlflow_ragmetrics.errors import JudgeError, RagMetricsError
 
-_EXTRA = re.compile(r"extra == ['\"](?P<name>[\w-]+)['\"]")
-_DEVELOPMENT = ("test", "lint", "dev", "docs", "mutation")
-
 
 class Check(NamedTuple):
     """One finding: ok, a note, or a fault."""
@@ -36,24 +31,18 @@ class Check(NamedTuple):
 
 
 def check_packages() -> Iterator[Check]:
-    """The versions of Python, of this package and of the packages it needs, and whether each extra is installed."""
+    """The versions of Python, of this package and of the packages it needs."""
     from packaging.requirements import Requirement
 
     yield Check("ok", "python", f"{platform.python_version()} on {platform.system()}")
     yield Check("ok", "mlflow_ragmetrics", __version__)
-    extras: dict[str, list[str]] = defaultdict(list)
     for requirement in map(Requirement, requires("mlflow_ragmetrics") or ()):
-        match = _EXTRA.search(str(requirement.marker or ""))
-        if match is None:
-            found = _version(requirement.name)
-            yield Check("fault" if found is None else "ok", requirement.name, found or "is not installed")
-        elif match["name"] not in _DEVELOPMENT:
-            extras[match["name"]].append(requirement.name)
-    for name, packages in extras.items():
-        missing = ", ".join(package for package in packages if _version(package) is None)
-        how = f"pip install 'mlflow_ragmetrics[{name}]' if you need it"
-        finding = f"not installed ({missing}); {how}" if missing else "installed"
-        yield Check("note" if missing else "ok", f"extra {name}", finding)
+        if "extra" in str(requirement.marker or ""):
+            continue
+        try:
+            yield Check("ok", requirement.name, version(requirement.name))
+        except PackageNotFoundError:
+            yield Check("fault", requirement.name, "is not installed")
 
 
 def check_judge(judge: str) -> Check:
@@ -69,13 +58,6 @@ def check_judge(judge: str) -> Check:
     except RagMetricsError as error:
         return Check("fault", f"judge {judge}", str(error))
     return Check("ok", f"judge {judge}", "answers")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def check_store(destination: Destination) -> Iterator[Check]:
@@ -141,7 +123,7 @@ def check_waiting(destination: Destination) -> Iterator[Check]:
 )
 @click.pass_context
 def command(context: click.Context, tracking_uri: str | None, judge: str | None) -> None:
-    """Check versions, extras, the MLflow store (unfinished runs, connections) and, with --judge, a judge.
+    """Check versions, the MLflow store (unfinished runs, connections) and, with --judge, a judge.
 
     \b
     Examples:

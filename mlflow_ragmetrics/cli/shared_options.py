@@ -249,8 +249,6 @@ class Destination:
         """The command or address that shows the store."""
         if self.is_server:
             return self.shown
-        if self.uri == "databricks" or self.uri.startswith("databricks://"):
-            return "the workspace's Experiments page"
         return f"mlflow ui --backend-store-uri {shlex.quote(self.shown)}"
 
 

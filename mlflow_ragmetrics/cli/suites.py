@@ -13,7 +13,6 @@ from mlflow_ragmetrics.cli.shared_options import metrics
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.core.composite import Composite
     from mlflow_ragmetrics.core.metric import Metric
     from mlflow_ragmetrics.registry import Measure
 
@@ -106,34 +105,29 @@ def explain_command(metric: str) -> None:
     from mlflow_ragmetrics.core.metric import Metric
     from mlflow_ragmetrics.registry import metric_of
 
-    screen = console()
     found = metric_of(metric)
-    screen.print(found.spelling if isinstance(found, Metric) else found.name, style="bold", soft_wrap=True)
-    for line in _metric_lines(found) if isinstance(found, Metric) else _composite_lines(found):
+    if isinstance(found, Metric):
+        name, documented, facts = found.spelling, found.definition.function, list(_metric_lines(found))
+        option = f'"{name}"' if found.given else name
+    else:
+        name = option = found.name
+        weights = {key: weight for key, weight in found.weights.items() if weight}
+        documented, facts = found, [f'With your own weights: --metric "{name}(weights={weights})"']
+    screen = console()
+    screen.print(name, style="bold", soft_wrap=True)
+    for line in (*_documentation(documented), "", *facts, f"ragmetrics evaluate FILE --metric {option}"):
         screen.print(fitted(line, screen.width), soft_wrap=True)
-
-
-def _composite_lines(found: Composite) -> Iterator[str]:
-    yield from _documentation(found)
-    yield ""
-    weights = {key: weight for key, weight in found.weights.items() if weight}
-    yield f"ragmetrics evaluate FILE --metric {found.name}"
-    yield f'With your own weights: --metric "{found.name}(weights={weights})"'
 
 
 def _metric_lines(found: Metric) -> Iterator[str]:
     from mlflow_ragmetrics.core.definition import facts_of, options_of
 
-    yield from _documentation(found.definition.function)
-    yield ""
     yield from (f"{name:<12} {value}" for name, value in facts_of(found.definition, found.key, found.threshold).items())
     for title, options in options_of(found.definition).items():
         yield from ("", title)
         width = max(map(len, options))
         yield from (f"  {name:<{width}}  {said}" for name, said in options.items())
     yield ""
-    quoted = f'"{found.spelling}"' if found.given else found.spelling
-    yield f"ragmetrics evaluate FILE --metric {quoted}"
 
 
 def _documentation(function: Any) -> Iterator[str]:
