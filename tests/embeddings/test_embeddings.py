@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.embeddings import embeddings_of, resolve
-from mlflow_ragmetrics.embeddings.char_ngram import CharNgram
+from mlflow_ragmetrics.embeddings import CharNgram, embeddings_of, resolve
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 
 
@@ -44,10 +43,7 @@ def test_char_ngram_vectors_have_length_one_or_zero_and_do_not_depend_on_the_bat
 
 
 def test_char_ngram_is_the_same_in_every_process():
-    code = (
-        "from mlflow_ragmetrics.embeddings.char_ngram import CharNgram;"
-        "print(CharNgram().embed(['Some текст'])[0].tolist())"
-    )
+    code = "from mlflow_ragmetrics.embeddings import CharNgram;print(CharNgram().embed(['Some текст'])[0].tolist())"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert eval(printed) == CharNgram().embed(["Some текст"])[0].tolist()
 

@@ -31,9 +31,8 @@ from mlflow_ragmetrics.judges.chat import claim_tasks, grade_tasks
 from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage
 from mlflow_ragmetrics.judges.chat.client import ModelClient, Usage
 from mlflow_ragmetrics.judges.chat.evidence import decided
-from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
 from mlflow_ragmetrics.judges.chat.judge_options import MOST_AGREED, Calls, judge_options, priced
-from mlflow_ragmetrics.judges.chat.models import name_of, open_model
+from mlflow_ragmetrics.judges.chat.models import UnidentifiedError, identity_of, name_of, open_model
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
 from mlflow_ragmetrics.judges.chat.tasks import (
     TASKS,

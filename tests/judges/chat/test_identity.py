@@ -15,9 +15,8 @@ from pydantic import Field, PrivateAttr, SecretStr
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
-from mlflow_ragmetrics.judges.chat.models import open_model
+from mlflow_ragmetrics.judges.chat.models import UnidentifiedError, identity_of, open_model
 from tests.judges.fake_models import dutiful
 
 KEY = "sk-test-0123456789abcdef"
