@@ -55,14 +55,11 @@ def _check_limits(judge: JudgeLike, options: JudgeOptions) -> None:
 
     if not isinstance(judge, ChatJudge):
         return
-    for name in ("max_cost", "max_calls"):
-        limit, present = getattr(options, name), getattr(judge.options, name)
-        if limit is not None and (present is None or present > limit):
-            message = f"{name}={limit:g} has no effect on the ready judge {judge.name!r}; give it to the judge itself"
-            raise InvalidOptionError(f"{message}: ChatJudge(…, {name}={limit:g})", param=name)
-    if options.prices is not None and judge.usage.prices is None:
-        message = f"prices have no effect on the ready judge {judge.name!r}; give them to the judge itself"
-        raise InvalidOptionError(f"{message}: ChatJudge(…, prices=…)", param="prices")
+    for name in ("max_cost", "max_calls", "prices"):
+        wanted, present = getattr(options, name), getattr(judge.options, name)
+        if wanted is not None and (present is None or (name != "prices" and present > wanted)):
+            message = f"{name} has no effect on the ready judge {judge.name!r}; give it to the judge itself"
+            raise InvalidOptionError(f"{message}: ChatJudge(…, {name}=…)", param=name)
 
 
 def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:

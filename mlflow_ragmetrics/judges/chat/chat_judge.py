@@ -273,13 +273,12 @@ _MARK_DIGITS = 16
 
 @dataclass(frozen=True)
 class Prompts:
-    """Prompt texts by name; ``replaced`` names those from a folder.
+    """Prompt texts by name.
 
     ``version`` is ``"6"`` for the built-in prompts and ``"6+<8 hex digits>"`` if any were replaced.
     """
 
     texts: Mapping[str, str]
-    replaced: frozenset[str] = frozenset()
 
     @classmethod
     def load(cls, folder: str | Path | None = None) -> Prompts:
@@ -293,7 +292,7 @@ class Prompts:
             known = ", ".join(f"{name}.txt" for name in sorted(_built_in()))
             message = f"prompts={str(folder)!r}: {unknown[0]}.txt is not a prompt; use one of {known}"
             raise InvalidOptionError(message, param="prompts")
-        return cls({**_built_in(), **replaced}, frozenset(replaced))
+        return cls({**_built_in(), **replaced})
 
     @property
     def digest(self) -> str:
@@ -303,7 +302,7 @@ class Prompts:
     @property
     def version(self) -> str:
         """The version to log."""
-        return f"{VERSION}+{self.digest[:8]}" if self.replaced else VERSION
+        return VERSION if self.texts == _built_in() else f"{VERSION}+{self.digest[:8]}"
 
     def system(self, prompts: Sequence[Prompt], language: str) -> str:
         """Return the fixed start of a message: the rules, then the questions, with examples in ``language``."""

@@ -183,7 +183,8 @@ class ModelClient:
         try:
             return self._retry.run(lambda: self._attempt(messages, schema, options), before_retry=self._before_retry)
         except Exception as error:  # third-party clients may raise anything
-            raise self._failure(error) from None
+            attempts = self._retry.options.attempts if self._retry.worth_it(error) else 1
+            raise failure_of(self.name, error, attempts) from None
 
     def _attempt(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], options: Mapping[str, Any]) -> Reply:
         """Send a request; if the model rejects a feature, send it again without that feature.
@@ -245,13 +246,6 @@ class ModelClient:
             if ended is None:
                 raise
             return ended
-
-    def _failure(self, error: Exception) -> JudgeError:
-        attempts = self._retry.options.attempts if self._retry.worth_it(error) else 1
-        if isinstance(error, JudgeError) and error.code in ("timeout", "interrupted") and not error.fatal:
-            tries = f" in {attempts} attempts" if attempts > 1 else ""
-            return JudgeError(f"{self.name}: {error}{tries}", code=error.code)
-        return failure_of(self.name, error, attempts)
 
     def _sleep(self, seconds: float) -> None:
         """Wait before another attempt; raise if the run ended or the breaker has opened."""

@@ -91,8 +91,10 @@ def may_be_charged(error: BaseException) -> bool:
 
 def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
     """Convert a client's exception to a ``JudgeError`` without secrets; fatal if the key was refused."""
+    tries = f" after {attempts} attempts" if attempts > 1 else ""
     if isinstance(error, JudgeError):
-        return error
+        is_of_call = error.code in ("timeout", "interrupted") and not error.fatal
+        return JudgeError(f"{name}: {error}{tries}", code=error.code) if is_of_call else error
     status = status_of(error)
     said = said_in(error)
     if status in REFUSED_KEYS:
@@ -104,7 +106,6 @@ def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
     what = f"HTTP {status}" if status is not None else type(error).__name__
     if is_spoiled(error):
         what = f"the reply is not a chat completion ({what})"
-    tries = f" after {attempts} attempts" if attempts > 1 else ""
     code = f"http_{status}" if status is not None else "failed"
     return JudgeError(f"{name}: {what}{tries}: {said}", code=code, origin=error)
 
