@@ -120,8 +120,8 @@ class Manner:
     system: bool = True
     temperature: bool = True
 
-    def after(self, error: BaseException) -> str | None:
-        """Return the feature to leave out next; ``None`` if that cannot help."""
+    def after(self, error: BaseException) -> tuple[str, bool] | None:
+        """Return the feature to leave out next, and whether the error names it; ``None`` if that cannot help."""
         status = status_of(error)
         if status not in _REJECTED and not (status is None and isinstance(error, ValueError)):
             return None
@@ -129,7 +129,9 @@ class Manner:
         if _FILTERED.search(text):
             return None
         stated = next((name for name, each in _STATED.items() if getattr(self, name) and each.search(text)), None)
-        return stated or ("structured" if self.structured and status not in (None, 404) else None)
+        if stated is not None:
+            return stated, True
+        return ("structured", False) if self.structured and status not in (None, 404) else None
 
     def messages(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the messages without lone surrogates; without a system role, merge that turn into the user's."""

@@ -189,10 +189,10 @@ class ModelClient:
     def _attempt(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], options: Mapping[str, Any]) -> Reply:
         """Send a request; if the model rejects a feature, send it again without that feature.
 
-        If that succeeds, later requests omit the feature too.
+        If that succeeds and the error named the feature, later requests omit it too.
         """
         manner = self._manner
-        rejections: dict[str, Exception] = {}
+        rejections: dict[tuple[str, bool], Exception] = {}
         while True:
             self._breaker.check()
             try:
@@ -202,13 +202,14 @@ class ModelClient:
                 if rejected is None:
                     self._breaker.failed(error)
                     raise
-                manner = replace(manner, **{rejected: False})
+                manner = replace(manner, **{rejected[0]: False})
                 rejections[rejected] = error
                 continue
-            self._manner = replace(self._manner, **dict.fromkeys(rejections, False))
+            self._manner = replace(self._manner, **{name: False for name, is_stated in rejections if is_stated})
             self._breaker.succeeded()
-            for name, rejection in rejections.items():
-                warn_caller(f"{self.name}: {LEFT_OUT[name]} is left out of later requests: {said_in(rejection)}")
+            for (name, is_stated), rejection in rejections.items():
+                often = "is left out of later requests" if is_stated else "was left out of a request"
+                warn_caller(f"{self.name}: {LEFT_OUT[name]} {often}: {said_in(rejection)}")
             return reply
 
     def _sent(
