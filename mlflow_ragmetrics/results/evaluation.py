@@ -72,7 +72,7 @@ class Evaluation:
     def named(self, name: str) -> Evaluation:
         """The same evaluation with another name."""
         other = copy(self)
-        vars(other)["_name"] = name
+        vars(other).update(_name=name, table=self.table, items=self.items)  # made once, for several comparisons
         return other
 
     @cached_property
