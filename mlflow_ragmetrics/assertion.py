@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union, cast
 
@@ -38,8 +37,7 @@ def assert_score(
     ``limits``: one limit or a list. A limit is a condition, such as ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"``
     (``>=``, ``>``, ``<=``, ``<``; on the raw score, not 1–5), or a metric that must reach its threshold. ``sample``: as
     in ``rm.score``, or a scored row (one of ``report.rows``, the fixture ``rag_row``). ``options``: those of ``Suite``,
-    such as ``judge``, ``embeddings`` and ``cache``. Questions shared by several limits are asked once. In a test with
-    ``@mlflow.test``, the outcome of each limit is also written to MLflow's run of the test session.
+    such as ``judge``, ``embeddings`` and ``cache``. Questions shared by several limits are asked once.
 
     Raises ``GateError``, an ``AssertionError``, if a limit does not hold or its score was not measured: skipped,
     failed, or set by the rule for rows without contexts or claims (unless you give the metric ``no_context=``).
@@ -72,11 +70,6 @@ def assert_score(
         (row,) = suite.score_samples(read_samples([sample]))
         prefix = suite.name_prefix
     checks = [_check(row, each, prefix) for each in given]
-    if "mlflow.pytest.session" in sys.modules:
-        from mlflow_ragmetrics.tracking.traces import log_assertions
-
-        names = [limit if isinstance(limit, str) else check.name for limit, check in zip(listed, checks, strict=True)]
-        log_assertions(row.sample, {name: (c.passed, c.reason) for name, c in zip(names, checks, strict=True)})
     raise_failures(checks)
     return row.scores
 

@@ -18,7 +18,7 @@ from mlflow_ragmetrics.display.junit import to_junit
 from mlflow_ragmetrics.display.text import figures_table
 from mlflow_ragmetrics.errors import GateError, JudgeError, MissingFieldError
 from mlflow_ragmetrics.results.gates import check_figures
-from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.log import run_metrics_of
 from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
 from mlflow_ragmetrics.tracking.writer import mlflow_name
 from tests.judges.fake_models import FakeChatModel, blocks_in, dutiful_reply

@@ -33,7 +33,7 @@ from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.trace_records import record_of_trace
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
-from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.log import run_metrics_of
 from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, mlflow_name
 
 

@@ -32,10 +32,9 @@ from mlflow_ragmetrics.rows.chat_messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.trace_records import failure_of, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
-from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
-from mlflow_ragmetrics.tracking.live_writer import MarkCounts
+from mlflow_ragmetrics.tracking.live_writer import Sums
+from mlflow_ragmetrics.tracking.log import run_metrics_of
 from mlflow_ragmetrics.tracking.run import COMPLETE, PARTIAL, pool_shortage, status_of
 from mlflow_ragmetrics.tracking.writer import STATUS_TAG, SUITE, RunWriter, explained, mlflow_name
 
@@ -233,21 +232,20 @@ class _EvaluatedRun:
     def __init__(self, run_id: str) -> None:
         self._writer = RunWriter(run_id)
         self._lock = threading.Lock()
-        self._suites: dict[Suite, tuple[Totals, MarkCounts]] = {}
+        self._suites: dict[Suite, tuple[Totals, Sums]] = {}
         self._status = ""
 
     def add(self, suite: Suite, row: Row) -> None:
         """Count a row scored with ``suite``, and write the changes."""
-        cause = diagnoses_of([row.scores])[0].cause if has_diagnoses(row.scores) else None
         with self._lock:
             if suite not in self._suites:
-                self._suites[suite] = Totals(), MarkCounts()
+                self._suites[suite] = Totals(), Sums()
                 self._describe()
-            totals, marks = self._suites[suite]
-            before = marks.figures
+            totals, sums = self._suites[suite]
+            before = sums.marks
             totals.add(row)
-            marks.add(row.scores, cause, gives_no_answer(row.sample.answer))
-            figures = {mlflow_name(name): value for name, value in marks.figures.items() - before.items()}
+            sums.add(row)
+            figures = {mlflow_name(name): value for name, value in sums.marks.items() - before.items()}
             found = [status_of(each.failures.silence, each.partial) for each, _ in self._suites.values()]
             status = min(found, key=lambda each: (each.startswith(COMPLETE), each.startswith(PARTIAL)))
             if status != self._status:

@@ -126,8 +126,8 @@ def _from_run(run: Run) -> Evaluation:
     except (MlflowException, OSError) as error:  # its traces may lack rows: they do not replace its tables
         raise InvalidDataError(f"the tables of run {run_id} cannot be read: {redact(str(error))}") from error
     about = json.loads(texts[_SUITE])
-    parts = about.get("parts", {})
-    table, items = (_table(run_id, name, texts[name], parts.get(name, 0)) for name in (_ROWS, _ITEMS))
+    large = about.get("large_tables", ())
+    table, items = (_table(run_id, name, texts[name], name in large) for name in (_ROWS, _ITEMS))
     return stored(run.info.run_name or run_id, table, items, about.get("suite", about), run_id)
 
 
@@ -199,20 +199,17 @@ def _score_of_others(given: Assessment) -> Score | None:
     return Score(value=value, status="skipped" if value is None else "ok", reason=reason, judge=judge)
 
 
-def _table(run_id: str, name: str, head: str, parts: int) -> pd.DataFrame:
-    """Read the table ``name`` of a run. A large table is stored in Parquet parts, and ``head`` is its first rows."""
+def _table(run_id: str, name: str, head: str, is_large: bool) -> pd.DataFrame:
+    """Read the table ``name`` of a run. All rows of a large table are in a Parquet file, the first ones in ``head``."""
     import pandas as pd
     from mlflow import artifacts
 
-    if not parts:
+    if not is_large:
         content = json.loads(head)
         return typed(pd.DataFrame(content["data"], columns=content["columns"]))
-    rows: list[Any] = []
     with TemporaryDirectory() as folder:
-        for number in range(parts):
-            place = f"{Path(name).stem}/part-{number:05}.parquet"
-            rows += read_file(artifacts.download_artifacts(run_id=run_id, artifact_path=place, dst_path=folder))
-    return typed(pd.DataFrame(rows))
+        place = str(Path(name).with_suffix(".parquet"))
+        return read_table(Path(artifacts.download_artifacts(run_id=run_id, artifact_path=place, dst_path=folder)))
 
 
 def read_table(path: Path) -> pd.DataFrame:

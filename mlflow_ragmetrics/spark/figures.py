@@ -19,8 +19,7 @@ from mlflow_ragmetrics.results.marks import DIAGNOSIS, cause_figures, count_caus
 from mlflow_ragmetrics.results.tables import score_of_columns
 from mlflow_ragmetrics.spark.score_frame import NON_ANSWER, RANGE, Recipe
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
-from mlflow_ragmetrics.tracking.describe import figures_of, run_metrics_of
-from mlflow_ragmetrics.tracking.log import log_findings
+from mlflow_ragmetrics.tracking.log import figures_of, log_findings, run_metrics_of
 from mlflow_ragmetrics.tracking.run import status_of
 from mlflow_ragmetrics.tracking.writer import FIGURES, SUITE
 

@@ -9,13 +9,10 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
-
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from mlflow_ragmetrics.core.safe_text import for_log
 from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
@@ -26,12 +23,6 @@ from mlflow_ragmetrics.tracking.outbox import Outbox, open_outbox, outbox_in_mem
 from mlflow_ragmetrics.tracking.run import Home, home_of
 
 T = TypeVar("T")
-_insistent = Retrying(
-    stop=stop_after_attempt(3),
-    wait=wait_fixed(0.05),
-    retry=retry_if_exception_type((OSError, sqlite3.Error)),
-    reraise=True,
-)
 _MOST_WAITING = 50_000
 _PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
@@ -93,9 +84,9 @@ class MLflowSink:
         self._adopted += self._tried(lambda: adopt_runs(self._service))
 
     def _tried(self, action: Callable[[], T]) -> T:
-        """Return the result of an action on the outbox; if it fails repeatedly, on one in memory, from then on."""
+        """Return the result of an action on the outbox; if it fails, on one in memory, from then on."""
         try:
-            return _insistent(action)
+            return action()
         except (OSError, sqlite3.Error) as error:
             message = "the outbox cannot be written; answers wait for MLflow in memory from now on: %s"
             _logger.warning(message, for_log(str(error)))
@@ -113,7 +104,7 @@ class MLflowSink:
         """Return the run of a call, which counts the call; use this in the chain's thread, when the chain ends."""
         self._last_active_run = self._active_run() or self._last_active_run
         live = self._tried(self._live)
-        live.accept()
+        live.count("seen")
         return live
 
     def _live(self) -> LiveRun:
@@ -145,7 +136,7 @@ class MLflowSink:
         def append() -> int:
             nonlocal live
             if live.outbox is not self._service.outbox:  # since the outbox cannot be written
-                live.count("seen", by=-1, settled=True)
+                live.count("seen", by=-1)
                 live = self.prepare()
             return live.append(answer, partial(self._note_done, live))
 
@@ -156,11 +147,6 @@ class MLflowSink:
         self._counts.add("lost" if outcome == UNREADABLE else "written")
         if outcome == WITHHELD:
             self._counts.add("withheld", live)
-
-    def settle(self) -> None:
-        """Store the counts of a batch of calls."""
-        for live in list(self._lives.values()):
-            live.settle()
 
     def flush(self, timeout: float) -> bool:
         """Write all waiting answers; False, with a warning and their number, if MLflow did not accept them."""
@@ -233,11 +219,8 @@ class LiveRun:
 
     def _begin(self) -> None:
         self._changed = threading.Condition()
-        self._counting = threading.Lock()
         self._writing = threading.Lock()
         self._pending: dict[int, Callable[[int], object]] = {}
-        self._losses = Counter[str]()
-        self._settled = 0
         self.silence: str | None = None  # why no judge has answered so far
         self._flushing = 0
         self.closed = False
@@ -253,23 +236,9 @@ class LiveRun:
             self._adopted = False
             self._changed.notify_all()
 
-    def accept(self) -> None:
-        """Count an answer that will arrive."""
-        self.outbox.accept(self._number)
-
     def count(self, name: str, *, by: int = 1, settled: bool = False) -> None:
-        """Count a lost answer (``dropped``, ``failed``, …); ``settled``: it will not get scores here."""
-        with self._counting:
-            self._losses[name] += by
-            self._settled += settled
-
-    def settle(self) -> None:
-        """Store the counts in the outbox. If that fails, they are stored later."""
-        with self._counting:
-            if self._losses:
-                with suppress(sqlite3.Error):
-                    self.outbox.settle(self._number, self._losses, self._settled)
-                    self._losses, self._settled = Counter(), 0
+        """Count an answer (``seen``, ``dropped``, ``failed``, …); ``settled``: it will not get scores here."""
+        self.outbox.count(self._number, name, *(("settled",) if settled else ()), by=by)
 
     def append(self, answer: Mapping[str, Any], done: Callable[[int], object]) -> int:
         """Store a scored answer (``packed``) until it is written.
@@ -358,7 +327,6 @@ class LiveRun:
             self.closed = True
             self._changed.notify_all()
         try:
-            self.settle()
             is_last = self.outbox.leave(self._number)
             if self._writing.acquire(timeout=_LAST_WRITE_SECONDS):
                 self._writing.release()

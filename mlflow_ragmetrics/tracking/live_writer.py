@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
 import time
 import zlib
 from collections import Counter, deque
@@ -20,7 +21,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.safe_text import as_json
-from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.results.marks import cause_figure, diagnose
@@ -48,8 +48,8 @@ _ATTEMPTS = 3
 _TOLERATED = 0.05
 _CALLS = ("seen", "dropped", "failed", "skipped", "withheld")
 _WINDOW = 50
-_COVERAGE = "/coverage="
-_ANSWERS, _VALUES = "/answers", "/values"  # no key of a metric has these names
+_ANSWERS, _SUM, _VALUES, _COVERAGE = "/answers", "/sum", "/values", "/coverage="  # no figure has these names
+_INTERNAL = re.compile(rf"(?:{_ANSWERS}|{_SUM}|{_VALUES}|{_COVERAGE}.*)$")
 WRITTEN, WITHHELD, UNREADABLE = range(3)
 """Outcomes of an answer."""
 _logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class LiveWriter:
             with explained(run.info.run_id):
                 writer = RunWriter(run.info.run_id, self._home.uri)
                 others = self._others(run)
-                if self._outbox.run(self._number, "figures") is None:
+                if self._outbox.figures(self._number) is None:
                     writer.suite(self._service.description)
                     self._outbox.note_measured(self._number, (), LiveFigures(None).state)
                 while waiting := self._outbox.answers(self._number, measured=False):
@@ -93,7 +93,7 @@ class LiveWriter:
                 self._share(writer, run, others)
                 self._deliver(writer, run.info.experiment_id)
         except RagMetricsError:
-            if self._outbox.run(self._number, "run_id") is None or self._present_run() is not None:
+            if self._outbox.run_id(self._number) is None or self._present_run() is not None:
                 raise  # else the run was deleted meanwhile: its answers go to a new one
         finally:
             self._outbox.end_lease(self._number)
@@ -106,7 +106,7 @@ class LiveWriter:
 
     def _present_run(self) -> Run | None:
         """The run; ``None``, with a warning, if it was deleted, and ``None`` if it is not created yet."""
-        run_id = self._outbox.run(self._number, "run_id")
+        run_id = self._outbox.run_id(self._number)
         if run_id is None:
             return None
         with explained(run_id):
@@ -130,23 +130,24 @@ class LiveWriter:
         """
         packed_sums = {name: text for name, text in run.data.tags.items() if name.startswith(_SUMS_TAG)}
         sums = {name: json.loads(zlib.decompress(base64.b85decode(text))) for name, text in packed_sums.items()}
-        shared, state = sums.pop(self._tag, None), self._outbox.run(self._number, "figures")
+        shared, state = sums.pop(self._tag, None), self._outbox.figures(self._number)
         if shared is not None and (state is None or state["sums"].get(_ANSWERS, 0) < shared["sums"].get(_ANSWERS, 0)):
+            self._outbox.note_measured(self._number, (), {"sums": shared["sums"], "windows": {}})
             losses = {"damaged": 1} if shared["run"] == self._number else shared["losses"]
-            self._outbox.note_measured(self._number, (), LiveFigures(shared).state, losses)
+            losses["settled"] = losses.get("seen", 0)
+            for name, number in losses.items():
+                self._outbox.count(self._number, name, by=number)
         return list(sums.values())
 
     def _measure(self, writer: RunWriter, waiting: Sequence[Waiting], others: Sequence[Mapping[str, Any]]) -> None:
-        is_damaged = "damaged" in (self._outbox.run(self._number, "losses") or {})
-        figures = LiveFigures(self._outbox.run(self._number, "figures"), others)
+        is_damaged = self._outbox.counts(self._number)["damaged"] > 0
+        figures = LiveFigures(self._outbox.figures(self._number), others)
         points: list[Metric] = []
         for answer in waiting:
             row = self._row_of(answer)
             if row is None or (is_damaged and self._is_delivered(answer, writer.run_id)):
                 continue
-            diagnosis = diagnose(row.scores)
-            cause = None if diagnosis is None else diagnosis.cause
-            points += figures.add(row.scores, answer.content["time_ms"], cause, gives_no_answer(row.sample.answer))
+            points += figures.add(row, answer.content["time_ms"])
         writer.metrics(points)
         self._outbox.note_measured(self._number, [answer.number for answer in waiting], figures.state)
 
@@ -155,7 +156,8 @@ class LiveWriter:
             return row_of(answer.content["row"])
         except (ValueError, KeyError):  # written by another version
             _logger.warning("a scored answer in the outbox cannot be read and is left out")
-            self._outbox.note_unreadable(self._number, answer.number)
+            self._outbox.count(self._number, "lost")
+            self._outbox.note([answer.number], measured=1, outcome=UNREADABLE)
             return None
 
     def _is_delivered(self, answer: Waiting, run_id: str) -> bool:
@@ -170,9 +172,9 @@ class LiveWriter:
 
         Each outbox writes before it reads, so the last of several that write at once knows all sums.
         """
-        state = self._outbox.run(self._number, "figures") or LiveFigures(None).state
-        losses = self._outbox.run(self._number, "losses") or {}
-        sums = as_json({**state, "windows": {}, "losses": losses, "run": self._number})
+        state = self._outbox.figures(self._number) or LiveFigures(None).state
+        losses = self._outbox.counts(self._number)
+        sums = as_json({"sums": state["sums"], "losses": losses, "run": self._number})
         text = base64.b85encode(zlib.compress(sums.encode(), 9)).decode()  # fits into a tag
         if run.data.tags.get(self._tag) == text:
             return
@@ -180,7 +182,7 @@ class LiveWriter:
         present = self._others(self._client.get_run(writer.run_id))
         if present != list(others):
             figures = LiveFigures(state, present)
-            writer.figures(figures.figures, step=figures.answers - 1)
+            writer.figures(figures.figures, step=figures.step)
 
     def _deliver(self, writer: RunWriter, experiment_id: str) -> None:
         """Write scores to traces; after a few failed attempts, withhold them."""
@@ -231,17 +233,17 @@ class LiveWriter:
         """Record losses in the run, and end it if it was created here; ``silence``: why no judge answered."""
         waiting = self._outbox.waiting(self._number)
         if waiting and self._outbox.is_in_memory:
-            self._outbox.settle(self._number, {"lost": waiting})
+            self._outbox.count(self._number, "lost", by=waiting)
             waiting = 0
-        losses = self._outbox.run(self._number, "losses") or {}
-        lacks = waiting or "damaged" in losses or _absent(losses)
+        losses = self._outbox.counts(self._number)
+        lacks = waiting or losses["damaged"] or _absent(losses)
         run = self._present_run() or (self._made_run() if lacks else None)
         if run is not None:
             with explained(run.info.run_id):
                 writer = RunWriter(run.info.run_id, self._home.uri)
                 others = self._others(run)
-                losses = Counter[str](self._outbox.run(self._number, "losses"))
                 self._share(writer, run, others)
+                losses = self._outbox.counts(self._number)
                 for sums in others:
                     losses.update(sums["losses"])
                 self._write_status(writer, losses, waiting, silence)
@@ -288,20 +290,29 @@ def packed(row: Row, trace_id: str | None, *, is_new: bool) -> dict[str, Any]:
     return {**content, "row": record_of(row)}
 
 
-class MarkCounts(Counter[str]):
-    """The number of rows so far with each mark, such as ``<key>/n_error``."""
+class Sums(Counter[str]):
+    """Sums over rows: the number of rows with each mark (``<key>/n_error``), and of each key the values."""
 
-    def add(self, scores: Mapping[str, Score], cause: str | None = None, is_non_answer: bool = False) -> None:
-        """Count a row's score marks, the part of the chain that failed (``cause``), and non-answers."""
-        self.update([] if cause is None else [cause_figure(cause)])
-        self["n_non_answers"] += is_non_answer
-        for key, score in scores.items():
+    def add(self, row: Row) -> None:
+        """Add a row: its values and marks, the part of the chain that failed, and whether it is a non-answer."""
+        diagnosis = diagnose(row.scores)
+        self.update([_ANSWERS] if diagnosis is None else [_ANSWERS, cause_figure(diagnosis.cause)])
+        self["n_non_answers"] += gives_no_answer(row.sample.answer)
+        for key, score in row.scores.items():
             self.update(f"{key}/{mark}" for mark in score.marks)
-            if score.measurement is not None and "coverage" in score.details:
-                self[f"{key}{_COVERAGE}{score.details['coverage']:.9f}"] += 1
+            if score.measurement is not None:
+                self.update({f"{key}{_SUM}": score.measurement, f"{key}{_VALUES}": 1})
+                if "coverage" in score.details:
+                    self[f"{key}{_COVERAGE}{score.details['coverage']:.9f}"] += 1
 
     @property
-    def figures(self) -> dict[str, float]:
+    def means(self) -> dict[str, float]:
+        """``<key>/mean`` of the values."""
+        keys = [name.removesuffix(_VALUES) for name in self if name.endswith(_VALUES)]
+        return {f"{key}/mean": self[f"{key}{_SUM}"] / self[f"{key}{_VALUES}"] for key in keys}
+
+    @property
+    def marks(self) -> dict[str, float]:
         """The nonzero counts. For a composite, also the mean ``coverage`` if it is below 1, and ``n_partial``, the
         number of rows below the highest coverage.
         """
@@ -310,7 +321,7 @@ class MarkCounts(Counter[str]):
             key, separator, coverage = name.partition(_COVERAGE)
             if separator:
                 coverages.setdefault(key, {})[float(coverage)] = count
-        found: dict[str, float] = {name: count for name, count in self.items() if _COVERAGE not in name}
+        found: dict[str, float] = {name: count for name, count in self.items() if not _INTERNAL.search(name)}
         for key, counts in coverages.items():
             mean = sum(share * count for share, count in counts.items()) / sum(counts.values())
             found[f"{key}/n_partial"] = sum(counts.values()) - counts[max(counts)]
@@ -322,40 +333,29 @@ class LiveFigures:
     """The sums of a run so far: those of one outbox, in ``state``, and of ``others`` that write to the same run."""
 
     def __init__(self, state: Mapping[str, Any] | None, others: Iterable[Mapping[str, Any]] = ()) -> None:
-        state = state or {}
-        self._windows = {key: deque(values, _WINDOW) for key, values in state.get("windows", {}).items()}
-        self._sums, self._marks = Counter[str](state.get("sums", {})), MarkCounts(state.get("marks", {}))
-        self._others = list(others)
+        state = state or {"sums": {}, "windows": {}}
+        self._windows = {key: deque(values, _WINDOW) for key, values in state["windows"].items()}
+        self._own = Sums(state["sums"])
+        self._total = Sums(self._own)
+        for other in others:
+            self._total.update(other["sums"])
 
     @property
     def state(self) -> dict[str, Any]:
         """The sums of the outbox, as JSON-compatible values."""
-        windows = {key: list(values) for key, values in self._windows.items()}
-        return {"sums": self._sums, "marks": self._marks, "windows": windows}
-
-    def _total(self) -> tuple[Counter[str], MarkCounts]:
-        sums, marks = self._sums.copy(), MarkCounts(self._marks)
-        for other in self._others:
-            sums.update(other["sums"])
-            marks.update(other["marks"])
-        return sums, marks
+        return {"sums": self._own, "windows": {key: list(values) for key, values in self._windows.items()}}
 
     @property
-    def answers(self) -> int:
-        """The number of answers."""
-        return int(self._total()[0][_ANSWERS])
+    def step(self) -> int:
+        """The number of answers before the last one."""
+        return self._total[_ANSWERS] - 1
 
     @property
     def figures(self) -> dict[str, float]:
         """``<key>/mean`` and the counts, under MLflow's names."""
-        sums, marks = self._total()
-        keys = [name.removesuffix(_VALUES) for name in sums if name.endswith(_VALUES)]
-        figures = {f"{key}/mean": sums[key] / sums[f"{key}{_VALUES}"] for key in keys} | marks.figures
-        return {mlflow_name(name): value for name, value in figures.items()}
+        return {mlflow_name(name): value for name, value in {**self._total.means, **self._total.marks}.items()}
 
-    def add(
-        self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None, is_non_answer: bool = False
-    ) -> list[Metric]:
+    def add(self, row: Row, time_ms: int) -> list[Metric]:
         """Add an answer; returns its metrics: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
         The other metrics are counts so far: ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` etc. for marks
@@ -363,16 +363,14 @@ class LiveFigures:
         """
         from mlflow.entities import Metric
 
-        values = {key: score.measurement for key, score in scores.items() if score.measurement is not None}
-        self._marks.add(scores, cause, is_non_answer)
-        self._sums.update({_ANSWERS: 1, **values, **{f"{key}{_VALUES}": 1 for key in values}})
-        sums, marks = self._total()
-        points: dict[str, float] = {}
-        for key, value in values.items():
-            window = self._windows.setdefault(key, deque(maxlen=_WINDOW))
-            window.append(value)
-            mean = sums[key] / sums[f"{key}{_VALUES}"]
-            points |= {key: value, f"{key}/mean": mean, f"{key}/rolling_mean": fmean(window)}
-        points |= marks.figures
-        step = int(sums[_ANSWERS]) - 1
-        return [Metric(mlflow_name(name), value, time_ms, step) for name, value in points.items()]
+        self._own.add(row)
+        self._total.add(row)
+        points, means = dict[str, float](), self._total.means
+        for key, score in row.scores.items():
+            if score.measurement is not None:
+                window = self._windows.setdefault(key, deque(maxlen=_WINDOW))
+                window.append(score.measurement)
+                mean = f"{key}/mean"
+                points |= {key: score.measurement, mean: means[mean], f"{key}/rolling_mean": fmean(window)}
+        points |= self._total.marks
+        return [Metric(mlflow_name(name), value, time_ms, self.step) for name, value in points.items()]

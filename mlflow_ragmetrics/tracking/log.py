@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.safe_text import as_json, redact
+from mlflow_ragmetrics.core.score import DOUBTS, Sample
 from mlflow_ragmetrics.display.document import to_markdown
 from mlflow_ragmetrics.display.page import write_page
 from mlflow_ragmetrics.display.text import report_blocks
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.results.evaluation import Evaluation
+from mlflow_ragmetrics.results.marks import DIAGNOSIS
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.tracking.describe import (
-    criteria_tag,
-    dataset_input,
-    description_of,
-    figures_of,
-    questions_digest,
-    run_metrics_of,
-    thresholds_of,
-)
 from mlflow_ragmetrics.tracking.run import (
     COMPLETE,
     WRITING,
@@ -47,6 +43,7 @@ from mlflow_ragmetrics.tracking.writer import (
     WRITER_TAG,
     Content,
     RunWriter,
+    mlflow_name,
     table_json,
     this_process,
     write_errors,
@@ -55,10 +52,14 @@ from mlflow_ragmetrics.tracking.writer import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from mlflow.entities import DatasetInput
 
 
 _NOTE_TAG = "mlflow.note.content"
 _OWN_NOTE = "| metric | mean |"
+_MARKS = {"n_error", "n_no_context", "n_partial", "n_fewer_judges", "few_groups", *DOUBTS.values()}
+_DIGITS = 6
+_STATES = ("n_scored", "n_skipped", "n_error")
 
 
 def log_report(
@@ -88,9 +89,8 @@ def log_report(
     name of the dataset of questions, shared by all versions that answer them; ``False`` logs none. ``files``:
     further artifacts by name. ``omit``: metrics not to log.
 
-    Thresholds are also written as MLflow's ``quality_criteria`` for the means (MLflow 3.18). Logging again writes to
-    the same run, ``report.run_id``, and replaces tables, traces and metrics. Another run is used if one is named or
-    active, and with ``texts=False``, because the first may have texts.
+    Logging again writes to the same run, ``report.run_id``, and replaces tables, traces and metrics. Another run is
+    used if one is named or active, and with ``texts=False``, because the first may have texts.
 
     If writing fails, a run created here ends FAILED, the tag ``ragmetrics.status`` has the reason, and a
     ``RagMetricsError`` is raised. An incomplete report (``report.incomplete``) is written in full, but a run created
@@ -98,7 +98,6 @@ def log_report(
     """
     import mlflow
     from mlflow.entities import LoggedModelInput
-    from mlflow.utils.uri import is_local_uri
 
     if texts and run_id is None and run_name is None and mlflow.active_run() is None:
         run_id = self.run_id
@@ -114,20 +113,16 @@ def log_report(
         writer = RunWriter(target)
         writer.tags({"ragmetrics.version": __version__, STATUS_TAG: WRITING, WRITER_TAG: this_process()})
         writer.params({**described, **(params or {})})
-        datasets = [dataset_input(report.rows, asked, info.experiment_id, name)] if dataset else []
+        datasets = [_dataset(len(report.rows), asked, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
-        parts = write_tables(writer, {ROWS: report.table, CLAIMS: report.items})
+        large = write_tables(writer, {ROWS: report.table, CLAIMS: report.items})
         pages: dict[str, Content] = {PAGE: partial(write_page, self, run=run_link(info))} if texts else {}
         suite = description_of(report, digest(row.sample for row in self.rows), asked)
-        about_run = {"suite": suite, "warnings": report.warnings, "usage": report.usage, "parts": parts}
+        about_run = {"suite": suite, "warnings": report.warnings, "usage": report.usage, "large_tables": large}
         own = {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about_run, indent=2))}
         writer.files({**pages, **(files or {}), **own})
-        about: dict[str, Any] = {"model_id": model, "run_id": target}
-        is_file_store = is_local_uri(mlflow.get_tracking_uri())  # type: ignore[no-untyped-call]
-        for each in () if is_file_store else datasets:  # in a file store, a metric's dataset overwrites its step
-            about |= {"dataset_name": each.dataset.name, "dataset_digest": each.dataset.digest}
         figures = {name: value for name, value in run_metrics_of(report).items() if name not in omit}
-        writer.figures(figures, step=step, **about)
+        writer.figures(figures, step=step, model_id=model, run_id=target)
         if feedback:
             log_feedback(report.rows, target, report.diagnoses)
         elif traces and texts:
@@ -135,9 +130,82 @@ def log_report(
         is_ours = _OWN_NOTE in writer.present_tags().get(_NOTE_TAG, _OWN_NOTE)
         note = {_NOTE_TAG: redact(to_markdown(report_blocks(report)))} if is_ours else {}
         status = {STATUS_TAG: status_of(report.incomplete, report.partial)}
-        writer.tags({**note, **criteria_tag(thresholds_of(self.rows)), **(tags or {}), **status})
+        writer.tags({**note, **(tags or {}), **status})
     self.__dict__["_run_id"] = target  # a frozen report remembers only this
     return target
+
+
+def figures_of(report: Evaluation) -> dict[str, float]:
+    """All finite figures: the report's own and ``usage/*``."""
+    figures = {**report.metrics, **{f"usage/{name}": value for name, value in report.usage.items()}}
+    return {name: float(value) for name, value in figures.items() if value is not None and math.isfinite(value)}
+
+
+def run_metrics_of(report: Evaluation) -> dict[str, float]:
+    """The figures that are logged as MLflow metrics, with six decimals, by their names in MLflow; composites first.
+
+    Logged are, for each key, ``mean`` and, with a threshold, ``pass_rate``; ``<composite>_1to5/mean``; retrieval
+    figures; ``n_measured`` if not all rows were measured; nonzero counts (``n_error``, ``n_no_context``,
+    ``n_non_answers``, ``n_unclaimed``, ``n_fewer_judges``, ``few_groups``, ``diagnosis/*``); and a
+    composite's ``n_partial`` and its ``coverage`` if below 1. The artifact ``rag_figures.json`` has all figures.
+    """
+    figures = figures_of(report)
+    logged = [name for name, value in figures.items() if _is_logged(name, value, figures)]
+    logged.sort(key=lambda name: f"{name.partition('/')[0].removesuffix('_1to5')}/coverage" not in figures)
+    return {mlflow_name(name): round(figures[name], _DIGITS) for name in logged}
+
+
+def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
+    key, _, figure = name.partition("/")
+    own = key.removesuffix("_1to5")
+    if own != key and f"{key}/n_scored" not in figures:
+        return f"{own}/coverage" in figures
+    if figure == "n_measured":
+        return value < sum(figures.get(f"{key}/{name}", 0.0) for name in _STATES)
+    if figure in _MARKS or key == DIAGNOSIS:
+        return value != 0
+    return figure in ("", "mean", "pass_rate") or (figure == "coverage" and value < 1)
+
+
+def description_of(report: Evaluation, data_digest: str, questions_digest: str) -> dict[str, Any]:
+    """The run's suite, judges, weights, versions and data, without machine paths."""
+    import mlflow
+
+    source = {"source": Path(report.source).name} if report.source is not None else {}
+    return {
+        **report.description,
+        "n_rows": len(report.rows),
+        "data_digest": data_digest,
+        "questions_digest": questions_digest,
+        **source,
+        "ragmetrics_version": __version__,
+        "mlflow_version": mlflow.__version__,
+    }
+
+
+_FIELDS = ("question", "history", "references", "gold_doc_ids")
+
+
+def questions_digest(rows: Sequence[Row]) -> str:
+    """16 hex digits over questions, history, references and gold ids, independent of the order of rows.
+
+    Answers, contexts and row ids have no effect. Runs with the same questions have datasets with this digest.
+    """
+    return digest(sorted(digest([_asked(row.sample)]) for row in rows))
+
+
+def _asked(sample: Sample) -> dict[str, Any]:
+    history = None if sample.history is None else [asdict(message) for message in sample.history]
+    return {**{name: getattr(sample, name) for name in _FIELDS}, "history": history}
+
+
+def _dataset(n_rows: int, questions: str, name: str) -> DatasetInput:
+    """The questions as a run's input; ``name`` is by default their number."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    about = {"source_type": "code", "source": as_json({"tags": {}}), "profile": as_json({"num_rows": n_rows})}
+    dataset = Dataset(name or counted(n_rows, "question"), questions, **about)
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])
 
 
 def _version(model: str | None) -> str:

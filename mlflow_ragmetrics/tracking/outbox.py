@@ -2,9 +2,9 @@
 
 Each answer belongs to one run, identified by its id or, until it is created, by a name. Only one process at a time
 writes the answers of a run. An answer is ``measured`` once it is in the run's figures, and has an ``outcome`` once its
-trace has the scores. The table ``processes`` has the processes that use a run, with their numbers of accepted
-and settled answers. These show how many answers a killed process had not scored. Texts have a checksum; readable rows
-of a damaged file are copied to a new file.
+trace has the scores. The table ``processes`` has the processes that use a run, and ``counts`` how many of their answers
+were ``seen``, ``settled`` (written, or known to get no scores), ``failed`` and so on. ``seen`` and ``settled`` show how
+many answers a killed process had not scored.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ import stat
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
-from zlib import crc32
 
 from mlflow_ragmetrics.core.safe_text import as_json, for_log
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
@@ -34,16 +32,16 @@ _BUSY_SECONDS = 10.0
 _GATHER_SECONDS = 0.005
 _MEMORY = Path(":memory:")
 _CHUNK = 100
-_VERSION = 2
+_VERSION = 3
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS outbox (id TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT, store TEXT, experiment TEXT, suite TEXT, name TEXT, run_id TEXT,
-    writer TEXT DEFAULT '', figures TEXT, losses TEXT, UNIQUE (store, name));
-CREATE TABLE IF NOT EXISTS processes (
-    process TEXT, run INTEGER, accepted INTEGER DEFAULT 0, settled INTEGER DEFAULT 0, seen REAL,
-    PRIMARY KEY (process, run));
+    writer TEXT DEFAULT '', figures TEXT, UNIQUE (store, name));
+CREATE TABLE IF NOT EXISTS processes (process TEXT, run INTEGER, active REAL, PRIMARY KEY (process, run));
+CREATE TABLE IF NOT EXISTS counts (
+    run INTEGER, process TEXT, name TEXT, number INTEGER, PRIMARY KEY (run, process, name));
 CREATE TABLE IF NOT EXISTS answers (
     number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER, process TEXT, measured INTEGER DEFAULT 0, outcome INTEGER,
     attempts INTEGER DEFAULT 0, content TEXT);
@@ -52,11 +50,13 @@ INSERT INTO outbox SELECT lower(hex(randomblob(6))) WHERE NOT EXISTS (SELECT 1 F
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """
-_TEXTS = {"runs": "number, figures, losses", "answers": "run, content"}
-_SALVAGED = {
-    "runs": "number, store, experiment, suite, name, run_id",
-    "answers": "number, process, measured, outcome, attempts, run, content",
-}
+_UNSCORED = """
+SELECT process, active, max(0,
+    (SELECT total(iif(name = 'seen', number, iif(name = 'settled', -number, 0)))
+     FROM counts WHERE run = p.run AND process = p.process)
+    - (SELECT count(*) FROM answers WHERE run = p.run AND process = p.process))
+FROM processes p WHERE run = ?
+"""
 _logger = logging.getLogger(__name__)
 
 
@@ -83,8 +83,8 @@ class Outbox:
     def _open(self) -> None:
         self._lock = threading.RLock()
         self._counting = threading.Lock()
-        self._uncounted: Counter[int] = Counter()
-        self._db = _connected(self.path, _BUSY_SECONDS)
+        self._uncounted: Counter[tuple[int, str]] = Counter()
+        self._db = _connected(self.path)
         if self.is_in_memory:
             self._db.executescript(_SCHEMA)
         self._db.execute("PRAGMA synchronous = NORMAL")
@@ -99,39 +99,26 @@ class Outbox:
         """Whether the answers end with this process."""
         return self.path == _MEMORY
 
-    def salvage(self, path: Path) -> int:
-        """Copy the readable unwritten answers from a damaged file; returns their number."""
-        with closing(_connected(path, 0.0)) as damaged, self._changing() as db:
-            for table, columns in _SALVAGED.items():
-                insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({columns.count(',') * '?, '}?)"
-                for order in ("", "DESC"):  # rows before the damage, then rows after it
-                    for row in _readable(damaged, f"SELECT {columns} FROM {table} ORDER BY number {order}"):
-                        with suppress(sqlite3.Error):
-                            if table == "answers":
-                                _read(row[-1], row[-2])
-                            db.execute(insert, row)
-            db.execute("DELETE FROM answers WHERE outcome NOT NULL OR run NOT IN (SELECT number FROM runs)")
-            for (number,) in self._rows("SELECT number FROM runs"):
-                self._add_losses(number, {"damaged": 1})
-            ((count,),) = self._rows("SELECT count(*) FROM answers")
-        return int(count)
-
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, which also stores the counts from ``accept``."""
+        """A transaction, which also stores the counts from ``count``."""
         with self._lock:
             with self._db as db:
                 db.execute("BEGIN IMMEDIATE")
                 with self._counting:
                     counted = self._uncounted.copy()
-                db.executemany(
-                    "INSERT INTO processes (process, run, accepted, seen) VALUES (?, ?, ?, ?) "
-                    "ON CONFLICT DO UPDATE SET accepted = accepted + excluded.accepted, seen = excluded.seen",
-                    [(this_process(), number, count, time.time()) for number, count in counted.items()],
-                )
+                for (number, name), count in counted.items():
+                    self._add(number, this_process(), name, count)
+                    active = (time.time(), this_process(), number)
+                    db.execute("UPDATE processes SET active = ? WHERE process = ? AND run = ?", active)
                 yield db
             with self._counting:
-                self._uncounted -= counted
+                self._uncounted.subtract(counted)
+                self._uncounted = Counter({key: count for key, count in self._uncounted.items() if count})
+
+    def _add(self, number: int, process: str, name: str, count: int) -> None:
+        insert = "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET number = number + excluded.number"
+        self._db.execute(insert, (number, process, name, count))
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         with self._lock:
@@ -163,40 +150,32 @@ class Outbox:
 
     def _enter(self, number: int) -> None:
         self._absorb_ended(number)
-        insert = "INSERT INTO processes (process, run, seen) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+        insert = "INSERT INTO processes VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
         self._db.execute(insert, (this_process(), number, time.time()))
 
     def _is_used(self, number: int) -> bool:
-        found = self._rows("SELECT process, seen FROM processes WHERE run = ?", number)
-        return any(is_alive(process, seen) for process, seen in found)
+        found = self._rows("SELECT process, active FROM processes WHERE run = ?", number)
+        return any(is_alive(process, active) for process, active in found)
 
     def _absorb_ended(self, number: int) -> None:
         """Count answers that ended processes accepted but did not score, and remove the processes."""
-        for process, accepted, unscored, seen in self._unscored("WHERE run = ?", number):
-            if not is_alive(process, seen):
-                self._leave(number, process, {"seen": accepted, "killed": unscored})
+        for process, active, unscored in self._rows(_UNSCORED, number):
+            if not is_alive(process, active):
+                self._end(number, process, "killed", int(unscored))
                 if unscored:
                     _logger.warning("answers lost because process %s ended before scoring them: %d", process, unscored)
 
-    def _unscored(self, where: str, *values: object) -> list[tuple[str, int, int, float]]:
-        kept = "(SELECT count(*) FROM answers WHERE process = p.process AND run = p.run)"
-        query = f"SELECT process, accepted, max(0, accepted - settled - {kept}), seen FROM processes p {where}"
-        return self._rows(query, *values)
-
-    def _leave(self, number: int, process: str, losses: Mapping[str, int]) -> None:
-        self._add_losses(number, losses)
+    def _end(self, number: int, process: str, name: str, unscored: int) -> None:
+        self._add(number, process, name, unscored)
+        self._add(number, process, "settled", unscored)
         self._db.execute("DELETE FROM processes WHERE process = ? AND run = ?", (process, number))
-
-    def _add_losses(self, number: int, losses: Mapping[str, int]) -> None:
-        total = Counter(self.run(number, "losses") or {})
-        total.update(losses)
-        self._db.execute("UPDATE runs SET losses = ? WHERE number = ?", (_checked(total, number), number))
 
     def leave(self, number: int) -> bool:
         """Stop using the run; returns ``True`` if no other process uses it."""
         with self._changing():
-            for _, accepted, unscored, _ in self._unscored("WHERE process = ? AND run = ?", this_process(), number):
-                self._leave(number, this_process(), {"seen": accepted, "unscored": unscored})
+            for process, _, unscored in self._rows(_UNSCORED, number):
+                if process == this_process():
+                    self._end(number, process, "unscored", int(unscored))
             self._absorb_ended(number)
             return not self._is_used(number)
 
@@ -204,24 +183,25 @@ class Outbox:
         """The numbers of waiting answers and of unscored answers in runs of a store that no process uses."""
         runs = [number for (number,) in self._rows("SELECT number FROM runs WHERE store = ?", store)]
         left = [number for number in runs if not self._is_used(number)]
-        unscored = sum(each[2] for number in left for each in self._unscored("WHERE run = ?", number))
+        unscored = sum(int(each[2]) for number in left for each in self._rows(_UNSCORED, number))
         return sum(map(self.waiting, left)), unscored
 
     def forget(self, number: int) -> None:
         """Remove all rows of the run, unless answers wait or a process uses it."""
         with self._changing() as db:
             if not self._is_used(number) and not self.waiting(number):
-                for table, column in (("answers", "run"), ("runs", "number")):
+                for table, column in (("answers", "run"), ("counts", "run"), ("runs", "number")):
                     db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))
 
-    def accept(self, number: int) -> None:
-        """Count an answer that will arrive.
+    def count(self, number: int, *names: str, by: int = 1) -> None:
+        """Change these counts of the run.
 
-        Another thread stores the count, because the chain's thread must not wait for a file.
+        Another thread stores them, because the chain's thread must not wait for a file.
         """
         with self._counting:
-            self._uncounted[number] += 1
-            if self._uncounted.total() == 1:
+            is_first = not self._uncounted
+            self._uncounted.update({(number, name): by for name in names})
+            if is_first:
                 start_thread(self._keep_counts, name="ragmetrics-outbox")
 
     def _keep_counts(self) -> None:
@@ -231,22 +211,17 @@ class Outbox:
                 with self._changing():
                     pass
 
-    def settle(self, number: int, losses: Mapping[str, int], settled: int = 0) -> None:
-        """Add to the losses of the run; ``settled`` accepted answers will not arrive."""
+    def counts(self, number: int) -> Counter[str]:
+        """The counts of the run, over all processes."""
         with self._changing() as db:
-            self._add_losses(number, losses)
-            self._settle(db, number, settled)
-
-    def _settle(self, db: sqlite3.Connection, number: int, count: int) -> None:
-        update = "UPDATE processes SET settled = settled + ? WHERE process = ? AND run = ?"
-        db.execute(update, (count, this_process(), number))
+            query = "SELECT name, sum(number) FROM counts WHERE run = ? GROUP BY name"
+            return Counter(dict(db.execute(query, (number,)).fetchall()))
 
     def append(self, number: int, content: Mapping[str, Any]) -> int:
         """Store a scored answer; returns its number."""
         with self._changing() as db:
             insert = "INSERT INTO answers (run, process, content) VALUES (?, ?, ?)"
-            values = (number, this_process(), _checked(content, number))
-            return int(db.execute(insert, values).lastrowid or 0)
+            return int(db.execute(insert, (number, this_process(), as_json(content))).lastrowid or 0)
 
     def take_written(self, number: int) -> dict[int, int]:
         """Delete this process's finished answers and return the outcome of each.
@@ -257,7 +232,7 @@ class Outbox:
             mine = "FROM answers WHERE run = ? AND process = ? AND outcome NOT NULL"
             outcomes = dict(db.execute(f"SELECT number, outcome {mine}", (number, this_process())).fetchall())
             db.execute(f"DELETE {mine}", (number, this_process()))
-            self._settle(db, number, len(outcomes))
+            self._add(number, this_process(), "settled", len(outcomes))
         return outcomes
 
     def waiting(self, number: int) -> int:
@@ -268,9 +243,9 @@ class Outbox:
     def take_lease(self, number: int) -> bool:
         """Try to become the process that writes to the run; returns ``True`` on success."""
         with self._changing() as db:
-            query = "SELECT writer, seen FROM runs LEFT JOIN processes ON process = writer AND run = number"
-            ((writer, seen),) = self._rows(f"{query} WHERE number = ?", number)
-            if writer and writer != this_process() and is_alive(writer, seen or 0.0):
+            query = "SELECT writer, active FROM runs LEFT JOIN processes ON process = writer AND run = number"
+            ((writer, active),) = self._rows(f"{query} WHERE number = ?", number)
+            if writer and writer != this_process() and is_alive(writer, active or 0.0):
                 return False
             db.execute("UPDATE runs SET writer = ? WHERE number = ?", (this_process(), number))
             return True
@@ -281,10 +256,15 @@ class Outbox:
             update = "UPDATE runs SET writer = '' WHERE number = ? AND writer = ?"
             db.execute(update, (number, this_process()))
 
-    def run(self, number: int, column: str) -> Any:
-        """A column of the run: ``run_id``, ``figures`` or ``losses``."""
-        ((value,),) = self._rows(f"SELECT {column} FROM runs WHERE number = ?", number)
-        return _read(value, number) if column in _TEXTS["runs"] else value
+    def run_id(self, number: int) -> str | None:
+        """The id of the run; ``None`` if it is not created yet."""
+        ((run_id,),) = self._rows("SELECT run_id FROM runs WHERE number = ?", number)
+        return None if run_id is None else str(run_id)
+
+    def figures(self, number: int) -> dict[str, Any] | None:
+        """The stored figures of the run."""
+        ((figures,),) = self._rows("SELECT figures FROM runs WHERE number = ?", number)
+        return None if figures is None else dict(json.loads(figures))
 
     def note_run(self, number: int, run_id: str | None) -> None:
         """Store the id of the created run, which has no figures; ``None``: the run was deleted."""
@@ -297,40 +277,27 @@ class Outbox:
         which = "measured AND outcome IS NULL" if measured else "NOT measured"
         query = f"SELECT number, content, attempts FROM answers WHERE run = ? AND number > ? AND {which}"
         found = self._rows(f"{query} ORDER BY number LIMIT {_CHUNK}", number, after)
-        return [Waiting(answer, _read(text, number), attempts) for answer, text, attempts in found]
+        return [Waiting(answer, json.loads(text), attempts) for answer, text, attempts in found]
 
-    def note_measured(
-        self,
-        number: int,
-        answers: Collection[int],
-        figures: Mapping[str, Any],
-        losses: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
+    def note_measured(self, number: int, answers: Collection[int], figures: Mapping[str, Any]) -> None:
         """Store the run's figures, which include these answers."""
         with self._changing() as db:
-            self._add_losses(number, losses)
-            self._note(db, answers, {"measured": 1})
-            db.execute("UPDATE runs SET figures = ? WHERE number = ?", (_checked(figures, number), number))
+            self._note(answers, {"measured": 1})
+            db.execute("UPDATE runs SET figures = ? WHERE number = ?", (as_json(figures), number))
 
     def note(self, answers: Collection[int], **columns: int) -> None:
         """Set columns of these answers, such as ``outcome=0``."""
-        with self._changing() as db:
-            self._note(db, answers, columns)
+        with self._changing():
+            self._note(answers, columns)
 
-    def note_unreadable(self, number: int, answer: int) -> None:
-        """Mark an answer as unreadable and count it as lost."""
-        with self._changing() as db:
-            self._note(db, [answer], {"measured": 1, "outcome": 2})
-            self._add_losses(number, {"lost": 1})
-
-    def _note(self, db: sqlite3.Connection, answers: Collection[int], columns: Mapping[str, int]) -> None:
+    def _note(self, answers: Collection[int], columns: Mapping[str, int]) -> None:
         changes = ", ".join(f"{name} = {value:d}" for name, value in columns.items())
-        db.executemany(f"UPDATE answers SET {changes} WHERE number = ?", [(answer,) for answer in answers])
+        self._db.executemany(f"UPDATE answers SET {changes} WHERE number = ?", [(answer,) for answer in answers])
 
 
 def _make_tables(path: Path) -> None:
     """Create the tables; ``sqlite3.DatabaseError`` if the file is damaged or not an outbox of this version."""
-    with closing(_connected(path, _BUSY_SECONDS)) as db:
+    with closing(_connected(path)) as db:
         (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise sqlite3.DatabaseError(found)
@@ -341,14 +308,10 @@ def _make_tables(path: Path) -> None:
         db.execute("PRAGMA auto_vacuum = FULL")  # deleted texts do not stay in the file
         db.execute("PRAGMA journal_mode = WAL")
         db.executescript(_SCHEMA)
-        for table, columns in _TEXTS.items():
-            for number, *texts in db.execute(f"SELECT {columns} FROM {table}"):
-                for text in texts:
-                    _read(text, number)
 
 
-def _connected(path: Path, timeout: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+def _connected(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
 
@@ -391,15 +354,15 @@ def outbox_in_memory() -> Outbox:
 
 
 def _prepared(path: Path) -> Outbox:
-    """The outbox in the file ``path``. A damaged file is renamed, and its readable answers are copied."""
-    until, aside, damage = time.monotonic() + _BUSY_SECONDS, None, ""
+    """The outbox in the file ``path``; a damaged file is renamed."""
+    until = time.monotonic() + _BUSY_SECONDS
     while True:
         # answers contain texts: readable by the owner only
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
         file = path.stat().st_ino
         try:
             _make_tables(path)
-            break
+            return Outbox(path)
         except sqlite3.DatabaseError as error:
             is_busy = "locked" in str(error)  # another process is making the same file
             if time.monotonic() > until or (isinstance(error, sqlite3.OperationalError) and not is_busy):
@@ -407,37 +370,9 @@ def _prepared(path: Path) -> Outbox:
             if is_busy:
                 time.sleep(0.05)
             elif file == path.stat().st_ino:  # no other process has renamed it
-                aside, damage = Path(f"{path}.damaged-{time.time_ns()}"), str(error)
+                aside = Path(f"{path}.damaged-{time.time_ns()}")
                 for suffix in ("-wal", "-shm", ""):
                     with suppress(FileNotFoundError):
                         os.replace(f"{path}{suffix}", f"{aside}{suffix}")
-    outbox = Outbox(path)
-    if aside is not None:
-        message = "the outbox %s was damaged (%s): it was renamed to %s; unwritten answers recovered: %d"
-        _logger.warning(message, path, for_log(damage), aside, outbox.salvage(aside))
-    return outbox
-
-
-def _readable(damaged: sqlite3.Connection, query: str) -> Iterator[Sequence[Any]]:
-    with suppress(sqlite3.Error):
-        yield from damaged.execute(query)
-
-
-def _checked(value: Any, run: int) -> str:
-    """A value as JSON, after a checksum that is valid for this run only."""
-    text = as_json(value)
-    return f"{_checksum(text, run)}{text}"
-
-
-def _read(checked: Any, run: int) -> Any:
-    """The value of a text from ``_checked``; ``None`` for ``None``."""
-    if checked is None:
-        return None
-    checksum, text = str(checked)[:8], str(checked)[8:]
-    if checksum != _checksum(text, run):
-        raise sqlite3.DatabaseError("a checksum is wrong")
-    return json.loads(text)
-
-
-def _checksum(text: str, run: int) -> str:
-    return f"{crc32(f'{run} {text}'.encode()):08x}"
+                message = "the outbox %s was damaged (%s): it was renamed to %s; its unwritten answers are lost"
+                _logger.warning(message, path, for_log(str(error)), aside)

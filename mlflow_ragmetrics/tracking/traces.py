@@ -7,7 +7,6 @@ long.
 from __future__ import annotations
 
 import base64
-import sys
 import time
 import uuid
 import warnings
@@ -24,7 +23,6 @@ from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponen
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text
 from mlflow_ragmetrics.core.score import Sample
-from mlflow_ragmetrics.display.document import escaped
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.marks import Diagnosis, diagnose
@@ -38,10 +36,8 @@ from mlflow_ragmetrics.tracking.feedback import (
     remove_assessment,
     write_assessment,
 )
-from mlflow_ragmetrics.tracking.writer import reason_of, write_errors
 
 if TYPE_CHECKING:
-    import pandas as pd
     from mlflow import MlflowClient
     from mlflow.entities import Span, Trace
     from mlflow.exceptions import MlflowException
@@ -141,35 +137,6 @@ def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosis
     return list(traced)
 
 
-def log_assertions(sample: Sample, outcomes: Mapping[str, tuple[bool, str]]) -> None:
-    """Add a trace of ``sample`` to the run of the ``@mlflow.test`` that is running, if any; needs its pytest plugin.
-
-    Each of the ``outcomes`` becomes a feedback: its name is the assertion, its value whether it passed, and its
-    rationale the reason. If the store fails, a warning is issued, so that the test's own result is kept.
-    """
-    import mlflow
-    from mlflow.entities import AssessmentSource, Feedback
-
-    session = sys.modules["mlflow.pytest.session"]
-    name, case = session.current_test()
-    run_id = None if name is None else session.ensure_run()
-    if run_id is None:
-        return
-    source, about = AssessmentSource(source_type="CODE", source_id="assert_score"), {SOURCE_RUN: run_id}
-    try:
-        target = _Target(mlflow.get_run(run_id).info.experiment_id, run_id)
-        (trace_id,) = _write([Row(sample, {})], target)
-        for tag, value in {session.TAG_TEST_NAME: name, session.TAG_CASE_ID: case}.items():
-            if value is not None:
-                mlflow.set_trace_tag(trace_id, tag, value)
-        for assertion, (passed, reason) in outcomes.items():
-            feedback = Feedback(assertion, value=passed, rationale=escaped(reason), source=source, metadata=about)
-            mlflow.log_assessment(trace_id=trace_id, assessment=feedback)
-        link_traces([trace_id], run_id)
-    except write_errors() as error:
-        warnings.warn(f"the assertions could not be written to MLflow's test run: {reason_of(error)}", stacklevel=3)
-
-
 def _is_passing(error: BaseException) -> bool:
     from mlflow.exceptions import MlflowException
 
@@ -199,16 +166,6 @@ def written_traces(experiment_id: str, run_id: str) -> list[Trace]:
     mine = f"tags.`{TRACES_TAG}` = '{run_id}'"
     found: list[Trace] = mlflow.search_traces([experiment_id], mine, return_type="list", include_spans=False)
     return found
-
-
-def row_traces(run_id: str | None, table: pd.DataFrame) -> list[str | None]:
-    """The trace of each row: the one it comes from, else the one written for it in the run."""
-    from mlflow import MlflowClient
-
-    written = [] if run_id is None else written_traces(MlflowClient().get_run(run_id).info.experiment_id, run_id)
-    by_id = {trace.info.client_request_id: str(trace.info.trace_id) for trace in written}
-    own = table["trace_id"].tolist() if "trace_id" in table.columns else [None] * len(table)
-    return [str(o) if isinstance(o, str) and o else by_id.get(str(i)) for o, i in zip(own, table["id"], strict=True)]
 
 
 def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:

@@ -73,16 +73,6 @@ class RunWriter:
 
         return mlflow.MlflowClient(self._uri)
 
-    @cached_property
-    def _local_folder(self) -> Path | None:
-        """The folder with the run's artifacts, if it is on this machine."""
-        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-        from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
-
-        uri = str(self._client.get_run(self.run_id).info.artifact_uri)
-        repository = get_artifact_repository(uri)
-        return Path(repository.artifact_dir).absolute() if isinstance(repository, LocalArtifactRepository) else None
-
     def tags(self, tags: Mapping[str, object]) -> None:
         """Set tags."""
         from mlflow.entities import RunTag
@@ -125,15 +115,8 @@ class RunWriter:
         self._client.log_batch(self.run_id, metrics=metrics, synchronous=True)
 
     def files(self, files: Mapping[str, Content], tables: Collection[str] = ()) -> None:
-        """Write artifacts by name, replacing existing ones; MLflow shows those in ``tables`` as tables.
-
-        In a local folder, each file is replaced atomically, so a killed process leaves no half-written file. MLflow
-        would copy into the existing file.
-        """
-        local = self._local_folder
-        if local is not None:
-            local.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=local and local.parent) as folder:
+        """Write artifacts by name, replacing existing ones; MLflow shows those in ``tables`` as tables."""
+        with tempfile.TemporaryDirectory() as folder:
             for name, content in files.items():
                 path = Path(folder, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,14 +124,8 @@ class RunWriter:
                     content(path)
                 else:
                     path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-            if local is not None:
-                for path in filter(Path.is_file, sorted(Path(folder).rglob("*"), reverse=True)):  # parts before heads
-                    place = local / path.relative_to(folder)
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    os.replace(path, place)
-            elif files:
-                with _environment(_NO_PROGRESS_BAR):
-                    self._client.log_artifacts(self.run_id, folder)
+            for name in files:
+                self._client.log_artifact(self.run_id, str(Path(folder, name)), name.rpartition("/")[0] or None)
         known = json.loads(self.present_tags().get(_TABLES_TAG, "[]")) if tables else []
         missing = [table for name in tables if (table := {"path": name, "type": "table"}) not in known]
         if missing:
@@ -228,7 +205,6 @@ _UNREACHED = re.compile(
     r"(?P<why>\[Errno \d+\] [\w ]+|Read timed out|Connection aborted)",
     re.DOTALL,
 )
-_NO_PROGRESS_BAR = {"MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
 _FEW_ATTEMPTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 
 
@@ -280,14 +256,10 @@ def unless_absent(action: Callable[[], T]) -> T | None:
         return None
 
 
-def few_attempts() -> AbstractContextManager[None]:
-    """Reduce MLflow's retries, which may take minutes, for requests after a failure."""
-    return _environment(_FEW_ATTEMPTS)
-
-
 @contextmanager
-def _environment(settings: Mapping[str, str]) -> Iterator[None]:
-    added = {name: value for name, value in settings.items() if name not in os.environ}
+def few_attempts() -> Iterator[None]:
+    """Reduce MLflow's retries, which may take minutes, for requests after a failure."""
+    added = {name: value for name, value in _FEW_ATTEMPTS.items() if name not in os.environ}
     os.environ.update(added)
     try:
         yield
@@ -296,10 +268,8 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-_LARGEST = 40 * 2**20  # bytes: MLflow shows files up to 50 MB
+_LARGEST = 40 * 2**20  # characters: MLflow shows files up to 50 MB
 _HEAD = 1000
-_ROWS_PER_CHUNK = 500
-_ROWS_PER_PART = 50_000
 
 
 def table_rows(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
@@ -313,42 +283,22 @@ def table_json(frame: pd.DataFrame) -> str:
     return as_json({"columns": list(frame.columns), "data": table_rows(frame)})
 
 
-def write_tables(writer: RunWriter, frames: Mapping[str, pd.DataFrame]) -> dict[str, int]:
-    """Write frames as tables by file name; returns the number of Parquet parts of each large table.
+def write_tables(writer: RunWriter, frames: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Write frames as tables by file name; returns the names of large tables.
 
-    For a table of more than 40 MB, MLflow shows the first 1,000 rows; all rows are in Parquet files
-    (``rag_rows/part-00000.parquet`` etc.). The text of a table is never fully in memory.
+    For a table of more than about 40 MB, MLflow shows the first 1,000 rows; all rows are in a Parquet file.
     """
-    parts: dict[str, int] = {}
-    files: dict[str, Content] = {name: partial(_write, frame, parts) for name, frame in frames.items()}
+    files: dict[str, Content] = {}
+    large: list[str] = []
+    for name, frame in frames.items():
+        files[name] = head = table_json(frame.head(_HEAD))
+        if len(head) * len(frame) > _LARGEST * _HEAD:
+            files[str(Path(name).with_suffix(".parquet"))] = partial(storable(frame).to_parquet, index=False)
+            large.append(name)
+        elif len(frame) > _HEAD:
+            files[name] = table_json(frame)
     writer.files(files, tables=list(frames))
-    return parts
-
-
-def _write(frame: pd.DataFrame, parts: dict[str, int], path: Path) -> None:
-    """Write the form of ``table_json``, some rows at a time; if it becomes too large, the first rows and parts."""
-    largest = _LARGEST if len(frame) > _HEAD else math.inf
-    with path.open("w", encoding="utf-8", newline="\n") as target:
-        target.write('{"columns": ' + as_json(list(frame.columns)) + ', "data": [')
-        between = ""
-        for chunk in _chunks(frame, _ROWS_PER_CHUNK):
-            target.write(between + as_json(table_rows(chunk))[1:-1])
-            between = ",\n"
-            if target.tell() > largest:
-                break
-        else:
-            target.write("]}")
-            return
-    path.write_text(table_json(frame.head(_HEAD)), encoding="utf-8", newline="\n")
-    folder = path.with_suffix("")
-    folder.mkdir()
-    for number, part in enumerate(_chunks(frame, _ROWS_PER_PART)):
-        storable(part).to_parquet(folder / f"part-{number:05}.parquet", index=False)
-        parts[path.name] = number + 1
-
-
-def _chunks(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
-    return (frame.iloc[start : start + size] for start in range(0, len(frame), size))
+    return large
 
 
 def storable(frame: pd.DataFrame) -> pd.DataFrame:

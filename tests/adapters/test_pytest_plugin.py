@@ -167,41 +167,6 @@ def test_a_chain_is_asked_the_questions(project: pytest.Pytester) -> None:
     run(project).assert_outcomes(passed=1)
 
 
-@pytest.mark.slow
-def test_assertions_are_in_the_run_of_mlflows_own_tests(project: pytest.Pytester, mlflow_store: str) -> None:
-    project.makepyfile(
-        test_answers="""
-        import mlflow, pytest
-        import mlflow_ragmetrics as rm
-
-        @mlflow.test
-        @pytest.mark.parametrize("built", ["1889", "1925"])
-        def test_year(built):
-            row = {"question": "When?", "answer": f"It was built in {built}.", "contexts": ["It was built in 1889."]}
-            rm.assert_score(["faithfulness >= 0.8", rm.coherence(threshold=0.5)], row)
-
-        def test_other():
-            rm.assert_score("coherence >= 0.5", {"answer": "It is red."})
-        """
-    )
-    done = project.runpytest_subprocess(*PLUGIN, "-p", "mlflow.pytest.plugin")  # MLflow's session is a module
-    done.assert_outcomes(passed=2, failed=1)
-    (found,) = mlflow.search_runs(output_format="list", search_all_experiments=True)
-    assert found.info.status == "FAILED"
-    traces = mlflow.search_traces(locations=[found.info.experiment_id], run_id=found.info.run_id, return_type="list")
-    outcomes = {
-        trace.info.tags["mlflow.test.case_id"]: {each.name: each.value for each in trace.info.assessments}
-        for trace in traces
-        if trace.info.tags["mlflow.test.name"].endswith(f"test_year[{trace.info.tags['mlflow.test.case_id']}]")
-    }
-    assert outcomes == {
-        "1889": {"faithfulness >= 0.8": True, "coherence": True},
-        "1925": {"faithfulness >= 0.8": False, "coherence": True},
-    }
-    reasons = [each.rationale for trace in traces for each in trace.info.assessments if each.value is False]
-    assert ["faithfulness is 0.000" in reason and "1889" in reason for reason in reasons] == [True]
-
-
 def test_pytest_starts_without_the_package_heavy_parts() -> None:
     heavy = ("mlflow", "langchain_core", "pandas", "numpy", "pydantic", "scipy")
     code = f"import sys, {MODULE}; print([name for name in {heavy!r} if name in sys.modules])"

@@ -21,10 +21,10 @@ def test_what_an_ended_process_left_in_the_outbox_is_said_and_left_there(ragmetr
     monkeypatch.setattr(module, "this_process", lambda: "node 7")  # a process on another machine, seen a moment ago
     number = outbox.join(Home(mlflow_store, mlflow_store, "", "suite"), "service", None)
     for _ in range(3):
-        outbox.accept(number)
+        outbox.count(number, "seen")
     outbox.append(number, "{}")
     assert "live answers" not in ragmetrics("doctor").stdout
-    outbox._db.execute("UPDATE processes SET seen = 0")
+    outbox._db.execute("UPDATE processes SET active = 0")
     for _ in range(2):
         said = ragmetrics("doctor").stdout
         assert "answers of ended processes: 1 scored and waiting, at least 2 lost before they were scored" in said

@@ -146,32 +146,15 @@ def older(path: Path) -> None:
         database.execute("CREATE TABLE runs (number INTEGER PRIMARY KEY)")
 
 
-def checksum(path: Path) -> None:
-    content = path.read_bytes()
-    place = content.rindex(b'"answer": "35"') + len('"answer": "')
-    path.write_bytes(content[:place] + b"7" + content[place + 1 :])
-
-
-@pytest.mark.parametrize(
-    ("damage", "readable"),
-    [(random_bytes, 0), (half, None), (nothing, None), (older, 0), (checksum, WAITING - 1)],
-    ids=lambda given: getattr(given, "__name__", ""),
-)
-def test_damaged(
-    damage: Callable[[Path], None], readable: int | None, outbox: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("damage", [random_bytes, half, nothing, older], ids=lambda given: given.__name__)
+def test_damaged(damage: Callable[[Path], None], outbox: Path, caplog: pytest.LogCaptureFixture) -> None:
     damage(outbox)
     found, lines = started(caplog)
     check_no_wrong_figure(found)
-    assert [line for line in lines if "was damaged" in line] == lines
+    assert [line for line in lines if "was damaged" in line and "unwritten answers are lost" in line] == lines
     assert len(lines) == (0 if damage is nothing else 1)
     assert len(list(outbox.parent.glob("outbox.db.damaged-*[0-9]"))) == len(lines)  # nothing is deleted
-    if readable is not None:
-        assert f"unwritten answers recovered: {readable}" in lines[0]
-        assert len(found.answers) == LISTED + readable
-    if len(found.answers) > LISTED:
-        assert (found.run.info.status, found.lost) == ("FAILED", None)
-        assert found.status == "failed: the outbox was damaged: the number of missing answers is unknown"
+    assert len(found.answers) == LISTED
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.35, 0.5, 0.9])

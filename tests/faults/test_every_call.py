@@ -42,7 +42,7 @@ _DISK = (
     (tempfile, "mkdtemp"),
 )
 _OUTBOX = (
-    *("join", "adopt", "append", "settle", "take_written", "take_lease", "end_lease", "note_measured"),
+    *("join", "adopt", "append", "counts", "take_written", "take_lease", "end_lease", "note_measured"),
     *("note", "leave", "forget"),
 )
 _SUITE = rm.Suite(["rouge", "lexical_relevance"])

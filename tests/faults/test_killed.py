@@ -201,7 +201,7 @@ def test_live_scoring(copied: Callable[[str], Path]) -> None:
         assert missing <= counted <= missing + 1
         assert counted == 0 or [says.rpartition(" ")[2] for *_, says in runs(folder)] == [str(counted)]
         with contextlib.closing(sqlite3.connect(folder / "data" / "outbox" / "outbox.db")) as outbox:
-            for name in ("runs", "processes", "answers"):
+            for name in ("runs", "processes", "counts", "answers"):
                 assert outbox.execute(f"SELECT count(*) FROM {name}").fetchone() == (0,), name
         print(f"\n{ending.name}: {len(answered)} answers, {missing} lost with the process, {counted} said by the run")
 

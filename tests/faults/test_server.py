@@ -17,7 +17,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.mlflow_watch import Watch
-from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.log import run_metrics_of
 from tests.docker.services import PASSWORD, postgres, postgres_binaries
 from tests.faults.budget import LONG
 from tests.faults.failing_proxy import Proxy, failing_proxy

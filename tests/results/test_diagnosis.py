@@ -112,7 +112,7 @@ def test_each_row_of_a_report_has_its_cause(report: rm.Report) -> None:
 
 
 def test_causes_are_counted_in_the_run_and_add_up(report: rm.Report) -> None:
-    from mlflow_ragmetrics.tracking.describe import figures_of, run_metrics_of
+    from mlflow_ragmetrics.tracking.log import figures_of, run_metrics_of
 
     counted = {name: value for name, value in figures_of(report).items() if name.startswith("diagnosis/")}
     assert counted["diagnosis/n_not_measured"] == 3

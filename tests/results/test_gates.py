@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 from xml.etree import ElementTree
@@ -25,7 +24,6 @@ from mlflow_ragmetrics.results.gates import (
     check_figures,
     condition_of,
 )
-from mlflow_ragmetrics.tracking.describe import thresholds_of
 from tests.comparison.reports import noisy, report_of
 
 SCORES = [
@@ -48,24 +46,6 @@ def test_a_test_that_fails_its_gate_shows_its_own_line() -> None:
     with pytest.raises(GateError) as caught:
         REPORT.check(faithfulness=0.99)
     assert caught.traceback.filter(caught)[-1].path.name == "test_gates.py"
-
-
-def test_thresholds_are_mlflows_quality_criteria() -> None:
-    @rm.metric(higher_is_better=False)
-    def waste(answer: str) -> rm.Score:
-        return rm.Score(value=0.1)
-
-    suite = rm.Suite(["coherence", "rouge", "correctness(threshold=0.6)", waste(threshold=0.2)])
-    report = suite.evaluate([{"answer": "It is red.", "reference": "It is red."}], progress=False)
-    run = mlflow.get_run(report.log())
-    stored = json.loads(run.data.tags["mlflow.genaiEvaluate.qualityCriteria"])
-    assert stored["schemaVersion"] == 1
-    assert stored["rules"] == [
-        {"metricKey": "coherence/mean", "comparator": "GTE", "threshold": 0.7},
-        {"metricKey": "rag_correctness/mean", "comparator": "GTE", "threshold": 0.6},
-        {"metricKey": "waste/mean", "comparator": "LTE", "threshold": 0.2},
-    ]
-    assert {rule["metricKey"] for rule in stored["rules"]} <= run.data.metrics.keys()
 
 
 @pytest.mark.parametrize(
@@ -201,16 +181,6 @@ def test_a_limit_is_on_the_side_that_is_worse(better: bool | None, side: str | N
                 check_figures(figures, **limits)  # type: ignore[arg-type]
     with pytest.raises(InvalidOptionError, match="higher is better"):
         check_figures(figures, fail_over={"m/pass_rate": 0.5}, better={"m": better})
-
-
-def test_thresholds_become_limits_on_the_side_that_is_worse() -> None:
-    scores = {
-        "a": Score(0.5, threshold=0.4),
-        "b": Score(0.5, threshold=0.3, higher_is_better=False),
-        "c": Score(0.5, threshold=0.3, higher_is_better=None),
-        "d": Score(0.5),
-    }
-    assert thresholds_of([Row(Sample(id="1"), scores)]) == [("a/mean", 0.4, False), ("b/mean", 0.3, True)]
 
 
 @given(st.sampled_from([">=", "<=", ">", "<"]), st.floats(-1, 1), st.sampled_from([-1e-6, -1e-12, 0.0, 1e-12, 1e-6]))

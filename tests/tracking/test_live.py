@@ -16,6 +16,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.results.marks import Diagnosis
 from mlflow_ragmetrics.tracking import live as module
 from mlflow_ragmetrics.tracking.feedback import add_feedback, feedback_of
 from mlflow_ragmetrics.tracking.live import LiveRun, live_run
@@ -52,7 +53,7 @@ def used() -> Iterator[Callable[..., LiveRun]]:
 
 
 def wrote(live: LiveRun, name: str, value: float = 0.5) -> None:
-    live.accept()
+    live.count("seen")
     live.append(packed(row(name, value), f"tr-{uuid4().hex}", is_new=True), lambda _: None)
     live.hurry()
     assert live.wait(time.monotonic() + 60), live.failure
@@ -86,7 +87,7 @@ def test_a_run_says_what_it_lacks(
 ) -> None:
     live = used("one")
     wrote(live, "001")
-    live.accept()
+    live.count("seen")
     for name, number in losses.items():
         for _ in range(number):
             live.count(name, settled=name in ("dropped", "failed", "lost", "skipped"))
@@ -160,7 +161,7 @@ def test_two_machines_write_into_one_run(tmp_path: Path, used: Any, monkeypatch:
 def test_an_answer_that_cannot_be_read_is_lost_and_said(used: Any) -> None:
     run_id, outcomes = made_run(), list[int]()
     live = used(run_id, run_id)
-    live.accept()
+    live.count("seen")
     number = live.outbox.append(live._number, {"row": {"of": "another version"}})
     live._pending[number] = outcomes.append
     wrote(live, "1")
@@ -171,9 +172,9 @@ def test_an_answer_that_cannot_be_read_is_lost_and_said(used: Any) -> None:
 
 def test_unscored_rows_take_a_step_and_no_metric() -> None:
     figures = LiveFigures(None)
-    first = figures.add({"a": Score(value=0.5), "b": Score(status="skipped")}, 1)
+    first = figures.add(Row(rm.Sample(answer="Yes."), {"a": Score(value=0.5), "b": Score(status="skipped")}), 1)
     figures = LiveFigures(figures.state)
-    second = figures.add({"a": Score(error="E: x"), "b": Score(value=1.0)}, 2)
+    second = figures.add(Row(rm.Sample(answer="Yes."), {"a": Score(error="E: x"), "b": Score(value=1.0)}), 2)
     assert [(point.key, point.step, point.value) for point in first] == [
         ("a", 0, 0.5),
         ("a/mean", 0, 0.5),
@@ -182,15 +183,17 @@ def test_unscored_rows_take_a_step_and_no_metric() -> None:
     ]
     counts = {"a/n_error": 1, "b/n_skipped": 1}
     assert {point.key: point.step for point in second} == {**counts, "b": 1, "b/mean": 1, "b/rolling_mean": 1}
-    third = figures.add({"a": Score(value=1.0)}, 3)
+    third = figures.add(Row(rm.Sample(answer="Yes."), {"a": Score(value=1.0)}), 3)
     assert {point.key: point.value for point in third} == {**counts, "a": 1.0, "a/mean": 0.75, "a/rolling_mean": 0.75}
 
 
-def test_figures_add_up_over_outboxes() -> None:
+def test_figures_add_up_over_outboxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlflow_ragmetrics.tracking.live_writer.diagnose", lambda _: Diagnosis("retrieval", ""))
     figures, others = LiveFigures(None), LiveFigures(None)
     for value in (0.0, 1.0):
-        others.add({"a": Score(value=value), "b": Score(error="E: x")}, 1, "retrieval")
-    points = LiveFigures(figures.state, [others.state]).add({"a": Score(value=0.2)}, 1, "retrieval", True)
+        others.add(Row(rm.Sample(answer="Yes."), {"a": Score(value=value), "b": Score(error="E: x")}), 1)
+    refusal = Row(rm.Sample(answer=""), {"a": Score(value=0.2)})
+    points = LiveFigures(figures.state, [others.state]).add(refusal, 1)
     found = {point.key: (point.step, point.value) for point in points}
     assert found["a/mean"] == (2, pytest.approx(0.4))
     assert (found["b/n_error"], found["diagnosis/n_retrieval"], found["n_non_answers"]) == ((2, 2), (2, 3), (2, 1))

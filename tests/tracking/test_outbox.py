@@ -17,16 +17,17 @@ from mlflow_ragmetrics.tracking import outbox as module
 from mlflow_ragmetrics.tracking.outbox import Home, Outbox, open_outbox
 
 HOME = Home("sqlite:///a.db", "sqlite:////a.db", "id 1", "suite")
+_SEEN = "SELECT number FROM counts WHERE name = 'seen'"
 _KILLED = """
 import os, signal, sys
 from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
 outbox = open_outbox()
 number = outbox.join(Home(*sys.argv[1:5]), sys.argv[5], None)
 for _ in range(5):
-    outbox.accept(number)
+    outbox.count(number, "seen")
 for _ in range(2):
     outbox.append(number, {})
-outbox.settle(number, {"dropped": 1}, 1)
+outbox.count(number, "dropped", "settled")
 outbox.take_lease(number)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -53,7 +54,7 @@ def test_what_a_killed_process_left_goes_to_the_same_service_only(outbox: Outbox
     assert outbox.adopt(HOME) == [("first", None)]
     assert outbox.adopt(HOME) == []  # it is ours now
     number = outbox.join(HOME, "first", None)
-    assert outbox.run(number, "losses") == {"dropped": 1, "killed": 2, "seen": 5}
+    assert outbox.counts(number) == {"dropped": 1, "killed": 2, "seen": 5, "settled": 3}
     assert outbox.take_lease(number)
     assert [each.number for each in outbox.answers(number, measured=False)] == [1, 2]
 
@@ -67,7 +68,7 @@ def test_an_answer_is_deleted_once_it_is_written(outbox: Outbox) -> None:
     outbox.note([answers[1]], outcome=1)
     assert (outbox.waiting(number), outbox.take_written(number)) == (0, {answers[0]: 0, answers[1]: 1})
     outbox.forget(number)
-    assert outbox.run(number, "run_id") == "run"  # this process still uses it
+    assert outbox.run_id(number) == "run"  # this process still uses it
     assert outbox.leave(number)
     outbox.forget(number)
     assert outbox._rows("SELECT * FROM runs") == []
@@ -76,7 +77,7 @@ def test_an_answer_is_deleted_once_it_is_written(outbox: Outbox) -> None:
 def counted(outbox: Outbox, number: int) -> None:
     """Waits until the file has this number of accepted answers."""
     until = time.monotonic() + 10
-    while (found := outbox._rows("SELECT accepted FROM processes")) != [(number,)]:
+    while (found := outbox._rows(_SEEN)) != [(number,)]:
         assert time.monotonic() < until, found
         time.sleep(0.005)
 
@@ -87,32 +88,32 @@ def test_accepting_does_not_wait_for_the_file(outbox: Outbox) -> None:
     with other._changing():
         began = time.thread_time(), threading.active_count()
         for _ in range(1000):
-            outbox.accept(number)
+            outbox.count(number, "seen")
         assert time.thread_time() - began[0] < 0.5
         assert threading.active_count() <= began[1] + 1
-        assert outbox._rows("SELECT accepted FROM processes") == [(0,)]
+        assert outbox._rows(_SEEN) == []
     counted(other, 1000)
-    outbox.accept(number)
+    outbox.count(number, "seen")
     counted(other, 1001)
 
 
 def test_an_answer_is_counted_within_a_moment(outbox: Outbox) -> None:
     """Otherwise a process killed while a judge works would lose an answer without a trace."""
     number = outbox.join(HOME, "run", None)
-    outbox.accept(number)
+    outbox.count(number, "seen")
     time.sleep(0.5)  # the limit, on a busy machine
-    assert Outbox(outbox.path)._rows("SELECT accepted FROM processes") == [(1,)]
+    assert Outbox(outbox.path)._rows(_SEEN) == [(1,)]
 
 
 def test_a_change_that_fails_loses_no_count(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     number = outbox.join(HOME, "run", None)
     monkeypatch.setattr(module, "start_thread", lambda *_, **__: None)  # the machine is too busy to count
-    outbox.accept(number)
+    outbox.count(number, "seen")
     with pytest.raises(OSError, match="full"), outbox._changing():
         raise OSError("the disk is full")
-    assert outbox._rows("SELECT accepted FROM processes") == [(0,)]
+    assert outbox._rows(_SEEN) == []
     outbox.append(number, {})
-    assert outbox._rows("SELECT accepted FROM processes") == [(1,)]
+    assert outbox._rows(_SEEN) == [(1,)]
 
 
 @pytest.mark.parametrize("content", [b"no database" * 1000, None], ids=["garbage", "cut off"])
@@ -127,23 +128,6 @@ def test_a_damaged_file_is_set_aside(content: bytes | None, outbox: Outbox, capl
     assert again.join(HOME, "run", None) == 1
     assert caplog.text.count("was damaged") == 1
     assert len(list(path.parent.glob("outbox.db.damaged-*[0-9]"))) == 1
-
-
-def test_readable_answers_of_a_damaged_file_are_copied(
-    outbox: Outbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    number = outbox.join(HOME, "run", "id of a run")
-    answers = [outbox.append(number, {"answer": f"number {n}"}) for n in range(4)]
-    outbox.note([answers[1]], outcome=0)
-    outbox._db.execute("UPDATE answers SET content = replace(content, 'number 2', 'number 7')")  # against its checksum
-    outbox._db.commit()
-    monkeypatch.setenv("RAGMETRICS_OUTBOX", str(tmp_path / "another"))
-    module._opened.cache_clear()
-    again = open_outbox()
-    assert again.salvage(outbox.path) == 2
-    assert again.run(number, "run_id") == "id of a run"
-    found = [(each.number, each.content) for each in again.answers(number, measured=False)]
-    assert found == [(answers[n], {"answer": f"number {n}"}) for n in (0, 3)]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="rights of POSIX")

@@ -12,7 +12,6 @@ from mlflow.exceptions import MlflowException
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.tracking.describe import questions_digest
 from mlflow_ragmetrics.tracking.feedback import feedback_of, remove_assessment, write_assessment
 
 RECORDS = [
@@ -36,26 +35,6 @@ def refuse(store: str, action: str) -> None:
 
 def report() -> rm.Report:
     return rm.Suite(["rouge"]).evaluate(RECORDS, progress=False)
-
-
-def test_a_dataset_that_is_refused_is_a_warning_and_the_questions_are_named_all_the_same(mlflow_store: str) -> None:
-    evaluated = report()
-    refuse(mlflow_store, "INSERT ON evaluation_dataset_records")
-    with pytest.warns(UserWarning, match="no evaluation dataset was created: .*no room"):
-        run = mlflow.get_run(evaluated.log())
-    (known,) = (each.dataset for each in run.inputs.dataset_inputs)
-    assert (known.name, known.digest, known.source_type) == ("2 questions", questions_digest(evaluated.rows), "code")
-    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
-
-
-def test_what_was_said_before_is_part_of_the_question() -> None:
-    from mlflow.genai.datasets import search_datasets
-
-    report().log()
-    (found,) = search_datasets(experiment_ids=["0"])
-    inputs = {record["inputs"]["question"]: record["inputs"] for record in found.to_df().to_dict("records")}
-    assert inputs["Where?"] == {"question": "Where?"}
-    assert [each["content"] for each in inputs["And when?"]["messages"]] == ["Where?", "In Paris."]
 
 
 def test_traces_that_are_refused_are_a_warning_and_the_figures_are_written(mlflow_store: str) -> None:

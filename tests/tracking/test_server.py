@@ -20,7 +20,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.tracking import traces as traces_module
-from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.log import run_metrics_of
 from mlflow_ragmetrics.tracking.writer import mlflow_name
 from tests.adapters.doors import DOORS, directly, suite_of
 from tests.mlflow_server import Server, free_port

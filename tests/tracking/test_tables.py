@@ -1,8 +1,7 @@
-"""Large tables: a head for MLflow's page, and all rows in Parquet parts."""
+"""Large tables: a head for MLflow's page, and all rows in a Parquet file."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import mlflow
@@ -31,21 +30,19 @@ def report() -> rm.Report:
     return rm.Suite(["faithfulness", "rouge"]).evaluate(RECORDS)
 
 
-def artifacts(run_id: str, folder: str | None = None) -> set[str]:
-    return {each.path for each in mlflow.MlflowClient().list_artifacts(run_id, folder)}
+def artifacts(run_id: str) -> set[str]:
+    return {each.path for each in mlflow.MlflowClient().list_artifacts(run_id)}
 
 
-def test_a_large_table_has_a_head_and_parts_and_is_read_whole(
+def test_a_large_table_has_a_head_and_a_file_and_is_read_whole(
     report: rm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = results_of(report.log(traces=False))
     monkeypatch.setattr(writer, "_LARGEST", 2_000)
     monkeypatch.setattr(writer, "_HEAD", 10)
-    monkeypatch.setattr(writer, "_ROWS_PER_CHUNK", 7)
-    monkeypatch.setattr(writer, "_ROWS_PER_PART", 12)
     run_id = report.log(traces=False)
     assert len(mlflow.load_table("rag_rows.json", run_ids=[run_id])) == 10
-    assert artifacts(run_id, "rag_rows") == {f"rag_rows/part-0000{number}.parquet" for number in range(3)}
+    assert artifacts(run_id) >= {"rag_rows.parquet", "rag_claims.parquet"}
     large = results_of(run_id)
     assert len(large.table) == 30
     assert large.table["faithfulness"].tolist() == small.table["faithfulness"].tolist()
@@ -56,7 +53,7 @@ def test_a_large_table_has_a_head_and_parts_and_is_read_whole(
     assert len(rm.compare(run_id, small.run_id).pairs("faithfulness")[0]) == 30
 
 
-def test_a_smaller_report_in_the_same_run_is_not_read_from_the_parts_of_the_larger(
+def test_a_smaller_report_in_the_same_run_is_not_read_from_the_file_of_the_larger(
     report: rm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -65,13 +62,6 @@ def test_a_smaller_report_in_the_same_run_is_not_read_from_the_parts_of_the_larg
         run_id = report.log(traces=False)
     replace(report, rows=report.rows[:5]).log(traces=False, run_id=run_id)
     assert len(results_of(run_id).table) == 5
-
-
-def test_chunks_make_one_json_document(report: rm.Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = writer.table_json(report.table)
-    monkeypatch.setattr(writer, "_ROWS_PER_CHUNK", 7)
-    run_id = report.log(traces=False)
-    assert json.loads(mlflow.artifacts.load_text(f"runs:/{run_id}/rag_rows.json")) == json.loads(whole)
 
 
 def test_a_large_page_shows_the_worst_and_a_sample_and_says_so(

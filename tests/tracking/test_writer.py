@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.display.document import to_markdown
 from mlflow_ragmetrics.display.text import report_blocks
 from mlflow_ragmetrics.rows import digest
-from mlflow_ragmetrics.tracking.describe import questions_digest
+from mlflow_ragmetrics.tracking.log import questions_digest
 from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter
 
 RECORDS = [
@@ -106,25 +105,6 @@ def test_two_versions_that_answer_the_same_questions_share_one_dataset(report: r
     assert (first.name, first.digest) == (second.name, second.digest)
     assert first.digest == questions_digest(report.rows) != third.digest
     assert len({artifact(run.info.run_id, "ragmetrics_suite.json")["suite"]["data_digest"] for run in runs}) == 3
-
-
-def test_the_dataset_is_one_of_mlflow_with_questions_references_and_gold_ids() -> None:
-    from mlflow.genai.datasets import search_datasets
-
-    records = [{**RECORDS[0], "gold_doc_ids": ["d1"]}, *RECORDS[1:]]
-    report = rm.Suite(["lexical_relevance"]).evaluate(records)
-    for _ in range(2):
-        run = mlflow.get_run(report.log())
-    (dataset,) = search_datasets(experiment_ids=["0"])
-    assert json.loads(run.inputs.dataset_inputs[0].dataset.source)["dataset_id"] == dataset.dataset_id
-    records = dataset.to_df()
-    kept = {
-        inputs["question"]: expected
-        for inputs, expected in zip(records["inputs"], records["expectations"], strict=True)
-    }
-    assert kept["Where?"] == {"expected_response": "Paris.", "expected_retrieved_context": [{"doc_uri": "d1"}]}
-    assert set(kept) == {"Where?", "When?", "Who?"}
-    assert "In 1889." not in records.to_json()
 
 
 def test_a_dataset_can_be_named_or_left_out(report: rm.Report) -> None:
@@ -228,7 +208,7 @@ def test_what_cannot_be_written_fails_the_run_and_says_why(report: rm.Report, mo
     def refuse(*_: object, **__: object) -> None:
         raise OSError("disk full\nat https://me:hunter2hunter2@host/")
 
-    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(MlflowClient, "log_artifact", refuse)
     with pytest.raises(rm.RagMetricsError, match=r"could not be written to run \w+: disk full at") as raised:
         report.log()
     (run,) = MlflowClient().search_runs(["0"])
@@ -277,7 +257,7 @@ def test_an_interruption_does_not_leave_a_run_that_looks_finished(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "replace", interrupt)
+    monkeypatch.setattr(MlflowClient, "log_artifact", interrupt)
     with pytest.raises(KeyboardInterrupt):
         report.log()
     (run,) = MlflowClient().search_runs(["0"])
@@ -318,7 +298,6 @@ def test_an_active_model_is_linked(report: rm.Report) -> None:
     assert [each.model_id for each in run.inputs.model_inputs] == [model.model_id]
     logged = {metric.key: metric for metric in mlflow.get_logged_model(model.model_id).metrics}
     assert logged["faithfulness/mean"].value == report.metrics["faithfulness/mean"]
-    assert logged["faithfulness/mean"].dataset_digest == questions_digest(report.rows)
     assert (run.info.run_name, run.data.params["version"]) == ("chain · scripted", "chain")
 
 

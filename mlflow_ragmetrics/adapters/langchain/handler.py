@@ -36,7 +36,6 @@ _EXIT_SECONDS = 10.0
 _CALLS = ("seen", "scored", "dropped", "failed", "skipped")
 _ANSWERS = ("written", "unwritten", "lost", "withheld")
 T = TypeVar("T")
-Taker = Callable[[Row, Exchange], None]
 _TASKS_PER_BATCH = 16
 _GATHER_SECONDS = 0.02
 _LONGEST_YIELD = 0.1
@@ -97,23 +96,15 @@ class RagMetricsCallback(Recorder):
             raise InvalidOptionError(f"sample_rate={sample_rate!r} must be from 0 to 1", param="sample_rate")
         suite = Suite.of(suite)
         self._made_again = partial(RagMetricsCallback, suite, **made_with)
-        reading = Reading(question, answer, contexts, references, gold_doc_ids)
+        self._reading = Reading(question, answer, contexts, references, gold_doc_ids)
+        self._scoring_suite = untraced_suite(suite)
         self._sample_rate = sample_rate
+        self._sink = sink
+        self._texts = texts
         logs = log or (log is None and sink is None)
         self._counts = Counts((*_CALLS, *(_ANSWERS if logs else ())))
-        self._mlflow: MLflowSink | None = None
-        takers: list[Taker] = []
-        if sink is not None:
-            takers.append(lambda row, _: sink(row.sample, row.scores))
-        if logs:
-            mlflow = self._mlflow = MLflowSink(suite.describe(), run_id, self._counts)
-
-            def write(row: Row, exchange: Exchange) -> None:
-                kept = row if texts else row_without_texts(row)
-                mlflow.take(kept, exchange.live, exchange.trace_id, exchange.traceable)
-
-            takers.append(write)
-        self._scorer = Scorer(reading, untraced_suite(suite), takers, self._counts)
+        self._mlflow = MLflowSink(suite.describe(), run_id, self._counts) if logs else None
+        self._warned_of: set[str] = set()
         self._begin()
         _HANDLERS.add(self)
         after_fork(self._begin)
@@ -128,11 +119,6 @@ class RagMetricsCallback(Recorder):
         self._counts.reset()
         # the thread holds a reference, so that a handler made for one call lives until that call is scored
         self._queue = BackgroundQueue(self._score, busy=lambda: len(self.capture) > 0, size=QUEUE_SIZE)
-
-    def _score(self, exchanges: Sequence[Exchange]) -> None:
-        self._scorer.work(exchanges)
-        if self._mlflow is not None:
-            self._mlflow.settle()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -167,6 +153,69 @@ class RagMetricsCallback(Recorder):
     def _lose(self, exchange: Exchange, name: str) -> None:
         if self._counts.add(name, exchange.live, settled=True) == 1 and name == "dropped":
             _logger.warning("too many answers are waiting to be scored: further answers are dropped and counted")
+
+    def _score(self, exchanges: Sequence[Exchange]) -> None:
+        """Score a batch of exchanges. Failures are counted, and logged once per kind, never raised."""
+        read = [(exchange, sample) for exchange in exchanges if (sample := self._read(exchange)) is not None]
+        samples = [sample for _, sample in read]
+        rows = self._attempt("an answer could not be scored", lambda: list(self._scoring_suite.score_samples(samples)))
+        if rows is not None:
+            for (exchange, _), row in zip(read, rows, strict=True):
+                self._hand_over(_with_way_out(row), exchange)
+        elif len(read) == 1:
+            self._counts.add("failed", read[0][0].live, settled=True)
+        else:  # one with on_missing="raise" must not stop the others
+            for exchange, _ in read:
+                self._score([exchange])
+
+    def _read(self, exchange: Exchange) -> Sample | None:
+        sample = self._attempt("an answer could not be read", self._reading.sample, exchange)
+        if sample is None:
+            self._counts.add("failed", exchange.live, settled=True)
+            return None
+        if sample.answer is None and "answer" not in sample.invalid:
+            self._counts.add("skipped", exchange.live, settled=True)
+            unnamed = f"no answer was found in the chain's outputs ({kind_of(exchange.outputs)}); name it with answer="
+            left = "a call that was interrupted, or whose stream was not read to the end, has no answer to score"
+            self._warn_once(left if exchange.left else unnamed)
+            return None
+        if sample.question is None:
+            kind = kind_of(exchange.inputs)
+            self._warn_once(f"no question was found in the chain's inputs ({kind}); name it with question=")
+        return sample
+
+    def _hand_over(self, row: Row, exchange: Exchange) -> None:
+        for key, score in row.scores.items():
+            if score.status == "skipped":
+                self._warn_once(f"{key} is skipped: {score.reason}", key)
+            elif score.status == "error":
+                self._warn_once(redact(f"{key} could not be scored: {score.error}"), _cause_of(score))
+            for code, text in score.warnings:
+                if code == "contexts_assumed":
+                    self._warn_once(text)
+        taken = self._attempt("a sink failed", self._pass_on, row, exchange)
+        outcome = _outcome(row) if taken else "failed"
+        self._counts.add(outcome, None if outcome == "scored" else exchange.live)
+
+    def _pass_on(self, row: Row, exchange: Exchange) -> bool:
+        if self._mlflow is not None:
+            kept = row if self._texts else row_without_texts(row)
+            self._mlflow.take(kept, exchange.live, exchange.trace_id, exchange.traceable)
+        if self._sink is not None:
+            self._sink(row.sample, row.scores)
+        return True
+
+    def _attempt(self, failure: str, action: Callable[..., T], *arguments: Any) -> T | None:
+        try:
+            return action(*arguments)
+        except Exception as error:  # application code may raise anything; the other exchanges continue
+            self._warn_once(redact(f"{failure}: {type(error).__name__}: {error}"), failure + type(error).__name__)
+            return None
+
+    def _warn_once(self, message: str, subject: str | None = None) -> None:
+        if (subject or message) not in self._warned_of:
+            self._warned_of.add(subject or message)
+            _logger.warning("%s", for_log(message))
 
     def flush(self, timeout: float = 30.0) -> bool:
         """Wait at most ``timeout`` seconds until all answers so far are scored and written.
@@ -273,75 +322,6 @@ class BackgroundQueue(Generic[T]):
         until = time.monotonic() + seconds
         while wanted() and not self._waiters and 2 * len(self._tasks) < self._size and time.monotonic() < until:
             time.sleep(_YIELD_STEP)
-
-
-class Scorer:
-    """Reads and scores exchanges and passes them to each of ``takers``.
-
-    Failures are counted and logged once per kind, never raised.
-    """
-
-    def __init__(self, reading: Reading, suite: Suite, takers: Sequence[Taker], counts: Counts) -> None:
-        self._reading = reading
-        self._suite = suite
-        self._takers = takers
-        self._counts = counts
-        self._warned_of: set[str] = set()
-
-    def work(self, exchanges: Sequence[Exchange]) -> None:
-        """Score a batch of exchanges."""
-        read = [(exchange, sample) for exchange in exchanges if (sample := self._read(exchange)) is not None]
-        samples = [sample for _, sample in read]
-        rows = self._attempt("an answer could not be scored", lambda: list(self._suite.score_samples(samples)))
-        if rows is not None:
-            for (exchange, _), row in zip(read, rows, strict=True):
-                self._hand_over(_with_way_out(row), exchange)
-        elif len(read) == 1:
-            self._counts.add("failed", read[0][0].live, settled=True)
-        else:  # one with on_missing="raise" must not stop the others
-            for exchange, _ in read:
-                self.work([exchange])
-
-    def _read(self, exchange: Exchange) -> Sample | None:
-        sample = self._attempt("an answer could not be read", self._reading.sample, exchange)
-        if sample is None:
-            self._counts.add("failed", exchange.live, settled=True)
-            return None
-        if sample.answer is None and "answer" not in sample.invalid:
-            self._counts.add("skipped", exchange.live, settled=True)
-            unnamed = f"no answer was found in the chain's outputs ({kind_of(exchange.outputs)}); name it with answer="
-            left = "a call that was interrupted, or whose stream was not read to the end, has no answer to score"
-            self._warn_once(left if exchange.left else unnamed)
-            return None
-        if sample.question is None:
-            kind = kind_of(exchange.inputs)
-            self._warn_once(f"no question was found in the chain's inputs ({kind}); name it with question=")
-        return sample
-
-    def _hand_over(self, row: Row, exchange: Exchange) -> None:
-        for key, score in row.scores.items():
-            if score.status == "skipped":
-                self._warn_once(f"{key} is skipped: {score.reason}", key)
-            elif score.status == "error":
-                self._warn_once(redact(f"{key} could not be scored: {score.error}"), _cause_of(score))
-            for code, text in score.warnings:
-                if code == "contexts_assumed":
-                    self._warn_once(text)
-        taken = [self._attempt("a sink failed", lambda take=take: [take(row, exchange)]) for take in self._takers]
-        outcome = _outcome(row) if all(taken) else "failed"
-        self._counts.add(outcome, None if outcome == "scored" else exchange.live)
-
-    def _attempt(self, failure: str, action: Callable[..., T], *arguments: Any) -> T | None:
-        try:
-            return action(*arguments)
-        except Exception as error:  # application code may raise anything; the other exchanges continue
-            self._warn_once(redact(f"{failure}: {type(error).__name__}: {error}"), failure + type(error).__name__)
-            return None
-
-    def _warn_once(self, message: str, subject: str | None = None) -> None:
-        if (subject or message) not in self._warned_of:
-            self._warned_of.add(subject or message)
-            _logger.warning("%s", for_log(message))
 
 
 def _cause_of(score: Score) -> str:

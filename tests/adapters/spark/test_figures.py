@@ -12,7 +12,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 from mlflow_ragmetrics.statistics.intervals import bootstrap_intervals
-from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.log import run_metrics_of
 
 from .conftest import RECORDS
 from .needs import needs_spark

@@ -10,7 +10,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import GateError, MissingFieldError
 from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
-from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.log import run_metrics_of
 from tests.test_measured import ROWS, STARVED_ROWS
 
 from .needs import needs_spark

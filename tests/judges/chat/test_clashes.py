@@ -14,7 +14,7 @@ from mlflow_ragmetrics.core.question import Claims, Extraction
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.reply import read_reply
-from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.log import run_metrics_of
 from tests.judges.fake_models import FakeChatModel, dutiful, dutiful_reply, scripted
 from tests.judges.misbehaving_server import Fault, Script, misbehaving_server
 
