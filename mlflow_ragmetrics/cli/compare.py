@@ -126,12 +126,8 @@ def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Evaluation]:
 
 
 def _write(comparisons: Sequence[Comparison], html: str | None, log: bool | None, *, quiet: bool) -> None:
-    from mlflow_ragmetrics.tracking.run import rows_link
-
     if html is not None:
         write_text(html, comparisons[-1].to_html())
     for comparison in comparisons:
         if log or (log is None and comparison.b.run_id is not None):
             click.echo(f"Logged to MLflow run {comparison.log()}", err=quiet)
-        if (link := rows_link(comparison.a.run_id, comparison.b.run_id)) is not None:
-            click.echo(f"Row by row in MLflow: {link}", err=quiet)

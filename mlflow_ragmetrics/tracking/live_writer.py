@@ -118,7 +118,7 @@ class LiveWriter:
         return None
 
     def _made_run(self) -> Run:
-        run_id = new_run("ragmetrics live", self._name, home=self._home)
+        run_id = new_run(f"ragmetrics live {self._name[:6]}", self._name, home=self._home)
         self._outbox.note_run(self._number, run_id)
         return self._client.get_run(run_id)
 

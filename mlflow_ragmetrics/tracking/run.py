@@ -27,7 +27,7 @@ from mlflow_ragmetrics.core.safe_text import as_json, plain_text, redact
 from mlflow_ragmetrics.engine.memory import reserved_memory
 from mlflow_ragmetrics.engine.threads import after_fork, check_awaited
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.traces import RUN_TYPE, remove_traces
+from mlflow_ragmetrics.tracking.traces import remove_traces
 from mlflow_ragmetrics.tracking.writer import (
     LONGEST_TAG,
     STATUS_TAG,
@@ -78,24 +78,6 @@ def run_link(info: RunInfo) -> dict[str, str]:
         base = urlunsplit(address).rstrip("/")
         found["url"] = f"{base}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
     return found
-
-
-def rows_link(run_a: str | None, run_b: str | None) -> str | None:
-    """The MLflow page that compares the rows of A and B; ``None`` if there is no such page.
-
-    Both runs must have traces and be in one experiment on a server. The link opens a tab of B's page: MLflow's list of
-    evaluation runs is too narrow for the scores in a window of 1,400 pixels.
-    """
-    import mlflow
-
-    if run_a is None or run_b is None:
-        return None
-    infos = [mlflow.get_run(each) for each in (run_a, run_b)]
-    address = run_link(infos[1].info).get("url")
-    has_rows = all(each.data.tags.get(RUN_TYPE) == "genai_evaluate" for each in infos)
-    if address is None or not has_rows or infos[0].info.experiment_id != infos[1].info.experiment_id:
-        return None
-    return f"{address}/evaluations?compareToRunUuid={run_a}"
 
 
 @contextmanager
@@ -322,17 +304,10 @@ def pool_shortage(uri: str) -> str | None:
 
 def unused_name(client: MlflowClient, experiment_id: str, name: str) -> str:
     """``name``, with a number if another run of the experiment has this name."""
-    return next(_free_names(name, _runs_like(client, experiment_id, name)))
-
-
-def _runs_like(client: MlflowClient, experiment_id: str, name: str) -> Sequence[Run]:
     quoted = name.replace("'", "''")
-    return client.search_runs([experiment_id], f"attributes.run_name LIKE '{quoted}%'", max_results=1000)
-
-
-def _free_names(name: str, runs: Sequence[Run]) -> Iterator[str]:
+    runs = client.search_runs([experiment_id], f"attributes.run_name LIKE '{quoted}%'", max_results=1000)
     taken = {run.info.run_name for run in runs}
-    return (free for free in _numbered(name) if free not in taken)
+    return next(free for free in _numbered(name) if free not in taken)
 
 
 def _numbered(name: str) -> Iterator[str]:
@@ -357,30 +332,23 @@ def new_run(name: str, creation_id: str, *, home: Home | None = None) -> str:
         run_id = None
         while run_id is None:
             if runs := client.search_runs([experiment], created):
-                run_id = _opened(client, experiment, runs)
+                run_id = _opened(client, runs)
             else:
                 tags = resolve_tags({_CREATION_TAG: creation_id, WRITER_TAG: this_process()})
                 client.create_run(experiment, run_name=unused_name(client, experiment, name), tags=tags)
     return run_id
 
 
-def _opened(client: MlflowClient, experiment_id: str, runs: Sequence[Run]) -> str | None:
-    """The id of the run that is kept; ``None`` if another process deletes it now.
-
-    Runs that were created at the same time with the same name get numbers. Each process names all that it sees, because
-    the others may have looked too early.
-    """
+def _opened(client: MlflowClient, runs: Sequence[Run]) -> str | None:
+    """The id of the run that is kept; ``None`` if another process deletes it now."""
     from mlflow.exceptions import MlflowException
 
-    kept, *surplus = sorted(runs, key=lambda run: (STATUS_TAG not in run.data.tags, *_begun(run)))
+    kept, *surplus = sorted(
+        runs, key=lambda run: (STATUS_TAG not in run.data.tags, run.info.start_time, run.info.run_id)
+    )
     for run in surplus:
         client.delete_run(run.info.run_id)
-    run_id, name = str(kept.info.run_id), str(kept.info.run_name)
-    alike = _runs_like(client, experiment_id, name)
-    twins = sorted((run for run in alike if run.info.run_name == name and _CREATION_TAG in run.data.tags), key=_begun)
-    for twin, free in zip(twins[1:], _free_names(name, alike), strict=False):
-        with suppress(MlflowException):  # deleted meanwhile
-            client.update_run(twin.info.run_id, name=free)
+    run_id = str(kept.info.run_id)
     try:
         client.update_run(run_id, status="RUNNING")
     except MlflowException:
@@ -388,10 +356,6 @@ def _opened(client: MlflowClient, experiment_id: str, runs: Sequence[Run]) -> st
             raise
         return None
     return run_id
-
-
-def _begun(run: Run) -> tuple[int, str]:
-    return run.info.start_time, run.info.run_id
 
 
 def _experiment(client: MlflowClient, home: Home | None) -> str:

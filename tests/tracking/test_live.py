@@ -224,16 +224,6 @@ def test_answers_of_a_deleted_run_go_to_a_new_one(
     assert open_outbox().left(resolved_store(mlflow.get_tracking_uri())) == (0, 0)
 
 
-def test_two_runs_made_at_once_have_two_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.tracking.run.unused_name", lambda client, experiment, name: name)
-    for creation_id in ("one", "two", "three"):
-        new_run("live", creation_id)
-    # of a slow process: its run has an earlier time, but arrives when the others have their names
-    mlflow.MlflowClient().create_run("0", start_time=1, run_name="live", tags={"ragmetrics.live": "four"})
-    new_run("live", "four")
-    assert len({run.info.run_name for run in mlflow.search_runs(output_format="list")}) == 4
-
-
 def test_a_run_is_made_once_for_each_creation_id() -> None:
     run_id = new_run("live", "one")
     assert mlflow.active_run() is None
