@@ -109,8 +109,8 @@ class Outbox:
                     counted = self._uncounted.copy()
                 for (number, name), count in counted.items():
                     self._add(number, this_process(), name, count)
-                    active = (time.time(), this_process(), number)
-                    db.execute("UPDATE processes SET active = ? WHERE process = ? AND run = ?", active)
+                    if name == "seen":  # the process may be a fork of the one that joined
+                        self._enter(number)
                 yield db
             with self._counting:
                 self._uncounted.subtract(counted)
@@ -132,6 +132,7 @@ class Outbox:
             db.execute(f"{insert} ON CONFLICT DO NOTHING", values)
             query = "SELECT number FROM runs WHERE store = ? AND name = ?"
             number = int(db.execute(query, (home.store, name)).fetchone()[0])
+            self._absorb_ended(number)
             self._enter(number)
         return number
 
@@ -145,12 +146,12 @@ class Outbox:
             found = db.execute(query, (home.store, home.experiment, home.suite)).fetchall()
             left = [each for each in found if not self._is_used(each[0])]
             for number, _, _ in left:
+                self._absorb_ended(number)
                 self._enter(number)
         return [(name, run_id) for _, name, run_id in left]
 
     def _enter(self, number: int) -> None:
-        self._absorb_ended(number)
-        insert = "INSERT INTO processes VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+        insert = "INSERT INTO processes VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET active = excluded.active"
         self._db.execute(insert, (this_process(), number, time.time()))
 
     def _is_used(self, number: int) -> bool:
