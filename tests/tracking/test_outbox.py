@@ -105,6 +105,14 @@ def test_an_answer_is_counted_within_a_moment(outbox: Outbox) -> None:
     assert Outbox(outbox.path)._rows(_SEEN) == [(1,)]
 
 
+def test_a_fork_uses_the_run_from_its_first_answer_on(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = outbox.join(HOME, "run", None)
+    monkeypatch.setattr(module, "this_process", lambda: "node 7")
+    outbox.count(number, "seen")
+    outbox.append(number, {})
+    assert outbox._rows("SELECT count(*) FROM processes WHERE run = ?", number) == [(2,)]
+
+
 def test_a_change_that_fails_loses_no_count(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     number = outbox.join(HOME, "run", None)
     monkeypatch.setattr(module, "start_thread", lambda *_, **__: None)  # the machine is too busy to count
