@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
-from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in, replies_of
+from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in
 from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF
 from mlflow_ragmetrics.rows.chat_messages import (
@@ -60,8 +60,7 @@ class Reading:
 
         ``contexts``: the passages that the model saw. If these are unknown, all retrieved passages are used, and
         ``contexts_assumed`` in the metadata says why. ``retrieved_doc_ids``: the ids of the retrieved documents.
-        ``citations``: those in the outputs or in the blocks of the answer's message. ``condensed_question``: the
-        question as the chain's own model rewrote it for retrieval.
+        ``citations``: those in the outputs or in the blocks of the answer's message.
         """
         given = {name: value for name, value in exchange.metadata.items() if name in _CALL_NAMES}
         found = to_sample(given)
@@ -77,9 +76,6 @@ class Reading:
             "reference": list(found.references or ()) or _looked_up(self.references, question, sample_id),
             "gold_doc_ids": _looked_up(self.gold_doc_ids, question, sample_id) if gold is None else gold,
         }
-        condensed = _condensed_question(exchange)
-        if condensed and condensed != question:
-            record["condensed_question"] = condensed
         if citations := citations_in(exchange.outputs):
             record["citations"] = citations
         if callable(self.contexts):
@@ -141,13 +137,6 @@ def _answer_in(outputs: Any) -> str | None:
         is_of_tool = role_and_content(last)[0] == "tool" and attribute_of(last, "status") != "error"
         return read_text(answer_in(last) if is_of_tool else closing_answer(messages))
     return read_text(answer_in(outputs))
-
-
-def _condensed_question(exchange: Exchange) -> str | None:
-    """Return the question as a model of the chain rewrote it for its only retrieval."""
-    queries = {step.name.strip() for step in exchange.steps if step.kind == "retriever"}
-    replies = {text.strip() for step in exchange.steps if step.kind == "model" for text in replies_of(step.reply)}
-    return queries.pop() if len(queries) == 1 and queries <= replies else None
 
 
 def _resumed_question(exchange: Exchange) -> str | None:

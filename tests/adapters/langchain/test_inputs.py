@@ -9,7 +9,7 @@ import pytest
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
-from mlflow_ragmetrics.adapters.langchain.calls import input_maker
+from mlflow_ragmetrics.adapters.langchain.chain import input_maker
 from mlflow_ragmetrics.core.score import Sample
 
 SAMPLE = Sample(question="why", metadata={"context": "known", "unrelated": 1})
