@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,12 @@ from mlflow_ragmetrics.display.document import escaped
 from mlflow_ragmetrics.display.marked import rationale
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
-from mlflow_ragmetrics.results.marks import DIAGNOSIS
+from mlflow_ragmetrics.results.marks import DIAGNOSIS, Diagnosis, diagnose
 from mlflow_ragmetrics.results.tables import metadata_of
 from mlflow_ragmetrics.tracking.writer import ABSENT, explained, few_attempts, mlflow_name, unless_absent
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
-
-    from mlflow_ragmetrics.results.marks import Diagnosis
 
 
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
@@ -82,6 +81,14 @@ def diagnosis_feedback(diagnosis: Diagnosis, run_id: str | None = None) -> Feedb
     )
 
 
+def feedback_on(scores: Mapping[str, Score], run_id: str, language: str) -> list[Feedback]:
+    """The scores and their diagnosis as feedback of ``run_id``; composites first."""
+    ordered = sorted(scores.items(), key=lambda each: "coverage" not in each[1].details)
+    diagnosis = diagnose(scores, language)
+    feedback = [feedback_of(key, score, run_id) for key, score in ordered]
+    return feedback if diagnosis is None else [*feedback, diagnosis_feedback(diagnosis, run_id)]
+
+
 def write_assessment(trace_id: str, assessment: Assessment, identity: str) -> None:
     """Write an assessment to a trace; a second call with the same ``identity`` has no effect.
 
@@ -132,20 +139,15 @@ def _assessment_id(trace_id: str, identity: str) -> str:
     return f"a-{hashlib.sha256(f'{trace_id} {identity}'.encode()).hexdigest()[:32]}"
 
 
-def assessments_of(
-    row: Row, run_id: str, trace_id: str, span_id: str, diagnosis: Diagnosis | None = None
-) -> list[Assessment]:
-    """The row's scores and ``diagnosis`` as feedback, and its reference as an expectation, for a new trace.
+def assessments_of(row: Row, run_id: str, trace_id: str, span_id: str, language: str = "en") -> list[Assessment]:
+    """The row's scores and diagnosis as feedback, and its reference as an expectation, for a new trace.
 
-    Composites come first. All have the same time, so that MLflow shows them in this order. Their ids depend on trace
-    and run, so a store that receives the trace twice stores them once.
+    All have the same time, so that MLflow shows them in this order. Their ids depend on trace and run, so a store that
+    receives the trace twice stores them once.
     """
     from mlflow.entities import AssessmentSource, Expectation
 
-    scores = sorted(row.scores.items(), key=lambda each: "coverage" not in each[1].details)
-    found: list[Assessment] = [feedback_of(key, score, run_id) for key, score in scores]
-    if diagnosis is not None:
-        found.append(diagnosis_feedback(diagnosis, run_id))
+    found: list[Assessment] = [*feedback_on(row.scores, run_id, language)]
     if row.sample.reference is not None:
         source = AssessmentSource(source_type="HUMAN", source_id="dataset")
         value = plain_text(row.sample.reference)

@@ -84,12 +84,15 @@ class MLflowSink:
         self._adopted += self._tried(lambda: adopt_runs(self._service))
 
     def _tried(self, action: Callable[[], T]) -> T:
-        """Return the result of an action on the outbox; if it fails, on one in memory, from then on."""
-        try:
-            return action()
-        except (OSError, sqlite3.Error) as error:
-            message = "the outbox cannot be written; answers wait for MLflow in memory from now on: %s"
-            _logger.warning(message, for_log(str(error)))
+        """Return the result of an action on the outbox; if it fails twice, on one in memory, from then on."""
+        failure = ""
+        for _ in range(2):
+            try:
+                return action()
+            except (OSError, sqlite3.Error) as error:
+                failure = str(error)
+        message = "the outbox cannot be written; answers wait for MLflow in memory from now on: %s"
+        _logger.warning(message, for_log(failure))
         self._service = replace(self._service, outbox=outbox_in_memory())
         return action()
 

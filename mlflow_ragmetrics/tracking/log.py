@@ -124,9 +124,9 @@ def log_report(
         figures = {name: value for name, value in run_metrics_of(report).items() if name not in omit}
         writer.figures(figures, step=step, model_id=model, run_id=target)
         if feedback:
-            log_feedback(report.rows, target, report.diagnoses)
+            log_feedback(report.rows, target, report._language)
         elif traces and texts:
-            log_traces(report.rows, target, model, report.diagnoses)
+            log_traces(report.rows, target, model, report._language)
         is_ours = _OWN_NOTE in writer.present_tags().get(_NOTE_TAG, _OWN_NOTE)
         note = {_NOTE_TAG: redact(to_markdown(report_blocks(report)))} if is_ours else {}
         status = {STATUS_TAG: status_of(report.incomplete, report.partial)}

@@ -25,14 +25,12 @@ from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.results.marks import Diagnosis, diagnose
 from mlflow_ragmetrics.rows.row_groups import SESSION
 from mlflow_ragmetrics.rows.trace_records import TRACE_TIMES, TRACES_TAG
 from mlflow_ragmetrics.tracking.feedback import (
     SOURCE_RUN,
     assessments_of,
-    diagnosis_feedback,
-    feedback_of,
+    feedback_on,
     remove_assessment,
     write_assessment,
 )
@@ -51,13 +49,11 @@ _PREVIEW = 1000
 _METADATA = 250
 
 
-def log_traces(
-    rows: Sequence[Row], run_id: str, model_id: str | None = None, diagnoses: Sequence[Diagnosis] = ()
-) -> list[str]:
+def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None, language: str = "en") -> list[str]:
     """Write one trace per row into the experiment of ``run_id``, link it to the run, and return the traces' ids.
 
-    A trace has the question, the answer, a retriever span with the contexts, the scores and the diagnosis (one of
-    ``diagnoses`` per row) as feedback, and the reference as an expectation. Its client request id is the sample's id,
+    A trace has the question, the answer, a retriever span with the contexts, the scores and the diagnosis as
+    feedback, and the reference as an expectation. Its client request id is the sample's id,
     by which MLflow matches the rows of two runs. Traces from an earlier call for this run are replaced. If the store
     does not accept whole traces (Databricks), none are written and a warning is issued.
     """
@@ -70,8 +66,7 @@ def log_traces(
     if RUN_TYPE in run.data.tags:
         remove_traces(client, experiment_id, run_id)
     client.set_tag(run_id, RUN_TYPE, "genai_evaluate")  # set first, so that the traces are found after an interruption
-    found = {row.sample.id: diagnosis for row, diagnosis in zip(rows, diagnoses, strict=False)}
-    target = _Target(experiment_id, run_id, found, model_id)
+    target = _Target(experiment_id, run_id, language, model_id)
     ids: list[str] = []
     try:
         for written in _write_all(rows, target):
@@ -94,21 +89,19 @@ def write_live_traces(
 
     A trace that exists is overwritten. Raises an error of ``write_errors()`` if the store does not accept the traces.
     """
-    traces = []
+    traces, target = [], _Target(experiment_id, run_id, language)
     for trace_id, (row, time_ms) in rows.items():
-        diagnosis = diagnose(row.scores, language)
-        target = _Target(experiment_id, run_id, {} if diagnosis is None else {row.sample.id: diagnosis})
         took = round(1000 * float(row.sample.metadata.get("seconds", 0)))
         traces.append(_trace(row, target, trace_id, (time_ms - took, took)))
     if traces:
         _store(traces, experiment_id, uri)
 
 
-def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosis] = ()) -> list[str]:
-    """Write the scores of ``rows`` to the traces that the rows come from, and return the traces' ids.
+def log_feedback(rows: Sequence[Row], run_id: str, language: str = "en") -> list[str]:
+    """Write scores and diagnosis of ``rows`` to the traces that the rows come from, and return the traces' ids.
 
-    They replace earlier scores from this run, and supersede those of earlier runs by the same source. The
-    ``diagnoses``, one per row, are written as ``diagnosis``. ``InvalidOptionError`` if no row comes from a trace.
+    They replace earlier scores from this run, and supersede those of earlier runs by the same source.
+    ``InvalidOptionError`` if no row comes from a trace.
     """
     import mlflow
 
@@ -117,10 +110,8 @@ def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosis
         message = "feedback needs rows that come from traces; evaluate search_traces(…) or traces:/EXPERIMENT"
         raise InvalidOptionError(message, param="feedback")
     client = mlflow.MlflowClient()
-    found = {str(row.sample.metadata.get("trace_id")): each for row, each in zip(rows, diagnoses, strict=False)}
     for trace_id, row in traced.items():
-        feedback = [feedback_of(key, score, run_id) for key, score in row.scores.items()]
-        feedback += [diagnosis_feedback(found[trace_id], run_id)] if trace_id in found else []
+        feedback = feedback_on(row.scores, run_id, language)
         for earlier in client.get_trace(trace_id).info.assessments:
             is_ours = (earlier.metadata or {}).get(SOURCE_RUN) == run_id
             if is_ours and earlier.name in [each.name for each in feedback]:
@@ -181,14 +172,14 @@ def trace_of(sample: Sample) -> Trace:
 
 @dataclass(frozen=True)
 class _Target:
-    """The experiment, run and model for the traces, and the rows' diagnoses by id.
+    """The experiment, run and model for the traces, and the language of diagnoses.
 
     MLflow lists the newest traces first, so rows without a time get decreasing times from ``began_ns``.
     """
 
     experiment_id: str
     run_id: str
-    diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
+    language: str = "en"
     model_id: str | None = None
     began_ns: int = field(default_factory=time.time_ns)
 
@@ -288,7 +279,7 @@ def _trace(
             **session,
         },
         tags={"mlflow.traceName": "rag_eval", TRACES_TAG: run_id},
-        assessments=assessments_of(row, run_id, trace_id, root_id, target.diagnoses.get(sample.id)),
+        assessments=assessments_of(row, run_id, trace_id, root_id, target.language),
     )
     start = 1_000_000 * began
     whole = (start, start + 1_000_000 * (took or 0))

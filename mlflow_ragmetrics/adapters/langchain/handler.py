@@ -51,9 +51,8 @@ class RagMetricsCallback(Recorder):
         question: the entry of dict inputs with the question, or a function of the inputs.
         answer: the same for the answer in the outputs.
         contexts: a function from the outputs to the contexts, or the names of the tools that return them (default:
-            all). Each of these functions may take a second argument: the outputs after the inputs, or the inputs after
-            the outputs. ``contexts`` may take two more: the lists of documents from retrievers, and those from tools
-            and steps.
+            all). Each of these functions may take a second argument: the outputs after the inputs, or the inputs
+            after the outputs.
         references, gold_doc_ids: a mapping by question or id, or a function of the question (and the id). Values in the
             call's ``metadata`` (``reference``, ``gold_doc_ids``, ``id``, or an alias) come first.
         sample_rate: the share of answers to score, 0 to 1.
