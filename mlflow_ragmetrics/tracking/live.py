@@ -129,7 +129,7 @@ class MLflowSink:
         elif failure := judge_failure(row):
             live.count("silent")
             live.silence = say("marks.silent", error=failure)
-        if live.closed or self._counts.add("unwritten") > _MOST_WAITING:
+        if self._counts.add("unwritten") > _MOST_WAITING or live.closed:
             self._counts.add("unwritten", change=-1)
             self._counts.add("lost", live, settled=True)
             return

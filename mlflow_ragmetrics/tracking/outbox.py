@@ -78,6 +78,8 @@ class Outbox:
         self.path = path
         self._of_parents: list[sqlite3.Connection] = []
         self._open()
+        if hasattr(os, "register_at_fork"):  # a child forked during a transaction would find the file locked for ever
+            os.register_at_fork(before=lambda: self._lock.acquire(), after_in_parent=lambda: self._lock.release())
         after_fork(self._reopen)
 
     def _open(self) -> None:

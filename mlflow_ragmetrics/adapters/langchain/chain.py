@@ -15,13 +15,14 @@ from inspect import cleandoc
 from itertools import count, islice
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ParamSpec, Union
+from typing import Any, ParamSpec, Union, cast
 from uuid import uuid4
 from warnings import warn
 
 from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import Runnable
 from langchain_core.runnables.base import coerce_to_runnable
+from langchain_core.runnables.config import RunnableConfig, merge_configs
 
 from mlflow_ragmetrics.adapters.langchain.handler import untraced_suite
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
@@ -50,6 +51,8 @@ from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import render, say
 
 Target = Union[Runnable[Any, Any], Callable[[Any], Any]]
+Answered = tuple[Sample, Union[str, None]]
+"""A sample with the chain's answer and contexts, or with the error that it raised."""
 Config = Union[Mapping[str, Any], Callable[[Sample], Mapping[str, Any]]]
 """LangChain's config of a call: one for all rows, or a function of a row's sample."""
 
@@ -232,13 +235,13 @@ def _scored(answers: Iterator[Answered], suite: Suite, size: int) -> Iterator[Ro
     scoring = untraced_suite(suite)
     places = count()
     while group := list(islice(answers, size)):
-        scored = scoring.score_samples([each.sample for each in group if each.error is None])
-        for each in group:
-            if each.error is None:
+        scored = scoring.score_samples([sample for sample, error in group if error is None])
+        for sample, error in group:
+            if error is None:
                 yield replace(next(scored), index=next(places))
             else:
-                failure = Score(status="error", error=each.error, reason=f"{_CHAIN_FAILED}: {each.error}")
-                yield Row(each.sample, dict.fromkeys(scoring.keys, failure), next(places))
+                failure = Score(status="error", error=error, reason=f"{_CHAIN_FAILED}: {error}")
+                yield Row(sample, dict.fromkeys(scoring.keys, failure), next(places))
 
 
 def _missing_retrieval(suite: Suite, rows: Sequence[Row]) -> tuple[tuple[str, ...], MissingFieldError | None]:
@@ -302,14 +305,6 @@ def _input_names(chain: Runnable[Any, Any]) -> Mapping[str, Any]:
     return properties if isinstance(properties, Mapping) and schema.get("type") == "object" else {}
 
 
-@dataclass(frozen=True)
-class Answered:
-    """A sample with the chain's answer and contexts, or with the error that it raised."""
-
-    sample: Sample
-    error: str | None = None
-
-
 @dataclass
 class Caller:
     """Calls ``chain`` with ``config``, within ``timeout`` seconds.
@@ -345,18 +340,13 @@ class Caller:
             message = redact(" ".join(f"{type(error).__name__}: {error}".split()))
             trace_id = recorder.exchange.trace_id if recorder.exchange is not None else None
             link = {} if trace_id is None else {"trace_id": trace_id}
-            return Answered(replace(sample, metadata={**sample.metadata, **link}), message)
+            return replace(sample, metadata={**sample.metadata, **link}), message
         answered = _with_answer(sample, found, _figures_of(exchange), self.reading.question is not None)
-        return Answered(answered, "it was interrupted before it gave an answer" if exchange.left else None)
+        return answered, "it was interrupted before it gave an answer" if exchange.left else None
 
-    def _config_of(self, sample: Sample, recorder: Recorder) -> dict[str, Any]:
+    def _config_of(self, sample: Sample, recorder: Recorder) -> RunnableConfig:
         given = self.config(sample) if callable(self.config) else self.config
-        config = dict(given or {})
-        callbacks = config.get("callbacks") or []
-        if not isinstance(callbacks, list):
-            callbacks = callbacks.copy()
-            callbacks.add_handler(recorder, inherit=True)
-        config["callbacks"] = [*callbacks, recorder] if isinstance(callbacks, list) else callbacks
+        config = merge_configs(cast(Any, given), {"callbacks": [recorder]})
         named = config.get("configurable") or {}
         if getattr(self.chain, "checkpointer", None) and "thread_id" not in named:
             config["configurable"] = {**named, "thread_id": f"{sample.id}-{uuid4().hex[:12]}"}
