@@ -26,7 +26,7 @@ from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.results.marks import cause_figure, diagnose
 from mlflow_ragmetrics.results.tables import record_of, row_of
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.feedback import add_feedback, feedback_on
+from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, add_feedback, feedback_on
 from mlflow_ragmetrics.tracking.outbox import Outbox, Waiting
 from mlflow_ragmetrics.tracking.run import COMPLETE, Home, new_run, status_of
 from mlflow_ragmetrics.tracking.traces import write_live_traces
@@ -125,23 +125,28 @@ class LiveWriter:
     def _others(self, run: Run) -> list[Mapping[str, Any]]:
         """The sums of other outboxes in the run.
 
-        If the run has sums of this outbox, but the outbox has forgotten the run since, it continues from them.
+        If the run has sums of this outbox that the outbox lacks, it continues from them. It lacks them if it has
+        forgotten the run since, or after a power failure.
         """
         packed_sums = {name: text for name, text in run.data.tags.items() if name.startswith(_SUMS_TAG)}
         sums = {name: json.loads(zlib.decompress(base64.b85decode(text))) for name, text in packed_sums.items()}
-        shared = sums.pop(self._tag, None)
-        if shared is not None and self._outbox.figures(self._number) is None:
+        shared, state = sums.pop(self._tag, None), self._outbox.figures(self._number)
+        if shared is not None and (state is None or state["sums"].get(_ANSWERS, 0) < shared["sums"].get(_ANSWERS, 0)):
             self._outbox.note_measured(self._number, (), {"sums": shared["sums"], "windows": {}})
-            for name, number in {**shared["losses"], "settled": shared["losses"].get("seen", 0)}.items():
+            losses = {"damaged": 1} if shared["run"] == self._number else shared["losses"]
+            for name, number in {**losses, "settled": losses.get("seen", 0)}.items():
                 self._outbox.count(self._number, name, by=number)
         return list(sums.values())
 
     def _measure(self, writer: RunWriter, waiting: Sequence[Waiting], others: Sequence[Mapping[str, Any]]) -> None:
+        is_damaged = self._outbox.counts(self._number)["damaged"] > 0
         figures = LiveFigures(self._outbox.figures(self._number), others)
         points: list[Metric] = []
         for answer in waiting:
             row = self._row_of(answer)
-            points += [] if row is None else figures.add(row, answer.content["time_ms"])
+            if row is None or (is_damaged and self._is_delivered(answer, writer.run_id)):
+                continue
+            points += figures.add(row, answer.content["time_ms"])
         writer.metrics(points)
         self._outbox.note_measured(self._number, [answer.number for answer in waiting], figures.state)
 
@@ -153,6 +158,13 @@ class LiveWriter:
             self._outbox.count(self._number, "lost")
             self._outbox.note([answer.number], measured=1, outcome=UNREADABLE)
             return None
+
+    def _is_delivered(self, answer: Waiting, run_id: str) -> bool:
+        """Whether the answer's trace has scores of the run."""
+        trace_id = answer.content["trace_id"]
+        trace = trace_id and unless_absent(lambda: self._client.get_trace(trace_id, display=False))
+        assessments = trace.info.assessments if trace else ()
+        return any((each.metadata or {}).get(SOURCE_RUN) == run_id for each in assessments)
 
     def _share(self, writer: RunWriter, run: Run, others: Sequence[Mapping[str, Any]]) -> None:
         """Store the sums in the run, then add up those of all outboxes.
@@ -221,7 +233,7 @@ class LiveWriter:
             self._outbox.count(self._number, "lost", by=waiting)
             waiting = 0
         losses = self._outbox.counts(self._number)
-        lacks = waiting or _absent(losses)
+        lacks = waiting or losses["damaged"] or _absent(losses)
         run = self._present_run() or (self._made_run() if lacks else None)
         if run is not None:
             with explained(run.info.run_id):
@@ -237,13 +249,17 @@ class LiveWriter:
     def _write_status(self, writer: RunWriter, losses: Counter[str], waiting: int, silence: str | None) -> None:
         """Write the losses as ``calls/dropped``, … and ``ragmetrics.status``."""
         absent = _absent(losses)
-        calls = {f"calls/{name}": losses[name] for name in _CALLS if losses[name]} | {"calls/lost": absent}
+        calls = {f"calls/{name}": losses[name] for name in _CALLS if losses[name]}
+        # an outbox older than the run lacks answers that are in the run
+        calls |= {} if losses["damaged"] else {"calls/lost": absent}
         if absent or waiting or calls.keys() - {"calls/seen", "calls/lost"}:
             writer.figures(calls)
             _logger.warning("run %s lacks answers: %s, %d unwritten", writer.run_id, calls, waiting)
         is_made_here = writer.run_id != self._name
         failure, status = None, COMPLETE if is_made_here else None
-        if losses["killed"]:
+        if losses["damaged"]:
+            failure = "the outbox was damaged: the number of missing answers is unknown"
+        elif losses["killed"]:
             number = absent + waiting
             failure = f"answers lost because a process ended before they were written: at least {number}"
         elif absent or waiting:

@@ -157,6 +157,25 @@ def test_damaged(damage: Callable[[Path], None], outbox: Path, caplog: pytest.Lo
     assert len(found.answers) == LISTED
 
 
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.35, 0.5, 0.9])
+def test_a_wal_that_is_cut_off_doubles_nothing(
+    share: float, left: Path, outbox: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a power failure: the outbox is older than the run."""
+    for name in ("outbox.db", "outbox.db-wal"):
+        shutil.copyfile(left / "data" / "outbox" / name, outbox.parent / name)
+    os.truncate(outbox.parent / "outbox.db-wal", int(share * os.path.getsize(outbox.parent / "outbox.db-wal")))
+    with closing(sqlite3.connect(outbox)) as database:
+        database.execute("UPDATE runs SET store = replace(store, ?, ?)", (str(left), str(Path.cwd())))
+        database.commit()
+    found, _ = started(caplog)
+    assert set(found.answers.values()) == {1}
+    assert found.answers.keys() >= set(range(LISTED))
+    assert found.run.info.status != "FINISHED"
+    assert (found.lost or 0) <= LISTED + WAITING + NEVER - len(found.answers)  # the counts of the older state
+    assert len(found.answers) > LISTED or "the number of missing answers is unknown" in found.status
+
+
 def link_to_the_store(folder: Path) -> None:
     (folder / "outbox.db").unlink()
     (folder / "outbox.db").symlink_to(Path("mlflow.db").absolute())
