@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mlflow_ragmetrics.errors import InvalidDataError, MissingExtraError
 from mlflow_ragmetrics.rows.json_files import read_json, read_json_lines
-from mlflow_ragmetrics.rows.text_tables import Row, check_header, lines_above_header, read_delimited, warn_of_title
+from mlflow_ragmetrics.rows.text_files import Row, check_header, lines_above_header, read_delimited, warn_of_title
 
 _BATCH_ROWS = 16
 _PAGE_BYTES = 64 * 2**10  # by default a whole row group is read first, which may be the whole file

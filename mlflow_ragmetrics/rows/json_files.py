@@ -13,7 +13,7 @@ from typing import Any
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.aliases import accepted_name
-from mlflow_ragmetrics.rows.encodings import opened
+from mlflow_ragmetrics.rows.text_files import opened
 
 Row = dict[str, Any]
 

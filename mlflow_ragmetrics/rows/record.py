@@ -312,10 +312,7 @@ def _document_uris(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
     elements = elements_of(expectations.get("expected_retrieved_context"), "gold_doc_ids")
     if elements is None:
         return None
-    uris = [element.get("doc_uri") if isinstance(element, Mapping) else element for element in elements]
-    if any(isinstance(element, Mapping) and is_missing(uri) for element, uri in zip(elements, uris, strict=True)):
-        message = "`gold_doc_ids` cannot be read: an element of `expected_retrieved_context` has no `doc_uri`."
-        raise InvalidFieldError(message, field="gold_doc_ids")
+    uris = [element.get("doc_uri", element) if isinstance(element, Mapping) else element for element in elements]
     return texts_of(uris, "gold_doc_ids")
 
 
@@ -346,7 +343,7 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
     found, rest = entries_by_field(row, columns)
     readings = {**_NOTHING, **{field: read_field(field, entries) for field, entries in found.items()}}
     for field in [field for field, entries in found.items() if len(entries) > 1]:
-        rest |= _unread(field, found[field], readings[field].name)
+        rest |= _unread(found[field], readings[field].name)
     nested: Mapping[str, Any] = {}
     asked, outputs = _structures(found.get("question")), _structures(found.get("answer"))
     if asked or outputs or not row.keys().isdisjoint(MLFLOW_COLUMNS):
@@ -379,11 +376,11 @@ def _without_thoughts(sample: Sample) -> Sample:
     return sample if text == (sample.answer or "") else replace(sample, answer=text, metadata=kept)
 
 
-def _unread(field: str, entries: Mapping[str, Any], read: str | None) -> dict[str, Any]:
+def _unread(entries: Mapping[str, Any], read: str | None) -> dict[str, Any]:
     """The entries of a field that was read from the one named ``read``, if their values are others."""
-    given = None if read is None else _read(field, read, entries[read]).value
+    given = str(entries.get(read or ""))
     others = {name: value for name, value in entries.items() if name != read and not is_missing(value)}
-    return {name: value for name, value in others.items() if read and _read(field, name, value).value != given}
+    return {name: value for name, value in others.items() if read and str(value) != given}
 
 
 def _structures(entries: Mapping[str, Any] | None) -> list[Any]:
@@ -406,23 +403,19 @@ def check_columns(columns: Mapping[str, str | None], names: Iterable[str]) -> di
         InvalidOptionError: with ``param="columns"``, naming the invalid and the accepted values.
     """
     known, spelled = list(names), dict(columns)
+    accepted = (*RECORD_FIELDS, PASSAGE_TEXT)
     for field, name in columns.items():
-        if field == PASSAGE_TEXT:
+        if field not in accepted:
+            message = f"`columns` names the unknown field {field!r}; fields are {', '.join(accepted)}."
+            raise InvalidOptionError(message, param="columns")
+        if name is None or field == PASSAGE_TEXT or name in known or str(name).partition(".")[0] in known:
             continue
-        if field not in RECORD_FIELDS:
-            accepted = ", ".join((*RECORD_FIELDS, PASSAGE_TEXT))
-            raise InvalidOptionError(
-                f"`columns` names the unknown field {field!r}; fields are {accepted}.", param="columns"
-            )
-        if name is not None and name not in known and str(name).partition(".")[0] not in known:
-            alike = [other for other in known if folded(str(other)) == folded(str(name))]
-            if len(alike) == 1:
-                spelled[field] = alike[0]
-                continue
+        alike = [other for other in known if folded(str(other)) == folded(str(name))]
+        if len(alike) != 1:
             there = ", ".join(repr(each) for each in known[:20]) or "none"
-            raise InvalidOptionError(
-                f"`columns` maps {field} to {name!r}, which the data lacks; the data has {there}.", param="columns"
-            )
+            message = f"`columns` maps {field} to {name!r}, which the data lacks; the data has {there}."
+            raise InvalidOptionError(message, param="columns")
+        spelled[field] = alike[0]
     return spelled
 
 
@@ -449,10 +442,9 @@ def _mapping(record: Any, text_name: str | None) -> Mapping[Any, Any]:
 
 def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
     """The entries that are not fields, merged with those of a ``metadata`` mapping."""
-    nested = rest.get("metadata")
-    if nested is not None and (nested := mapping_of(nested)):
-        rest = {**nested, **{name: value for name, value in rest.items() if name != "metadata"}}
-    return {str(name): value for name, value in rest.items()}
+    nested = mapping_of(rest.get("metadata"))
+    kept = {name: value for name, value in rest.items() if name != "metadata" or not nested}
+    return {str(name): value for name, value in {**nested, **kept}.items()}
 
 
 def _split_thoughts(readings: dict[str, Reading], answers: Iterable[object]) -> str:
@@ -461,11 +453,8 @@ def _split_thoughts(readings: dict[str, Reading], answers: Iterable[object]) -> 
     if answer is None:
         return ""
     text, thoughts = shown(answer)
-    if text is not answer:
-        readings["answer"] = readings["answer"]._replace(value=text)
-    if thoughts := thoughts.strip():
-        return thoughts
-    return next(filter(None, map(thoughts_in, answers)), "").strip()
+    readings["answer"] = readings["answer"]._replace(value=text)
+    return thoughts.strip() or next(filter(None, map(thoughts_in, answers)), "").strip()
 
 
 def _add_conversation(readings: dict[str, Reading], messages: Any) -> Mapping[str, Any]:

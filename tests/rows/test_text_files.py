@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows import join, read_rows, read_samples
-from mlflow_ragmetrics.rows.text_tables import check_delimiter
+from mlflow_ragmetrics.rows.text_files import check_delimiter
 
 RUSSIAN = (
     "id;question;answer\n1;Какова высота башни?;Высота башни 330 метров, она построена давно.\n2;Где она?;В Париже.\n"
