@@ -453,7 +453,8 @@ def _split_thoughts(readings: dict[str, Reading], answers: Iterable[object]) -> 
     if answer is None:
         return ""
     text, thoughts = shown(answer)
-    readings["answer"] = readings["answer"]._replace(value=text)
+    if text is not answer:
+        readings["answer"] = readings["answer"]._replace(value=text)
     return thoughts.strip() or next(filter(None, map(thoughts_in, answers)), "").strip()
 
 

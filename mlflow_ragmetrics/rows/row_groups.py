@@ -115,9 +115,8 @@ def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterat
     for row, sample in enumerate(samples, start=1):
         if "id" in sample.invalid:
             raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")
-        content = content_id(sample.question, sample.references)
-        given = unique = sample.id or content
-        if (earlier := rows.get(given)) and given != content:
+        given = unique = sample.id or content_id(sample.question, sample.references)
+        if (earlier := rows.get(given)) and given != content_id(sample.question, sample.references):
             name = sample.read_from.get("id", "id")
             if accepted_name(name) not in QUESTION_IDS:
                 ways = "give each row its own `id`, or drop the column with columns={'id': None} or --columns id="
