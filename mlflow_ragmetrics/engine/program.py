@@ -46,15 +46,11 @@ class Expenses:
         with self._lock:
             self._counts.update(counts)
 
-    def counts(self) -> Counter[str]:
-        """All counts so far."""
-        with self._lock:
-            return Counter(self._counts)
-
     def usage(self, seconds: float) -> dict[str, float]:
         """The usage for a report: nonzero counts, answers from the cache, and elapsed time."""
-        counts = {"cached": 0.0, **self.counts()}
-        return {name: count for name, count in counts.items() if count or name == "cached"} | {"wall_seconds": seconds}
+        with self._lock:
+            counts = {name: count for name, count in self._counts.items() if count}
+        return {"cached": 0.0, **counts, "wall_seconds": seconds}
 
 
 _CALLER: ContextVar[Expenses | None] = ContextVar("ragmetrics_expenses", default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -52,9 +52,11 @@ class Texts:
             return self.unscored("indistinct_answer")
         return None
 
-    def unscored(self, rule: str, items: tuple[Item, ...] = (), warnings: Warnings = ()) -> Score:
+    def unscored(
+        self, rule: str, items: tuple[Item, ...] = (), warnings: Warnings = (), states: States | None = None
+    ) -> Score:
         """No score; the reason is the message ``checked.<rule>``."""
-        details = self.states.details(rule, no_context=False)
+        details = (states or self.states).details(rule, no_context=False)
         return Score(reason=say(f"checked.{rule}"), items=items, details=details, warnings=warnings)
 
     def verified(self, role: Role, against: Against) -> Steps[Verified]:
@@ -111,7 +113,7 @@ def rate_of_answer(
     word = verified[0].extraction.declines
     states = yield from as_judged(texts.states, texts.answer or "", texts.question, word, texts.indistinct)
     if states.answer == "indistinct":
-        return replace(texts, indistinct=lambda text: text == texts.answer).unscored("indistinct_answer")
+        return texts.unscored("indistinct_answer", states=states)
     items, warnings = checked_claims("answer", verified[1], verified[0])
     if not items:
         return texts.unscored("no_claims", warnings=warnings)

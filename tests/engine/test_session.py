@@ -65,7 +65,7 @@ def test_answers_are_stored_as_they_come_and_failures_never() -> None:
     with charged_to(Expenses()) as expenses:
         session = JudgeSession(Judge([], "id"), shelf)
     assert session.known(A) == (("A.",),)
-    assert expenses.counts() == {"cached": 1}
+    assert expenses.usage(0.0) == {"cached": 1, "wall_seconds": 0.0}
     assert session.known(B) is None
     assert JudgeSession(Judge([], "other"), shelf).known(A) is None
 

@@ -43,7 +43,7 @@ def test_a_caller_pays_for_its_own_rows_only() -> None:
         rows = suite.score_samples([Sample(id="1", answer="A.", references=("B.",))])
         next(rows)
     suite.evaluate([ROW])
-    assert expenses.counts()["calls"] == 1
+    assert expenses.usage(0.0)["calls"] == 1
     assert Expenses().usage(1.5) == {"cached": 0.0, "wall_seconds": 1.5}
 
 
