@@ -343,4 +343,4 @@ def statements(text: str) -> list[str]:
     return [" ".join((_MARKUP.sub("", piece) if "<" in piece else piece).split()) for piece in pieces]
 
 
-read_sentences = kept(_read_sentences, texts=512)  # a local judge reads the texts of many rows before their claims
+read_sentences = kept(_read_sentences, entries=512)  # a local judge reads the texts of many rows before their claims

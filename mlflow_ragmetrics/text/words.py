@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, wraps
 from itertools import chain, pairwise
 from operator import add
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, Union
 
 from mlflow_ragmetrics.text.word_lists import words_of
 
@@ -78,9 +78,10 @@ _ROMAN = "I II III IV V VI VII VIII IX X XI XII"
 ROMAN = {roman: number for number, roman in enumerate(_ROMAN.split(), start=1)}
 
 T = TypeVar("T")
+Key = TypeVar("Key", bound=Union[str, tuple[str, ...]])
 
 _SHORTEST_TERM = 3
-_LONGEST_CACHED = 20_000
+_LONGEST_CACHED = 8_000
 _TEXTS = 8  # texts cached, about one row
 _LONGEST_WORD = 40
 _MOST_WORDS = 50_000
@@ -150,13 +151,14 @@ def plain_sentences(text: str) -> list[str]:
     return list(_sentences(text))
 
 
-def kept(read: Callable[[str], T], texts: int = _TEXTS) -> Callable[[str], T]:
-    """Cache ``read`` for the last texts, which other metrics of the row also use; long texts are not cached."""
-    kept = lru_cache(texts)(read)
+def kept(read: Callable[[Key], T], entries: int = _TEXTS) -> Callable[[Key], T]:
+    """Cache ``read`` for the last texts, which other metrics of the row also use, but only for two long ones."""
+    many, few = lru_cache(entries)(read), lru_cache(2)(read)
 
     @wraps(read)
-    def reading(text: str) -> T:
-        return kept(text) if len(text) <= _LONGEST_CACHED else read(text)
+    def reading(text: Key) -> T:
+        length = len(text) if isinstance(text, str) else sum(map(len, text))
+        return (many if length <= _LONGEST_CACHED else few)(text)
 
     return reading
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Container, Mapping
 from typing import Final, Literal, NamedTuple
 
-from mlflow_ragmetrics.judges.lexical.source import CLAUSE_END, Place, Source, analysed, places_per_word
+from mlflow_ragmetrics.judges.lexical.claims import CLAUSE_END, split_claims
+from mlflow_ragmetrics.judges.lexical.keys import NUMBERS
+from mlflow_ragmetrics.judges.lexical.source import Place, Source, analysed
 from mlflow_ragmetrics.judges.lexical.terms import NAME, NUMBER
 from mlflow_ragmetrics.text.word_lists import pattern_of
 
@@ -20,7 +20,6 @@ _BEGINS_ALIKE: Final = 0.8
 _OTHER_NUMBER: Final = 0.6
 _PREFIX: Final = 5
 _ASIDE: Final = re.compile(r"\([^()]*\)")
-_NUMBERS: Final = ("#", "month:")  # prefixes of their keys
 
 
 class Overlap(NamedTuple):
@@ -73,10 +72,10 @@ def _recall(gold: Mapping[str, str], available: Mapping[str, int], asked: set[st
         total += weight
         if key in available:
             credit += weight
-        elif key[:_PREFIX] in beginnings and not key.startswith(_NUMBERS):
+        elif key[:_PREFIX] in beginnings and not key.startswith(NUMBERS):
             credit += _BEGINS_ALIKE * weight
-    lacks_number = any(key.startswith(_NUMBERS) for key in gold if key not in available)
-    other_number = lacks_number and any(key.startswith(_NUMBERS) for key in available)
+    lacks_number = any(key.startswith(NUMBERS) for key in gold if key not in available)
+    other_number = lacks_number and any(key.startswith(NUMBERS) for key in available)
     return _overlap(credit / total * (_OTHER_NUMBER if other_number else 1.0), gold, available)
 
 
@@ -111,39 +110,27 @@ _FEWEST: Final = 2
 
 
 def related_places(text: str, source: Source) -> list[tuple[Place, list[str]]]:
-    """Return, for each related passage, the sentence closest to a sentence of ``text``, and the shared words.
+    """Return, for each related passage, the sentence closest to a claim of ``text``, and the shared words.
 
     A passage is related if one of its sentences contains at least half of the content words, and at least two (or all),
-    of a sentence of the text or of a clause after ", and" or ", but".
+    of a claim or of a clause after ", and" or ", but".
     """
-    terms = analysed(text).terms
-    most = places_per_word(len(text))
-    best: dict[int, tuple[float, Place, list[int]]] = {}
-    pieces = {tuple(words): words for words in _sentences_and_clauses(text)}
-    for words in pieces.values():
-        shared: dict[int, list[int]] = {}
-        for key, word in words.items():
-            for number in source.postings.get(key, ())[:most]:
-                shared.setdefault(number, []).append(word)
-        for number, found in shared.items():
-            share = len(found) / len(words)
-            if share >= _SHARE and len(found) >= min(_FEWEST, len(words)):
+    best: dict[int, tuple[float, Place, list[str]]] = {}
+    claims = split_claims(text)
+    clauses = [clause for claim in claims for clause in CLAUSE_END.split(claim)]
+    for piece in dict.fromkeys((*claims, *clauses)):
+        coverage = source.coverage(piece)
+        total = len(coverage.found) + len(coverage.missing)
+        if total < _FEWEST and piece not in claims:
+            continue
+        least = max(_SHARE * total, min(_FEWEST, total))
+        for number, mask in coverage.masks.items():
+            if (count := mask.bit_count()) >= least:
                 place = source.places[number]
-                if place.passage not in best or share > best[place.passage][0]:
-                    best[place.passage] = share, place, found
-    return [(place, list(map(terms.text_at, found))) for _, (_, place, found) in sorted(best.items())]
-
-
-def _sentences_and_clauses(text: str) -> Iterator[dict[str, int]]:
-    """Yield content words by key, per sentence and per clause if every clause has at least two."""
-    terms, sentences = analysed(text)
-    for start, end, places in sentences:
-        cuts = [cut.end() for cut in CLAUSE_END.finditer(text, start, end)]
-        borders = [bisect_left(terms.starts, cut, places.start, places.stop) for cut in cuts]
-        pieces = [terms.content(range(*each)) for each in pairwise([places.start, *borders, places.stop])]
-        has_clauses = cuts and all(len(piece) >= _FEWEST for piece in pieces)
-        for piece in [terms.content(places), *pieces] if has_clauses else [terms.content(places)]:
-            yield {terms.keys[place]: place for place in piece}
+                if count / total > best.get(place.passage, (0.0,))[0]:
+                    shared = [term for bit, term in enumerate(coverage.found) if mask >> bit & 1]
+                    best[place.passage] = count / total, place, list(map(coverage.terms.text_at, shared))
+    return [(place, words) for _, (_, place, words) in sorted(best.items())]
 
 
 _SATURATION: Final = 1.0
@@ -178,7 +165,7 @@ def cover_question(question: str, history: tuple[str, ...], source: Source) -> Q
     weights = {turn.terms.keys[place]: _EARLIER for turn in before for place in turn.content()}
     weights.update(dict.fromkeys(asked, 1.0))
     passages: dict[int, list[Place]] = {}
-    for place in source.places:
+    for place in source.places.values():
         passages.setdefault(place.passage, []).append(place)
     if not asked or not passages:
         return QuestionCoverage(0.0, 0, "", [], list(asked.values()))
@@ -192,11 +179,12 @@ def cover_question(question: str, history: tuple[str, ...], source: Source) -> Q
 
 def _share(weights: Mapping[str, float], asked: Container[str], places: list[Place], source: Source) -> float:
     counts = Counter([key for place in places for key in place.keys])
-    kinds = [kind for place in places for kind in place.kinds]
+    kinds = [place.kind(number) for place in places for number in range(len(place.keys))]
     length = _SATURATION * (1 - _LENGTH + _LENGTH * len(kinds) / _USUAL_LENGTH)
     total = credit = 0.0
     for key, weight in weights.items():
-        count: float = counts[key] or _RELATED * max((counts[each] for each in source.related(key)), default=0)
+        related = (count for each, count in counts.items() if len(key) > _PREFIX and each.startswith(key[:_PREFIX]))
+        count: float = counts[key] or _RELATED * max(related, default=0)
         if key in asked or count:  # words of earlier turns count only if found
             total += weight
             credit += weight * count / (count + length)

@@ -29,21 +29,14 @@ from mlflow_ragmetrics.core.question import (
     Verify,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.lexical.difference import Difference
+from mlflow_ragmetrics.judges.lexical.claims import split_claims
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, cover_question, related_places, tone_of
-from mlflow_ragmetrics.judges.lexical.source import places_per_word, source_of, split_claims
-from mlflow_ragmetrics.judges.lexical.support import (
-    THRESHOLD,
-    Judgement,
-    difference_from,
-    judge_claim,
-    nearest_places,
-    terms_of_claim,
-)
+from mlflow_ragmetrics.judges.lexical.source import source_of
+from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Difference, Judgement, find_difference, judge_claim
 from mlflow_ragmetrics.judges.lexical.terms import is_longer_than
 from mlflow_ragmetrics.text.messages import check_language, said
 
-_VERSION: Final = 6
+_VERSION: Final = 7
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
@@ -114,20 +107,16 @@ class LexicalJudge(Judge):
 
     def _verify(self, question: Verify) -> tuple[Finding, ...]:
         source = source_of(question.passages)
-        most = places_per_word(sum(map(len, question.claims)))
         findings = {
-            claim: self._finding(judge_claim(claim, source, self.threshold, most), question.against)
+            claim: self._finding(judge_claim(claim, source, self.threshold), question.against)
             for claim in dict.fromkeys(question.claims)
         }
         return tuple([findings[claim] for claim in question.claims])
 
     def _finding(self, judgement: Judgement, against: Against) -> Finding:
         """Return a verdict that quotes the sentences that decided it, or the nearest ones, with passage numbers."""
-        cited, places = judgement.quoted, judgement.coverage.source.places
-        if judgement.difference is None:
-            nearest = nearest_places(judgement.coverage, 1 if cited else 2)
-            cited = list(dict.fromkeys((*nearest, *cited)))
-        quotes = tuple([(places[each].passage, places[each].text[:_QUOTE]) for each in cited])
+        places = judgement.coverage.source.places
+        quotes = tuple([(places[each].passage, places[each].text[:_QUOTE]) for each in judgement.quoted])
         return Finding(judgement.verdict, self._reason(judgement, against), round(judgement.support, 4), quotes)
 
     def _reason(self, judgement: Judgement, against: Against) -> str:
@@ -183,8 +172,10 @@ class LexicalJudge(Judge):
         code = f"lexical_judge.correctness{_extent(overlap.found, overlap.missing)}"
         reasons = [self._say(code, **_counted(overlap.found, overlap.missing))]
         source, claims = source_of((reference,)), dict.fromkeys(split_claims(answer))
-        most = places_per_word(len(answer))
-        differences = [difference_from(terms_of_claim(claim), source, most) for claim in claims]
+        coverages = [source.coverage(claim) for claim in claims]
+        differences = [
+            find_difference(each, each.nearest[0]) for each in coverages if each.masks and len(each.missing) < 2
+        ]
         differing = [difference for difference in differences if difference is not None]
         reasons += [self._differs(1, differing[0], "reference")] if differing else []
         share = 1 - len(differing) / max(len(claims), 1)

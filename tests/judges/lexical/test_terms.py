@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.judges.lexical.numbers import canonical_number, spelled_number
+from mlflow_ragmetrics.judges.lexical.keys import canonical_number, spelled_number
 from mlflow_ragmetrics.judges.lexical.terms import NAME, NEGATED, terms_of
 
 
@@ -48,6 +48,7 @@ def of_kind(text, kind):
         ("الكِتَابُ", "الكتاب"),
         ("H₂O", "H2O"),
         ("5\u202f000 and 1 234 567", "5,000 and 1'234'567"),
+        ("1.2M", "1,200,000"),
         ("$5B", "5,000,000,000 dollars"),
         ("half of it", "50% of it"),
         ("3/4 of it", "75 percent of it"),
@@ -60,10 +61,8 @@ def of_kind(text, kind):
         ("World War 2", "World War II"),
         ("CO₂", "CO2"),
         ("5 μg", "5 µg"),
-        ("twice", "two times"),
         ("a 42 percentage chance", "a 42% chance"),
         ("two dozen eggs", "24 eggs"),
-        ("won 3–1", "won 3:1"),
         ("Ca²⁺", "Ca2+"),
         ("the o2 arena and mp3", "the O2 arena and MP3"),
         ("R & D", "R&D"),
@@ -72,12 +71,10 @@ def of_kind(text, kind):
         ("a hundred", "100"),
         ("at least 5", "≥5"),
         ("no more than $5", "up to 5 dollars"),
-        ("Henry the Eighth", "Henry VIII"),
         ("1/3 of it", "33% of it"),
         ("the nineteenth and the twenty-first", "the 19th and the 21st"),
         ("1.234,50", "1234,50"),
         ("1,5 Millionen", "1.500.000"),
-        ("2 1/2 or 2½", "2.5 or 2.5"),
     ],
 )
 def test_spellings_of_one_thing_have_one_key(one, other):
@@ -94,6 +91,7 @@ def test_spellings_of_one_thing_have_one_key(one, other):
         ("> 30", "< 30"),
         ("Python 3.1", "Python 3.10"),
         ("iOS 3.1", "iOS 3.10"),
+        ("section 4.1", "section 4.10"),
         ("at least 5", "at most 5"),
         ("no more than 5", "more than 5"),
         ("no more than 5", "no less than 5"),
@@ -119,7 +117,6 @@ def test_spellings_of_one_thing_have_one_key(one, other):
         ("twice", "three times"),
         ("a dozen", "10"),
         ("several thousand", "1,000"),
-        ("3-1", "1-3"),
         ("Ca+", "Ca2+"),
         (".NET", "NET"),
         ("R&D", "RD"),
