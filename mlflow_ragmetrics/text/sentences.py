@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+import string
+from collections.abc import Iterator, Sequence
 from html import unescape
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from mlflow_ragmetrics.text.word_lists import words_of
-from mlflow_ragmetrics.text.words import ROMAN, STOP_WORDS, has_content, kept
+from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, kept
 
 _TAG: Final = r"(?<!`)</?(?i:{})(?:\s[^<>]{{0,500}})?/?>"
 _INLINE_TAG, _BLOCK_TAG = (_TAG.format("|".join(sorted(words_of(kind)))) for kind in ("inline_tags", "block_tags"))
@@ -49,9 +49,10 @@ _BEHIND_STOP: Final = (
     r"(?=[\s<]|\Z|[^\W\d_a-z])"
     rf"|(?:(?<=[.!?…。] )|(?<=[.!?…。]  ))(?:{_BRACKETED}|\[[^\[\]\n]{{0,20}}\d{{1,3}}\]|⟦\d{{1,3}}⟧)(?=\s|\Z)"
 )
-_HAS_MARK: Final = re.compile(rf"[&<$\\\[【\ue200⁽⁰¹²³⁴-⁹†‡\U000f0000-\U000f0fff{_EMOJI}(*_~`^{{［〔〖«⟦①-⑳]")
+_SIGN: Final = re.compile(rf"[&<$\\\[【\ue200⁽⁰¹²³⁴-⁹†‡\U000f0000-\U000f0fff{_EMOJI}(*_~`^{{［〔〖«⟦①-⑳]")
+_HAS_MARK: Final = re.compile(rf"{_SIGN.pattern}(?:(?<!\()|(?<=[.!?…。\"'”’»)\]]\()|(?<=[.!?…。\"'”’»)\]] \())")
 _MARK: Final = re.compile(
-    rf"(?={_HAS_MARK.pattern})(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})"
+    rf"(?={_SIGN.pattern})(?:(?P<citation>{_CITATION}|{_BEHIND_STOP})"
     rf"|(?P<line>{_BLOCK_TAG}|{_HIDDEN})|(?P<entity>{_ENTITY})"
     r"|(?P<math>\\[(\[](?=[^\n]{1,99}?\\[)\]])|\\[)\]]|\$-?\d[\d.,]*\$(?!\d))"
     rf"|(?<=[\w,;] )(?P<link>\[(?P<label>[^\[\]\n]{{1,200}})\]\(https?://[^()\s]{{1,300}}\))|(?P<within>(?<=\w){_INLINE_TAG}(?=\w))|{_INLINE_TAG})"
@@ -96,7 +97,7 @@ def without_marks(text: str) -> str:
     """
     if _HAS_EMPHASIS.search(text):
         text = _EMPHASIS.sub("", text)
-    if _HAS_MARK.search(text):
+    if _SIGN.search(text):
         text = _BEFORE_STOP.sub("", _MARK.sub(_shown, text))
     return text.strip()
 
@@ -127,42 +128,27 @@ _MARKER: Final = re.compile(
     r"|\d{1,2}(?:\\?\.|:)|[a-zа-я]\.|\d\ufe0f?\u20e3|[①-⑳])\s+"
     r"|\|[ \t]*|>(?=\s*[^\s\d])\s*)+(?=\S)"
 )
-_FIRST_ITEM: Final = re.compile(r"(?:[1aAаАiI][.):]|1(?: [-–]|\ufe0f?\u20e3)|①)(?<!\w[1aAаАiI][.):])")
-_ITEM: Final = re.compile(
-    r"(?<!\S)[(*]{0,2}(?:(?:(\d{1,2}|[ivxIVX]{1,4}|[A-Za-zА-Яа-я])([.):]| [-–])(?:\s+|(?<=\d\.)(?=[^\W\d_]))"
-    r"|(\d)\ufe0f?\u20e3\s*|([①-⑳])\s*)(?=\S))"
-)
+_FIRST_ITEM: Final = re.compile(r"[.)](?<=[1AaАа].)(?<!\w..)")
+_ITEM: Final = re.compile(r"\s[(*]{0,2}(\d{1,2}|[A-Za-zА-Яа-я])([.)])(?:\*{0,2}\s+|(?<=\d\.)(?=[^\W\d_]))(?=\S)")
 _STOP_INSIDE: Final = re.compile("[.!?…\u0530-\uffff]")
 _WRAPPED: Final = re.compile(r'\s*(?:"[^"]+"|“[^“”]+”|«[^«»]+»|\([^()]+\)|\[[^\[\]]+\])\s*')
 _SENTENCE_IN_BRACKETS: Final = re.compile(r"\((?:(?<=[.!?…] \()|(?<=\A\())([^()]{3,400}[.!?…])\)(?=\s)")
 _CYRILLIC: Final = re.compile("[а-яёА-ЯЁ]")
 _LETTER: Final = re.compile(r"[^\W\d_]")
-_PARSED: Final = re.compile(r"[|`~]")
 _PARSER: Final = MarkdownIt("commonmark").enable("table").disable(["blockquote", "code", "html_block", "lheading"])
 
 
-def _behind(words: Iterable[str]) -> str:
-    """A pattern for the position behind one of the words and its stop; ``_`` in a word is a blank."""
-    patterns = [re.escape(word).replace("_", " ").replace("0", r"\d") for word in words]
-    return "(?:" + "|".join(rf"(?<=\b(?i:{pattern})\.)" for pattern in patterns) + ")"
-
-
-_NEVER: Final = (
-    rf"(?<=\.)(?=\s)(?:{_behind(words_of('abbreviations'))}"
-    r"|(?<=\d\.)(?=\s(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)(?:[a-z]{1,6})?\b)"
-    r"|(?<=\d\.)(?=\s\d{1,2}\.\s\d{4}\b)|(?:(?<=\d\.\s\d\.)|(?<=\d\.\s\d\d\.))(?=\s\d{4}\b))"
-    r"|(?<=\s\.)(?=[^\W\d_])"
-    r"|(?<=\d\")(?=\s)"
+_ABBREVIATIONS: Final = frozenset(f"{word.replace('_', ' ')}." for word in words_of("abbreviations"))
+_CLOSING: Final = "|".join(
+    rf"(?<=\b{re.escape(word.replace('_', ' '))}\.)" for word in words_of("closing_abbreviations")
 )
-_ALWAYS: Final = (
-    rf"(?:(?<=\w/\w\.)|(?<=\d [mshlgtwмтлч]\.)|(?<=\d[mshlgt]\.)|(?<=\d (?:кг|км|см|мм)\.))"
-    r"(?=\s+(?:[¡¿]|[^\W\d_a-zß-öø-ÿа-яё]))"
-    rf"|(?<=…)(?=[”\"»)]*\s+[A-ZА-ЯЁ])"
-    rf"|(?:{_behind(words_of('closing_abbreviations'))}(?=\s)|(?<=\w\w\.)(?=\w))(?=\s*(?P<next>[A-ZА-ЯЁ]\w*))"
-)
-_SHORT_NAME: Final = "(?:" + "|".join(rf"(?<=\W[A-ZÄÖÜА-ЯЁ]{rest}\.)" for rest in ("", r"\w", r"\w\w")) + ")"
-_STOP: Final = re.compile(
-    rf"[.…\"](?:(?P<never>{_NEVER}|{_SHORT_NAME}(?=\s{{1,9}}[a-zß-öø-ÿа-яёα-ω]))|(?P<always>{_ALWAYS}))"
+_DIGITS: Final = dict.fromkeys(map(ord, string.digits), "0")
+_REST_OF_DATE: Final = re.compile(r"\d{1,2}\.\s\d{4}\b|(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)[a-z]{0,6}\b")
+_STOP: Final = re.compile(  # a stop that ends a sentence where sentencex sees an abbreviation or one word
+    r"[.…](?:(?:(?<=\w/\w\.)|(?<=\d [mshlgtwмтлч]\.)|(?<=\d[mshlgt]\.)|(?<=\d (?:кг|км|см|мм)\.))"
+    r"(?=\s+(?:[¡¿]|[^\W\d_a-zß-öø-ÿа-яё]))|(?<=…)(?=[”\"»)]*\s+[A-ZА-ЯЁ])"
+    rf"|(?<=[^\W\d_A-ZА-ЯЁ]{{2}}\.)(?=[A-ZА-ЯЁ][^\W\d_A-ZА-ЯЁ]+\b)|(?:(?i:{_CLOSING})|(?<=\d\d\.)(?=\w))"
+    rf"(?=\s*(?:{'|'.join(map(str.capitalize, sorted(STOP_WORDS)))})\b))"
 )
 
 
@@ -176,17 +162,17 @@ def _softened(newline: re.Match[str]) -> str:
     return " " * len(newline[0]) if newline[1].islower() else newline[0]
 
 
-def _clear(stop: re.Match[str]) -> str:
-    """A comma for a stop that ends no sentence, ``!`` for one that does."""
-    if stop["never"] is not None:
-        return ","
-    following = stop["next"]
-    if following is None or following.casefold() in STOP_WORDS:
-        return "!"
-    start, end = stop.span()
-    before = stop.string[max(0, start - 3) : start]
-    is_glued = not stop.string[end].isspace() and not (before.isalpha() and before.islower() and following.istitle())
-    return "," if is_glued else stop[0]  # "ASP.NET" is one word, "tall.Boats" two
+def _goes_on(part: str, following: str) -> bool:
+    """Whether a sentence goes on behind a part: an abbreviation, an ordinal, a sign of inches, "ASP." of "ASP.NET"."""
+    words = ["", "", *part[-30:].translate(_DIGITS).split()]
+    before, last = words[-2].casefold(), words[-1].lstrip("([\"'“„«")
+    if last.casefold() in _ABBREVIATIONS or f"{before} {last.casefold()}" in _ABBREVIATIONS or last == '0"':
+        return True
+    if part.endswith("."):
+        return following[:1].isalpha() and (last == "." or last[-2:-1].isalnum())
+    if last in ("0.", "00."):
+        return bool(_REST_OF_DATE.match(following)) or (before in ("0.", "00.") and following[:4].isdecimal())
+    return len(last) < 5 and last[:1].isupper() and last[1:-1].isalpha() >= (len(last) > 2) and following[:1].islower()
 
 
 def _read_sentences(text: str) -> Sequence[Sentence]:
@@ -197,10 +183,10 @@ def _read_sentences(text: str) -> Sequence[Sentence]:
     before it. A piece without a letter is part of its neighbour. HTML tags are not text.
     """
     lines = _UNREADABLE.sub(_readable, text.replace("\r\n", " \n"))
-    headers, lines = _blocks(lines) if _PARSED.search(lines) else (set(), lines)
+    headers, lines = _blocks(lines) if any(map(lines.__contains__, "|`~")) else (set(), lines)
     headers.update(tag.start() + 1 for tag in _HEADING_TAG.finditer(lines))
     masked = blanked(_SOFT_NEWLINE.sub(_softened, lines))
-    masked = _OTHER_STOP.sub("。", masked)
+    masked = masked if masked.isascii() else _OTHER_STOP.sub("。", masked)
     in_capitals = masked.isupper() and all(map(str.isupper, filter(str.isalpha, masked)))
     if in_capitals and len(masked.lower()) == len(masked):  # capitals mark no beginnings
         masked = masked.lower()
@@ -245,71 +231,58 @@ def _blocks(text: str) -> tuple[set[int], str]:
 
 def _pieces(masked: str) -> Iterator[tuple[int, int, int]]:
     """Yield each line or item of a list as (start of its marker, start, end)."""
-    has_items = _FIRST_ITEM.search(masked) is not None
+    if _FIRST_ITEM.search(masked) is not None:
+        masked = "\n".join(map(_with_items_on_lines, masked.split("\n")))
     start = 0
     for line in masked.split("\n"):
         end = start + len(line)
         marker = _MARKER.match(masked, start, end)
-        begin, first = start, start
-        if marker is not None and has_content(masked[marker.end() : end]):
-            first = marker.end()
-        for item in _items(masked, start, end) if has_items else ():
-            if item.end() > first:
-                yield begin, first, item.start()
-                begin, first = item.span()
-        yield begin, first, end
+        yield start, marker.end() if marker is not None and has_content(masked[marker.end() : end]) else start, end
         start = end + 1
 
 
-def _items(masked: str, start: int, end: int) -> list[re.Match[str]]:
-    """The marks of a list within one line, which count up from 1 or from the first letter; empty if there is none."""
+def _with_items_on_lines(line: str) -> str:
+    """``line`` with a line break and a bullet for each mark of a list in it; the marks count up from 1 or A."""
+    line = f"\n{line}"
     items: list[re.Match[str]] = []
-    for item in _ITEM.finditer(masked, start, end):
-        style = item[2] or ""
-        numbers = _numbers(next(filter(None, (item[1], item[3], item[4]))))
-        before = masked[max(start, item.start() - 3) : item.start()].strip()[-1:]
-        if 1 in numbers and before in ("", *":;,—–"):
+    for item in _ITEM.finditer(line):
+        label, style = item[1].lower(), item[2]
+        number = int(label) if label.isdigit() else ord(label) - ord("a" if label.isascii() else "а") + 1
+        before = line[: item.start()].rstrip()[-1:]
+        if number == 1 and before in ("", *"*:;,—–"):
             items = [item]
-        elif (
-            items and len(items) + 1 in numbers and style == (items[0][2] or "") and item.start() > items[-1].end() + 2
-        ):
-            items += [item] if style == ")" or before in tuple(".:;!?,…") else []
-    return items if len(items) > 1 else []
-
-
-def _numbers(label: str) -> tuple[int, ...]:
-    """The places in a list that its mark can mean: "b" and "2" the second, "v" the fifth and the twenty-second."""
-    if label.isdigit():
-        return (int(unicodedata.numeric(label)) if len(label) == 1 else int(label),)
-    small = label.lower()
-    letter = (ord(small) - ord("a" if small.isascii() else "а") + 1,) if len(small) == 1 else ()
-    return (*letter, ROMAN.get(label.upper(), 0))
+        elif items and number == len(items) + 1 and style == items[0][2] and (style == ")" or before in (*".:;!?,…",)):
+            items.append(item)
+    for item in items if len(items) > 1 else ():
+        line = line[: item.start()] + "\n•".ljust(len(item[0])) + line[item.end() :]
+    return line[1:]
 
 
 def _cut(piece: str, language: str) -> list[tuple[int, int]]:
     """The sentences of one line as (start, end); a part without letters is joined with its neighbour."""
     if _STOP_INSIDE.search(piece) is None:
         return [(0, len(piece))]
-    piece = _SENTENCE_IN_BRACKETS.sub(r" \1 ", piece)
+    if "(" in piece:
+        piece = _SENTENCE_IN_BRACKETS.sub(r" \1 ", piece)
     if _WRAPPED.fullmatch(piece) is not None:
         inside = piece.strip()
         piece = piece.replace(inside, f" {inside[1:-1]} ")
-    parts = _segments(language, _STOP.sub(_clear, piece))
     spans: list[tuple[int, int]] = []
-    end = 0
-    joins = False
-    for part in parts:
+    end, last, joins = 0, "", False
+    for part in _segments(language, _STOP.sub("!", piece)):
         start, end = end, end + len(part)
-        if spans:  # sentencex divides long runs of blanks
-            start += len(part) - len(part.lstrip())
-            spans[-1] = spans[-1][0], start
+        shown = part.lstrip()
         is_bare = _LETTER.search(part) is None
-        if spans and (is_bare or joins):
+        if spans and (is_bare or joins or _goes_on(last, shown)):
             spans[-1] = spans[-1][0], end
             joins = joins and is_bare
         else:
+            if spans:  # sentencex divides long runs of blanks
+                start += len(part) - len(shown)
+                spans[-1] = spans[-1][0], start
             spans.append((start, end))
             joins = is_bare
+        last = part
     return spans
 
 
