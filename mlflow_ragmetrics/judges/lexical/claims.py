@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Final
 
-from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
+from mlflow_ragmetrics.judges.lexical.terms import NUMBER, Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
 from mlflow_ragmetrics.text.sentences import Sentence, read_sentences, without_marks
 from mlflow_ragmetrics.text.word_lists import pattern_of, words_of
@@ -85,8 +85,8 @@ def _clauses(sentence: str) -> Iterator[str]:
 
 
 _LEAD = pattern_of("leads", before=r"\W*", after=r"\s*")
-_DIGIT = re.compile(r"\d")
-_LABEL = pattern_of("numbered", before=r"\b", after=r"\W{1,3}\d{1,3}(?![.:]?\d)(?:(?:\s?[,–-]|,? and| и)\s?\d{1,3}\b)*")
+_NUMBERED: Final = words_of("numbered")
+_LABEL_REACH: Final = 5  # from "passage" to its number, and from one number to the next in "passages 1, 2 and 3"
 
 
 @lru_cache(maxsize=2048)  # a claim is compared with the passages and with the reference
@@ -98,4 +98,16 @@ def terms_of_claim(claim: str) -> Terms:
     """
     lead = _LEAD.match(claim)
     rest = claim[lead.end() :] if lead and has_content(claim[lead.end() :]) else claim
-    return terms_of(_LABEL.sub(lambda label: " " * len(label[0]), rest) if _DIGIT.search(rest) else rest)
+    terms = terms_of(rest)
+    if _NUMBERED.isdisjoint(terms.keys):
+        return terms
+    kept = Terms(terms.text)
+    label_end = -_LABEL_REACH - 1
+    for key, start, end, kind in zip(terms.keys, terms.starts, terms.ends, terms.kinds, strict=True):
+        is_label = bool(kind & NUMBER) and start - label_end <= _LABEL_REACH
+        if is_label and kept.keys and kept.keys[-1] in _NUMBERED:
+            kept.drop_last()
+        elif not is_label:
+            kept.add(key, start, end, kind)
+        label_end = end if is_label or key in _NUMBERED else label_end
+    return kept

@@ -17,7 +17,8 @@ from mlflow_ragmetrics.text.words import kept, normalised
 _LONGEST: Final = 60
 _NEAR: Final = 4
 _ANYWHERE: Final = 0.30
-_WINDOW: Final = 0.40
+_SENTENCE: Final = 0.15
+_WINDOW: Final = 0.25
 _TOGETHER: Final = 0.30
 _MISSING: Final = 0.10
 _MIDDLE: Final = 0.45
@@ -207,7 +208,9 @@ class Coverage:
         pairs = list(pairwise([keys[place] for place in self.content]))  # how many are adjacent in a passage too?
         near = sum(source.nearness(left, right) for left, right in pairs)
         together = near / len(pairs) if pairs else len(self.found) / total
-        share = (_ANYWHERE * len(self.found) + _WINDOW * self.fullest) / total + _TOGETHER * together
+        in_sentence = max(map(int.bit_count, self.masks.values()), default=0)
+        found = _ANYWHERE * len(self.found) + _SENTENCE * in_sentence + _WINDOW * self.fullest
+        share = found / total + _TOGETHER * together
         for kind in (NUMBER, NAME):
             lacking = sum(bool(kinds[place] & kind) for place in self.missing)
             if lacking:

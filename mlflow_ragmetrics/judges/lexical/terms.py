@@ -63,6 +63,11 @@ class Terms:
         self.ends.append(end)
         self.kinds.append(kind)
 
+    def drop_last(self) -> None:
+        """Remove the last term."""
+        for column in (self.keys, self.starts, self.ends, self.kinds):
+            del column[-1:]
+
     def text_at(self, place: int) -> str:
         """Return the text of a term."""
         return self.text[self.starts[place] : self.ends[place]]
