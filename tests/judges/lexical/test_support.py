@@ -24,11 +24,11 @@ PASSAGES = (
     ("claim", "verdict", "support"),
     [
         ("Visitors buy honey and wool in the museum shop.", "NEUTRAL", 0.6177),  # above 0.60, below 0.65
-        ("The lighthouse keeper sold honey to visitors.", "NEUTRAL", 0.589),
+        ("The lighthouse keeper sold honey to visitors.", "NEUTRAL", 0.5),
         ("The tower was damaged by storms and fire in winter nights.", "SUPPORTED", 0.715),
         ("Fishing boats opened the museum in 1990.", "NEUTRAL", 0.4361),  # a number that is in no passage
-        ("Anna lived there with her family until winter.", "SUPPORTED", 0.8909),
-        ("The keeper climbed the stairs of the tower in winter.", "SUPPORTED", 0.9918),
+        ("Anna lived there with her family until winter.", "SUPPORTED", 0.8389),
+        ("The keeper climbed the stairs of the tower in winter.", "SUPPORTED", 0.9763),
         ("A keeper lived there with his family until 1962.", "SUPPORTED", 0.9986),
     ],
 )
