@@ -108,7 +108,7 @@ def test_words_in_neighbouring_sentences_support_more_than_words_in_separate_pas
     odds = math.log(together / (1 - together)) - math.log(apart / (1 - apart))
     assert odds == pytest.approx(
         1.92, abs=0.01
-    )  # two more of five words in the window, with weight .40 and steepness 12
+    )  # two more of five words in the window, with weight .25 and steepness 12
 
 
 @pytest.mark.parametrize(
