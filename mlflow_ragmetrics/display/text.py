@@ -23,13 +23,14 @@ from mlflow_ragmetrics.display.document import (
 )
 from mlflow_ragmetrics.display.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.judges.chat.plan import Plan
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.rows.record import shown_id
 from mlflow_ragmetrics.text.messages import counted, percent
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from mlflow_ragmetrics.judges.chat.plan import Plan
 
 _COUNTS = {"measured": "n_measured", "by rule": "n_by_rule", "skipped": "n_skipped", "failed": "n_error"}
 _DROPPED_FIRST = ("1–5", "by rule", "passed", "skipped", "failed", "95 % interval")
@@ -206,7 +207,7 @@ def _faults(row: Row, key: str) -> list[Item]:
     )
 
 
-class Plans(dict[str, Plan]):
+class Plans(dict[str, "Plan"]):
     """Plans by name of language model; empty if no language model is needed."""
 
     def _repr_html_(self) -> str:

@@ -22,7 +22,7 @@ from rapidfuzz.distance import LCSseq
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.errors import MissingExtraError, RagMetricsError
+from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.words import MARKS, normalize
 
@@ -46,8 +46,6 @@ def _checked_stemmer(stemmer: bool, info: ValidationInfo) -> bool:
     tokenizer = info.data.get("tokenizer")
     if stemmer and tokenizer in ("whitespace", "characters"):
         raise ValueError(f"tokens of tokenizer={tokenizer!r} are not stemmed; use tokenizer='rouge_score'")
-    if stemmer:
-        _porter()  # fails here, not in each row
     return stemmer
 
 
@@ -85,9 +83,9 @@ def rouge(
     Options: ``rouge_type`` and ``measure``, ignoring case (also ``ROUGE-L``, ``F1SCORE``, ``fmeasure``);
     ``tokenizer="whitespace"`` (default: NFC, split at Unicode whitespace, case kept), ``"rouge_score"`` (lower-case a–z
     and 0–9, as in the ``rouge_score`` package) or ``"characters"`` (as whitespace, and each character of a script
-    without spaces, such as Chinese, Japanese or Thai, is a token); ``stemmer=True`` (Porter) implies ``"rouge_score"``
-    and needs ``pip install 'mlflow_ragmetrics[stemmer]'``. A text that the tokenizer cannot read gives the warning
-    ``tokenizer_unfit``, and reports count such rows.
+    without spaces, such as Chinese, Japanese or Thai, is a token); ``stemmer=True`` (Porter, by NLTK) implies
+    ``"rouge_score"``. A text that the tokenizer cannot read gives the warning ``tokenizer_unfit``, and reports count
+    such rows.
     Source: C.-Y. Lin, "ROUGE: a package for automatic evaluation of summaries", 2004; the ``rouge_score`` package.
 
     Example:
@@ -169,11 +167,8 @@ def _stem(word: str) -> str:
 @cache
 def _porter() -> Callable[[str], str]:
     """Porter's stemmer as in the ``rouge_score`` package; Snowball's stemmers give other stems for some words."""
-    try:
-        from nltk.stem.porter import PorterStemmer
-    except ImportError as error:
-        message = "rouge(stemmer=True) needs NLTK: pip install 'mlflow_ragmetrics[stemmer]'"
-        raise MissingExtraError(message) from error
+    from nltk.stem.porter import PorterStemmer
+
     stem: Callable[[str], str] = PorterStemmer().stem
     return stem
 
