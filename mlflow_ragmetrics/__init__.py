@@ -62,8 +62,8 @@ __all__ = sorted([*_HOME, "__version__"])
 
 def __getattr__(name: str) -> object:
     if name in _HOME:
-        globals()[name] = found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-        return found
+        globals()[name] = member = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        return member
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mlflow_ragmetrics.registry import all_metrics

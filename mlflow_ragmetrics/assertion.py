@@ -58,18 +58,18 @@ def assert_score(
     listed = limits if isinstance(limits, (list, tuple)) else [cast(Limit, limits)]
     if not listed:
         raise InvalidOptionError('give a limit, as in assert_score("faithfulness >= 0.8", sample)', param="limits")
-    given = [_condition(each) or metric_of(each) for each in listed]
+    measures_or_conditions = [_condition(entry) or metric_of(entry) for entry in listed]
     if isinstance(sample, Row):
         if options:
             message = f"{next(iter(options))}: this row is already scored; give its sample to score it again"
             raise InvalidOptionError(message, param=next(iter(options)))
         row, prefix = sample, ""
     else:
-        measures = [metric_of(each.name) if isinstance(each, Condition) else each for each in given]
-        suite = Suite({each.key: each for each in measures}.values(), **options)
+        measures = [metric_of(each.name) if isinstance(each, Condition) else each for each in measures_or_conditions]
+        suite = Suite({measure.key: measure for measure in measures}.values(), **options)
         (row,) = suite.score_samples(read_samples([sample]))
         prefix = suite.name_prefix
-    checks = [_check(row, each, prefix) for each in given]
+    checks = [_check(row, entry, prefix) for entry in measures_or_conditions]
     raise_failures(checks)
     return row.scores
 
@@ -106,8 +106,8 @@ def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
     if score.measurement is not None and limit.holds(score.measurement):
         return Check(key, True, f"{key} is {score.value:.3f}")
     texts = {"question": row.sample.question, "answer": row.sample.answer}
-    said = [Line(f"{name}: {shorten(text, _LONGEST)}", indent=1) for name, text in texts.items() if text is not None]
-    details = to_text([*said, *_explained(row, score)])
+    lines = [Line(f"{name}: {shorten(text, _LONGEST)}", indent=1) for name, text in texts.items() if text is not None]
+    details = to_text([*lines, *_explained(row, score)])
     return Check(key, False, redact(f"{_headline(key, score, limit, row.sample)}\n{details}".rstrip()))
 
 

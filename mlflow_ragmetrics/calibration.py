@@ -115,7 +115,7 @@ class Calibration(Document):
         judge = f" by {self.judge}" if self.judge and self.beside else ""
         own = [(f"{self.key} at {self.default:g} (default){judge}", self.at_default)]
         own += [] if self.gain is None else [(f"{self.key} at {self.gain.chosen:g} (best){judge}", self.at_chosen)]
-        verdicts = [OtherVerdicts(name, found, self.auroc) for name, found in own if found is not None]
+        verdicts = [OtherVerdicts(name, outcome, self.auroc) for name, outcome in own if outcome is not None]
         return pd.DataFrame(list(map(_record, (*verdicts, *self.beside))))
 
     @property
@@ -136,17 +136,17 @@ class Calibration(Document):
     @property
     def plain(self) -> str:
         """How many bad answers are found, how many alarms are right, and whether this is better than chance."""
-        found = self.agreement
-        if found is None:
+        outcome = self.agreement
+        if outcome is None:
             return ""
-        alarms = found.found + found.false_alarms
-        right = f"{found.found} of its {counted(alarms, 'alarm')} are right" if alarms else "it raises no alarm"
-        bad = counted(found.found + found.missed, "bad answer")
-        balanced = found.balanced_accuracy
+        alarms = outcome.found + outcome.false_alarms
+        right = f"{outcome.found} of its {counted(alarms, 'alarm')} are right" if alarms else "it raises no alarm"
+        bad = counted(outcome.found + outcome.missed, "bad answer")
+        balanced = outcome.balanced_accuracy
         chance = "no better" if balanced == 0.5 else "worse"
         is_poor = balanced is not None and balanced <= 0.5
         words = f". This is {chance} than chance (balanced accuracy {balanced:.3f})" if is_poor else ""
-        return f"{'The judge' if self.judge else self.key} finds {found.found} of {bad}; {right}{words}."
+        return f"{'The judge' if self.judge else self.key} finds {outcome.found} of {bad}; {right}{words}."
 
     def _blocks(self) -> list[Block]:
         """The verdict in words, counts, agreement, correlations, confusion, and the decision on the threshold."""
@@ -158,19 +158,19 @@ class Calibration(Document):
         blocks: list[Block] = [*verdict, Heading(heading)]
         if self.at_default is not None:
             bad = self.at_default.found + self.at_default.missed
-            said = f"{bad} bad. Precision, recall and F1 are for finding bad rows."
-            blocks = [*verdict, Heading(f"{heading}; {said}"), self._figures_table()]
+            ending = f"{bad} bad. Precision, recall and F1 are for finding bad rows."
+            blocks = [*verdict, Heading(f"{heading}; {ending}"), self._figures_table()]
         estimates = {"AUROC": self.auroc, "Spearman": self.spearman, "Pearson": self.pearson}
         blocks += [Line(f"{name}: {_with_interval(each)}") for name, each in estimates.items() if each is not None]
-        if (found := self.agreement) is not None:
+        if (outcome := self.agreement) is not None:
             title = f"at {self.threshold:g}"
             columns = {
                 title: ["people: good", "people: bad"],
-                "metric: good": [str(found.cleared), str(found.missed)],
-                "metric: bad": [str(found.false_alarms), str(found.found)],
+                "metric: good": [str(outcome.cleared), str(outcome.missed)],
+                "metric: bad": [str(outcome.false_alarms), str(outcome.found)],
             }
             blocks.append(Table(columns, left=[title]))
-            blocks.append(Line(f"kappa {title}: {_with_interval(found.kappa)}"))
+            blocks.append(Line(f"kappa {title}: {_with_interval(outcome.kappa)}"))
         return [*blocks, Line(self.decision, "good" if self.beats_default else "")]
 
     def _figures_table(self) -> Table:
@@ -271,7 +271,7 @@ def calibrate(
     kinds = None if names is None else np.array(names, dtype=object)
     of_known = None if kinds is None else kinds[known]
     usual = _default(results, chosen, default)
-    found = Calibration(
+    calibration = Calibration(
         key=chosen,
         rows=int(known.sum()),
         unlabelled=int(np.isnan(grades).sum()),
@@ -283,7 +283,7 @@ def calibrate(
     )
     is_good = grades >= good_from if good_from is not None else grades > 0.5
     if good_from is None and not np.isin(grades[known], (0.0, 0.5, 1.0)).all():  # grades
-        return found
+        return calibration
 
     def turned(values: Any) -> Any:
         """Scores for which higher is better, so that bad rows are below a threshold."""
@@ -292,17 +292,17 @@ def calibrate(
     def verdicts(given: Values, threshold: float) -> tuple[Agreement, Estimate | None]:
         """The agreement of the scores of all rows (NaN: none) with the labels, and their AUROC."""
         both = known & ~np.isnan(given)
-        values, bad, own = turned(given[both]), ~is_good[both], None if kinds is None else kinds[both]
+        values, bad, row_kinds = turned(given[both]), ~is_good[both], None if kinds is None else kinds[both]
         flagged = values < turned(threshold) - _SLACK
-        return agreement(flagged, bad, groups=own), auroc(values, bad, groups=own)
+        return agreement(flagged, bad, groups=row_kinds), auroc(values, bad, groups=row_kinds)
 
     at_default, area = verdicts(scores, usual)
     gain = threshold_gain(turned(scores[known]), ~is_good[known], turned(usual), groups=of_known)
     gain = gain and replace(gain, chosen=round(turned(gain.chosen), 12))
-    beside = [(name, given, usual) for name, given in _panel_scores(report, chosen).items()]
+    beside = [(name, panel_values, usual) for name, panel_values in _panel_scores(report, chosen).items()]
     beside += [_other_judge(other, results, chosen, usual) for other in others]
     return replace(
-        found,
+        calibration,
         at_default=at_default,
         at_chosen=verdicts(scores, gain.chosen)[0] if gain else None,
         gain=gain,
@@ -324,11 +324,11 @@ def _other_judge(other: Source, results: Evaluation, key: str, default: float) -
     if key not in found.keys:
         raise InvalidDataError(f"{found.name} has no metric {key}; use one of {', '.join(found.keys) or 'none'}")
     scores = dict(zip(map(str, found.table["id"]), numbers_of(measured(found, key)), strict=True))
-    given = np.array([scores.get(str(name), np.nan) for name in results.table["id"]])
-    if np.isnan(given).all():
+    values = np.array([scores.get(str(name), np.nan) for name in results.table["id"]])
+    if np.isnan(values).all():
         raise InvalidDataError(f"{found.name} and {results.name} have no scored row in common, by id")
     usual = _default(found, key, None) if "thresholds" in found.description else default
-    return _judge_of(found) or found.name, given, usual
+    return _judge_of(found) or found.name, values, usual
 
 
 def _judge_of(results: Evaluation) -> str:
@@ -341,9 +341,9 @@ def _panel_scores(source: Any, key: str) -> dict[str, Values]:
     """Return each panel judge's scores by row; empty for a single judge, or if only tables exist."""
     if not isinstance(source, Report):
         return {}
-    given = [row.scores[key].model_scores or {} if key in row.scores else {} for row in source.rows]
-    names = list(dict.fromkeys(name for scores in given for name in scores))
-    scores = {name: np.array([scores.get(name) for scores in given], dtype=float) for name in names}
+    model_scores = [row.scores[key].model_scores or {} if key in row.scores else {} for row in source.rows]
+    names = list(dict.fromkeys(name for scores in model_scores for name in scores))
+    scores = {name: np.array([scores.get(name) for scores in model_scores], dtype=float) for name in names}
     return scores if len(names) > 1 else {}
 
 

@@ -29,11 +29,11 @@ def embeddings_of(embeddings: EmbeddingLike | Sequence[EmbeddingLike]) -> list[E
 
     ``InvalidOptionError`` if one is not an embedding model, or if two have the same name.
     """
-    given = list(embeddings) if isinstance(embeddings, (list, tuple)) else [embeddings]
-    if not given:
+    listed = list(embeddings) if isinstance(embeddings, (list, tuple)) else [embeddings]
+    if not listed:
         message = "embeddings=[] contains no model; leave it out to use the built-in char-ngram"
         raise InvalidOptionError(message, param="embeddings")
-    models = [resolve(each) for each in given]
+    models = [resolve(model) for model in listed]
     names = [model.name for model in models]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:

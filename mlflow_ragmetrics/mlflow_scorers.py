@@ -75,24 +75,24 @@ class _ScorerJudge(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """Return one score per question."""
-        return [self._outcome(each.sample) for each in questions if isinstance(each, _AskScorer)]
+        return [self._outcome(question.sample) for question in questions if isinstance(question, _AskScorer)]
 
     def _outcome(self, sample: Sample) -> Outcome:
         expectations = {} if sample.reference is None else {"expected_response": sample.reference}
         try:
-            given = self._scorer.run(  # type: ignore[no-untyped-call]
+            feedback = self._scorer.run(  # type: ignore[no-untyped-call]
                 inputs={"question": sample.question},
                 outputs=sample.answer,
                 expectations=expectations or None,
                 trace=trace_of(sample) if sample.contexts is not None else None,
             )
-            return self._score(given)
+            return self._score(feedback)
         except Exception as error:  # an error of a scorer fails only this score
             return error if isinstance(error, JudgeError) else JudgeError(f"{self.name}: {redact(str(error))}")
 
     def _score(self, given: Any) -> Score:
         if isinstance(given, list):
-            named = [each for each in given if getattr(each, "name", None) == self._scorer.name] or given
+            named = [value for value in given if getattr(value, "name", None) == self._scorer.name] or given
             if len(named) != 1:
                 raise JudgeError(f"{self.name} returned {len(given)} feedbacks; a metric has one score")
             (given,) = named

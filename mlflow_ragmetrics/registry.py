@@ -90,8 +90,8 @@ def _parse(text: str) -> Measure:
         return _named(text)
     path = _PATH.fullmatch(text)
     name, options = _split(path["spelling"] if path else text)
-    found = _imported(path["module"], name) if path else _named(name)
-    return found(**options) if options else found
+    measure = _imported(path["module"], name) if path else _named(name)
+    return measure(**options) if options else measure
 
 
 def _split(text: str) -> tuple[str, dict[str, Any]]:
@@ -123,17 +123,17 @@ def _named(name: str) -> Measure:
         message = f"the metric name {name!r} is ambiguous; use one of these: {_AMBIGUOUS[plain]}"
         raise InvalidOptionError(message, param="metrics")
     module = _FAMILIES.get(name, name)
-    if module in _modules() and name in (own := _measures_in(module)):  # avoids importing the other modules
-        return own[name]
+    if module in _modules() and name in (measures := _measures_in(module)):  # avoids importing the other modules
+        return measures[name]
     for known in (builtin_metrics, _plugins):
         metrics = known()
-        for found in metrics.values():
-            aliases = found.definition.aliases if isinstance(found, Metric) else ()
-            if plain in {plain_name(found.name), *map(plain_name, aliases)}:
-                return found
-        for found in metrics.values():
-            if isinstance(found, Metric) and (options := _from_key(found, name)) is not None:
-                return found(**options)
+        for measure in metrics.values():
+            aliases = measure.definition.aliases if isinstance(measure, Metric) else ()
+            if plain in {plain_name(measure.name), *map(plain_name, aliases)}:
+                return measure
+        for measure in metrics.values():
+            if isinstance(measure, Metric) and (options := _from_key(measure, name)) is not None:
+                return measure(**options)
     close = difflib.get_close_matches(name, all_metrics(), 1)
     hint = f"did you mean {close[0]!r}?" if close else f"the metrics are {', '.join(sorted(all_metrics()))}"
     raise InvalidOptionError(f"unknown metric {name!r}; {hint} (`ragmetrics list` shows all)", param="metrics")
@@ -150,7 +150,7 @@ def _from_key(found: Metric, name: str) -> dict[str, Any] | None:
 @lru_cache(maxsize=1)
 def builtin_metrics() -> dict[str, Measure]:
     """Return the metrics of this package by name."""
-    return {name: found for module in _modules() for name, found in _measures_in(module).items()}
+    return {name: measure for module in _modules() for name, measure in _measures_in(module).items()}
 
 
 @lru_cache(maxsize=1)
@@ -166,12 +166,12 @@ def _measures_in(module: str) -> dict[str, Measure]:
 
 @lru_cache(maxsize=1)
 def _plugins() -> dict[str, Measure]:
-    found: dict[str, Measure] = {}
+    plugins: dict[str, Measure] = {}
     for entry in entry_points(group=GROUP):
         try:
             loaded = metric_of(entry.load())
         except (ImportError, AttributeError, InvalidOptionError) as error:
             warnings.warn(f"the metric plugin {entry.name} ({entry.value}) cannot be loaded: {error}", stacklevel=2)
             continue
-        found[loaded.name] = loaded
-    return found
+        plugins[loaded.name] = loaded
+    return plugins

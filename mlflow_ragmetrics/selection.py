@@ -70,8 +70,8 @@ def likely_column(field: str, samples: Iterable[Sample]) -> str | None:
         lists = [name for name, values in texts.items() if all(str(value).lstrip()[:1] == "[" for value in values)]
         ranked = [*filter(lists.__contains__, named), *named, *(name for name in lists if "." not in name)]
     elif field in _ID_FIELDS:
-        told = [name for name in columns if _told_field(name) in _ID_FIELDS[field]]
-        ranked = [name for name in told if _are_ids(columns[name])]
+        candidates = [name for name in columns if _told_field(name) in _ID_FIELDS[field]]
+        ranked = [name for name in candidates if _are_ids(columns[name])]
     else:
         texts = {name: values for name, values in columns.items() if _may_be(field, name, values)}
         names = [folded(name) for name, known in FIELD_OF.items() if known == field]
@@ -92,7 +92,7 @@ def _may_be(field: str, name: str, values: Sequence[Any]) -> bool:
 
 def _possible(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     """The ``columns`` that may hold a field: not blank, not the same in all rows, not a judge's words."""
-    filled = {name: [each for each in values if str(each).strip()] for name, values in columns.items()}
+    filled = {name: [value for value in values if str(value).strip()] for name, values in columns.items()}
     differing = {name: values for name, values in filled.items() if len(set(map(str, values))) > (len(values) > 1)}
     return {name: values for name, values in differing.items() if not _JUDGED.search(name)}
 
@@ -100,10 +100,10 @@ def _possible(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
 def _are_ids(values: Iterable[Any]) -> bool:
     """Whether most of the values are ids or sources of documents."""
     try:
-        ids = [each for value in values for each in texts_of(value, "gold_doc_ids") or ()]
+        ids = [doc_id for value in values for doc_id in texts_of(value, "gold_doc_ids") or ()]
     except InvalidFieldError:
         return False
-    return 2 * sum(_IDENTIFIER.fullmatch(each) is not None or names_source(each) for each in ids) > len(ids)
+    return 2 * sum(_IDENTIFIER.fullmatch(doc_id) is not None or names_source(doc_id) for doc_id in ids) > len(ids)
 
 
 def likely_answers(samples: Sequence[Sample]) -> str | None:
@@ -136,7 +136,7 @@ def way_out(field: str, samples: Sequence[Sample]) -> Text:
     if field == "reference" and (generated := likely_answers(samples)):
         return _swapped(generated)
     name, columns = likely_column(field, samples), _unused_columns(samples)
-    texts = [each for each, values in _possible(columns).items() if all(map(are_texts, values))]
+    texts = [name for name, values in _possible(columns).items() if all(map(are_texts, values))]
     unused = sorted(columns, key=lambda column: (column != name, column not in texts))
     shown, more = ", ".join(unused[:_MOST_NAMED]), len(unused) - _MOST_NAMED
     there = say("way.many_unused" if more > 0 else "way.unused", names=shown, n=more) if unused else ""
@@ -152,7 +152,7 @@ def _unused_columns(samples: Iterable[Sample]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     for sample in islice(samples, LOOKED_AT):
         taken = {*_OURS, *sample.read_from.values()}
-        for name, value in _entries({key: each for key, each in sample.metadata.items() if key not in taken}):
+        for name, value in _entries({key: entry for key, entry in sample.metadata.items() if key not in taken}):
             values = columns.setdefault(name, [])
             if not is_missing(value):
                 values.append(value)
@@ -163,7 +163,7 @@ def _entries(mapping: Mapping[Any, Any], depth: int = 1) -> Iterator[tuple[str, 
     """The entries of a mapping and of the mappings in it, by their path."""
     for name, value in mapping.items():
         if isinstance(value, Mapping) and value and depth < _DEEPEST:
-            yield from ((f"{name}.{inner}", each) for inner, each in _entries(value, depth + 1))
+            yield from ((f"{name}.{inner}", entry) for inner, entry in _entries(value, depth + 1))
         else:
             yield str(name), value
 
@@ -219,7 +219,7 @@ def default_metrics(samples: Iterable[Sample]) -> tuple[str | list[str], Text | 
     if "contexts" in fields:
         return "rag", say("default.rag", way=way)
     measures = [each for each in select(("answer_relevance", *_LEXICAL)).metrics if fields.issuperset(each.required)]
-    names = [each.spelling for each in measures if "contexts" not in each.definition.optional]
+    names = [measure.spelling for measure in measures if "contexts" not in measure.definition.optional]
     return (names, say("default.lexical", keys=", ".join(names), way=way)) if names else ("white_paper", None)
 
 
@@ -248,8 +248,8 @@ class Preset:
 
     def measures(self) -> list[Measure]:
         """Return its metrics and composites."""
-        keys = {each.key for each in self.also}
-        return [*(each for each in map(metric_of, PRESETS[self.name]) if each.key not in keys), *self.also]
+        keys = {measure.key for measure in self.also}
+        return [*(measure for measure in map(metric_of, PRESETS[self.name]) if measure.key not in keys), *self.also]
 
 
 Thresholds = Union[str, Mapping[str, float]]
@@ -288,7 +288,7 @@ class Selection:
         return {
             "suite": self.name or "custom",
             "metrics": [*(metric.spelling for metric in self.metrics), *(each.spelling for each in self.composites)],
-            "weights": {each.key: dict(each.weights) for each in self.composites},
+            "weights": {composite.key: dict(composite.weights) for composite in self.composites},
             "thresholds": thresholds,
         }
 
@@ -305,25 +305,25 @@ def select(
         raise InvalidOptionError("the suite has no metric; name at least one", param="metrics")
     if not isinstance(prefix, str) or not f"{prefix}x".isidentifier():
         raise InvalidOptionError(f"name_prefix={shown(prefix)} must be the start of an identifier", param="name_prefix")
-    composites = _weighed([each for each in measures if isinstance(each, Composite)], weights)
-    chosen = _with_components([each for each in measures if isinstance(each, Metric)], composites)
+    composites = _weighed([measure for measure in measures if isinstance(measure, Composite)], weights)
+    chosen = _with_components([measure for measure in measures if isinstance(measure, Metric)], composites)
     _check_keys([*chosen, *composites], prefix)
     name, named = (metrics.name, metrics.also) if isinstance(metrics, Preset) else (None, chosen)
-    optional = {metric.key for metric in chosen} - {each.key for each in named}
+    optional = {metric.key for metric in chosen} - {measure.key for measure in named}
     optional |= {metric.key for metric in chosen if metric.options.on_missing == "skip"}
     return Selection(tuple(_with_thresholds(chosen, thresholds)), tuple(composites), name, frozenset(optional))
 
 
 def _measures(metrics: Iterable[MetricLike]) -> list[Measure]:
-    given: object = metrics
-    if (name := preset_named(given)) is not None:
+    chosen: object = metrics
+    if (name := preset_named(chosen)) is not None:
         raise InvalidOptionError(f"{name!r} is a preset; use Suite.preset({name!r})", param="metrics")
-    if isinstance(given, (str, Mapping)):
-        return [metric_of(given)]
-    if not isinstance(given, Iterable) or isinstance(given, bytes):
-        message = f"metrics is {kind_of(given)}, but must be a list of metrics, their names or spellings"
+    if isinstance(chosen, (str, Mapping)):
+        return [metric_of(chosen)]
+    if not isinstance(chosen, Iterable) or isinstance(chosen, bytes):
+        message = f"metrics is {kind_of(chosen)}, but must be a list of metrics, their names or spellings"
         raise InvalidOptionError(message, param="metrics")
-    return [metric_of(each) for each in metrics]
+    return [metric_of(metric) for metric in metrics]
 
 
 def _weighed(composites: list[Composite], weights: Weights | None) -> list[Composite]:
@@ -344,11 +344,11 @@ def _with_components(metrics: list[Metric], composites: Sequence[Composite]) -> 
         for key in each.weights:
             if key in keys:
                 continue
-            found = metric_of(key)
-            if not isinstance(found, Metric) or found.key != key:
+            component = metric_of(key)
+            if not isinstance(component, Metric) or component.key != key:
                 message = f"{each.name}: weight for {key!r}, which is not a metric's key in this suite"
                 raise InvalidOptionError(message, param="weights", metric=each.name)
-            metrics.append(found)
+            metrics.append(component)
             keys.add(key)
         neither = [m.key for m in metrics if m.definition.higher_is_better is None and each.weights.get(m.key)]
         if neither:
@@ -389,8 +389,8 @@ def _with_thresholds(metrics: Sequence[Metric], thresholds: Thresholds | None) -
 
 
 def _at_level(metric: Metric, level: str) -> Metric:
-    own = {"threshold", "preset"} & set(metric.given)
-    return metric if own or not metric.definition.levels else metric(preset=level)
+    explicit = {"threshold", "preset"} & set(metric.given)
+    return metric if explicit or not metric.definition.levels else metric(preset=level)
 
 
 Checked = tuple[Selection, tuple[Text, ...]]
@@ -408,7 +408,7 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
     first: list[Sample] = []
     rows = unknown = unanswered = thoughtful = with_ids = 0
     unreadable, problems = Counter[str](), dict[str, str]()
-    has_pattern = any("id_pattern" in each.given for each in selection.metrics)
+    has_pattern = any("id_pattern" in metric.given for metric in selection.metrics)
     match = has_pattern or not {"retrieved_doc_ids", "gold_doc_ids"} <= used
     for sample in samples:
         rows += 1
@@ -437,25 +437,25 @@ def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
         ]
         raise MissingFieldError(". ".join(sentences), field=absent[refused[0]], metric=refused[0])
     n, has_more = len(first), rows > len(first)
-    said = [say("doubt.first_rows", n=n, doubt=doubt) if has_more else doubt for doubt in _doubts(first, used)]
+    notes = [say("doubt.first_rows", n=n, doubt=doubt) if has_more else doubt for doubt in _doubts(first, used)]
     for code, field, count in (("unknown", "contexts", unknown), ("unanswered", "answer", unanswered)):
         keys = ", ".join(metric.key for metric in left.metrics if field in metric.required)
         if keys and count:
-            said.append(say(f"presence.{code}", n=count, total=rows, keys=keys))
+            notes.append(say(f"presence.{code}", n=count, total=rows, keys=keys))
     required = {field for metric in left.metrics for field in metric.required}
     for field in sorted(unreadable.keys() & (used - required)):
-        said.append(say("presence.unreadable", n=unreadable[field], total=rows, field=field, why=problems[field]))
+        notes.append(say("presence.unreadable", n=unreadable[field], total=rows, field=field, why=problems[field]))
     if thoughtful and "answer" in used:
-        said.append(say("presence.thoughts", n=thoughtful, total=rows))
+        notes.append(say("presence.thoughts", n=thoughtful, total=rows))
     if with_ids and not match:
-        ids = [each[0] for s in first for each in (s.retrieved_doc_ids, s.gold_doc_ids) if each]
-        said.append(say("doubt.no_id_matches", n=with_ids, retrieved=shown(ids[0]), gold=shown(ids[-1])))
+        ids = [doc_ids[0] for s in first for doc_ids in (s.retrieved_doc_ids, s.gold_doc_ids) if doc_ids]
+        notes.append(say("doubt.no_id_matches", n=with_ids, retrieved=shown(ids[0]), gold=shown(ids[-1])))
     warnings = []
     for field in dict.fromkeys(absent.values()):
         code = "presence.left_out_of_preset" if selection.name else "presence.left_out"
         keys = ", ".join(key for key in absent if absent[key] == field)
         warnings.append(say(code, preset=selection.name, keys=keys, field=field, way=way_out(field, first)))
-    return left, (*warnings, *said)
+    return left, (*warnings, *notes)
 
 
 def _doubts(samples: Sequence[Sample], fields: Collection[str]) -> Iterator[Text]:
@@ -467,11 +467,11 @@ def _doubts(samples: Sequence[Sample], fields: Collection[str]) -> Iterator[Text
         joined = ["".join(ids) for ids in lists if len(ids) == 1 and _JOINED.search("".join(ids))]
         if joined:
             yield say("doubt.joined_ids", n=len(joined), total=len(samples), field=field, first=shown(joined[0]))
-    found = [sample for sample in samples if sample.texts] if "contexts" in fields else []
-    texts = [text.strip() for sample in found for text in sample.texts or ()]
-    in_one = len(texts) == len(found) and all(PASSAGE_TEXT in sample.read_from for sample in found)
-    if len(found) >= _LEAST and in_one and all("\n" in text for text in texts):
-        yield say("doubt.one_passage", n=len(found))
+    with_contexts = [sample for sample in samples if sample.texts] if "contexts" in fields else []
+    texts = [text.strip() for sample in with_contexts for text in sample.texts or ()]
+    in_one = len(texts) == len(with_contexts) and all(PASSAGE_TEXT in sample.read_from for sample in with_contexts)
+    if len(with_contexts) >= _LEAST and in_one and all("\n" in text for text in texts):
+        yield say("doubt.one_passage", n=len(with_contexts))
     pointers = [text for text in texts if _TITLE.fullmatch(text) or is_pointer(text)]
     if 2 * len(pointers) > len(texts):
         yield say("doubt.pointers", n=len(pointers), total=len(texts), first=shown(pointers[0]))
@@ -480,9 +480,9 @@ def _doubts(samples: Sequence[Sample], fields: Collection[str]) -> Iterator[Text
     if {"answer", "reference"} <= {*fields} and len(pairs) > _LEAST and 2 * equal > len(pairs):
         yield say("doubt.equal", n=equal, total=len(pairs))
     for field in sorted({"answer", "reference"}.intersection(fields)):
-        given = [str(getattr(sample, field)).strip() for sample in samples if getattr(sample, field)]
-        labels = Counter(text for text in given if _LABEL.fullmatch(text))
-        if len(given) >= _LEAST and 2 * labels.total() > len(given):
+        answers = [str(getattr(sample, field)).strip() for sample in samples if getattr(sample, field)]
+        labels = Counter(text for text in answers if _LABEL.fullmatch(text))
+        if len(answers) >= _LEAST and 2 * labels.total() > len(answers):
             name = next((sample.read_from[field] for sample in samples if field in sample.read_from), field)
-            said = ", ".join(map(shown, labels))
-            yield say("doubt.labels", n=labels.total(), total=len(given), field=field, name=name, labels=said)
+            listing = ", ".join(map(shown, labels))
+            yield say("doubt.labels", n=labels.total(), total=len(answers), field=field, name=name, labels=listing)

@@ -60,14 +60,14 @@ def score(
     if isinstance(measure, Composite) and isinstance(sample, Mapping) and "scores" in sample:
         return _composed(measure, sample, language)
     samples = [to_sample(sample)] if isinstance(sample, (Mapping, Sample)) else read_samples([sample])
-    (checked,) = [_checked(each, measure) for each in samples]
+    (checked,) = [_checked(sample, measure) for sample in samples]
     strict = on_missing == "raise" and isinstance(measure, Metric)
     if isinstance(measure, Metric) and not measure.definition.asks and (judge, embeddings) == _DEFAULTS:
         alone = score_without_judge(measure, checked, language=check_language(language), strict=strict)
         if alone is not None:
             return alone
     suite = Suite([measure], judge=judge, embeddings=embeddings, language=language)
-    if any("no_context" in each.definition.options.model_fields for each in suite.metrics):
+    if any("no_context" in metric.definition.options.model_fields for metric in suite.metrics):
         checked = replace(checked, contexts=checked.contexts or ())
     (row,) = suite.score_samples([checked], strict=strict)
     return row.scores[measure.key]
@@ -115,8 +115,8 @@ def evaluate(
         groups=mapped_field(suite.groups, columns),
         source=data if isinstance(data, (str, Path)) else None,
     )
-    said = () if sentence is None else (render(sentence, suite.language),)
-    return replace(report, warnings=(*said, *report.warnings))
+    notes = () if sentence is None else (render(sentence, suite.language),)
+    return replace(report, warnings=(*notes, *report.warnings))
 
 
 def _composed(measure: Composite, record: Mapping[str, Any], language: str) -> Score:
@@ -127,8 +127,8 @@ def _composed(measure: Composite, record: Mapping[str, Any], language: str) -> S
     if not isinstance(record["scores"], Mapping):
         message = f"{measure.name}: `scores` is {kind_of(record['scores'])}, but must map metric keys to numbers"
         raise InvalidFieldError(message, field="scores", metric=measure.name)
-    given = {key: score_of(value, key) for key, value in record["scores"].items()}
-    if not given:
+    by_key = {key: score_of(value, key) for key, value in record["scores"].items()}
+    if not by_key:
         raise MissingFieldError(f"{measure.name} needs at least one entry in 'scores'", field="scores")
-    raw = {k: Score(value=None if s.value is None else (s.value - low) / (high - low)) for k, s in given.items()}
+    raw = {k: Score(value=None if s.value is None else (s.value - low) / (high - low)) for k, s in by_key.items()}
     return measure.score(raw, {}, language)

@@ -139,8 +139,8 @@ def number_word(claim: str, seed: int) -> str | None:
 
 def year(claim: str, seed: int) -> str | None:
     """Replace a year by one 2 to 8 years later."""
-    found = list(re.finditer(r"(?<![\w.,-])(?:1[5-9]\d\d|20[0-2]\d)(?![\w-]|[.,]\d)", claim))
-    match = _one_of(found, seed)
+    years = list(re.finditer(r"(?<![\w.,-])(?:1[5-9]\d\d|20[0-2]\d)(?![\w-]|[.,]\d)", claim))
+    match = _one_of(years, seed)
     return match and _with(claim, match, str(int(match.group()) + 2 + seed % 7))
 
 
@@ -216,7 +216,7 @@ def swap(claim: str, seed: int) -> str | None:
 def drop_condition(claim: str, seed: int) -> str | None:
     """Remove "if …", "except …" or "only"; replace "may" by "will", "some" by "all"."""
     return replaced(claim, {
-        r"^(?:If|When|Unless|Если|Когда) [^,.;]+, (?:то )?(\w)": lambda found: found[1].upper(),
+        r"^(?:If|When|Unless|Если|Когда) [^,.;]+, (?:то )?(\w)": lambda match: match[1].upper(),
         r",? (?:if|unless|except|only if|provided that|as long as) [^,.;]+": "",
         r",? (?:если|кроме|за исключением|при условии, что) [^,.;]+": "",
         r"\b(?:only|typically|usually|generally|often|только|обычно|как правило|часто) ": "",
@@ -409,16 +409,16 @@ def _foreign_sentences(samples: Sequence[Sample]) -> tuple[str, ...]:
     """Return from each answer a sentence of at least five words that asserts something."""
     answers = (sample.answer or "" for sample in samples)
     asserted = (filter(asserts, sentences(text)) for text in answers)
-    long = ([each for each in found if len(each.split()) >= _FEWEST_WORDS] for found in asserted)
-    return tuple(dict.fromkeys(found[0].strip() for found in long if found))
+    long = ([each for each in group_sentences if len(each.split()) >= _FEWEST_WORDS] for group_sentences in asserted)
+    return tuple(dict.fromkeys(group[0].strip() for group in long if group))
 
 
 def _foreign(contexts: Sequence[str], foreign: Sequence[str], seed: int) -> str | None:
     """Return a sentence of another row if the passages contain less than half of its words."""
     held = {term for text in contexts for term in terms(text)}
     start = seed % len(foreign) if foreign else 0
-    for each in (*foreign[start:], *foreign[:start]):
-        own = set(terms(each))
-        if own and len(own & held) < _SHARED * len(own):
-            return each
+    for sentence in (*foreign[start:], *foreign[:start]):
+        words = set(terms(sentence))
+        if words and len(words & held) < _SHARED * len(words):
+            return sentence
     return None

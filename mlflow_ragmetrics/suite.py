@@ -122,13 +122,13 @@ class Suite:
         groups: str | None = None,
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
-        given = {name: each for name, each in locals().items() if name not in ("self", "judge_options")}
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "judge_options")}
         known = (*SuiteKeywords.__annotations__, "columns")
         for option in judge_options:
             if option not in known and (near := meant(option, known)):
                 raise InvalidOptionError(f"there is no option {option!r}{near}", param=option)
         if isinstance(metrics, Iterable) and not isinstance(metrics, (Preset, Selection, Mapping, str, bytes)):
-            metrics = [metric_of_scorer(each) if _is_scorer(each) else each for each in metrics]
+            metrics = [metric_of_scorer(entry) if _is_scorer(entry) else entry for entry in metrics]
         self.language = check_language(language)
         self.selection = (
             metrics if isinstance(metrics, Selection) else select(metrics, weights, thresholds, name_prefix)
@@ -143,12 +143,12 @@ class Suite:
         self.aggregate, self.tolerance = check_aggregate(aggregate, tolerance)
         self.judges: list[Judge] = judges_of(judge, language=language, **judge_options)
         self.min_judges = check_min_judges(min_judges, len(self.judges))
-        embeds = any("embeddings" in each.definition.asks for each in self.selection.metrics)
+        embeds = any("embeddings" in metric.definition.asks for metric in self.selection.metrics)
         is_default = isinstance(embeddings, str) and embeddings == _EMBEDDINGS
         self.embeddings = [] if is_default and not embeds else embeddings_of(embeddings)
-        given |= {"metrics": metrics, "embeddings": self.embeddings or embeddings}
+        arguments |= {"metrics": metrics, "embeddings": self.embeddings or embeddings}
         panel = {"aggregate": self.aggregate, "tolerance": self.tolerance, "min_judges": min_judges}
-        self._arguments = given | panel | dict(judge_options)
+        self._arguments = arguments | panel | dict(judge_options)
         self.selection.check_models([*(j.name for j in self.judges), *(e.name for e in self.embeddings)])
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -213,13 +213,13 @@ class Suite:
         >>> Suite(["rouge"]).replace(name_prefix="v2_").keys
         ['v2_rouge1_f1']
         """
-        given: dict[str, Any] = {**self._arguments, **changes}
+        arguments: dict[str, Any] = {**self._arguments, **changes}
         same = {} if changes.keys() - _NOT_OF_JUDGES else {"judge": self.judges if self.several else self.judges[0]}
-        made = type(self)(**{**given, **same})
-        made._arguments.update(given)
+        suite = type(self)(**{**arguments, **same})
+        suite._arguments.update(arguments)
         if "concurrency" not in changes:
-            made.__dict__["_slots"] = self._slots
-        return made
+            suite.__dict__["_slots"] = self._slots
+        return suite
 
     def __repr__(self) -> str:
         judges = ", ".join(judge.name for judge in self.judges)
@@ -238,18 +238,18 @@ class Suite:
     @property
     def keys(self) -> list[str]:
         """The keys of all scores, prefix included, in order."""
-        own = [*(metric.key for metric in self.metrics), *(composite.key for composite in self.composites)]
-        return [self.name_prefix + key for key in own]
+        keys = [*(metric.key for metric in self.metrics), *(composite.key for composite in self.composites)]
+        return [self.name_prefix + key for key in keys]
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
         """The lowest and the highest value of each key, and of each ``<key>_1to5``."""
-        own = {metric.key: metric.definition.range for metric in self.metrics}
-        found = own | {composite.key: (0.0, 1.0) for composite in self.composites}
+        metric_ranges = {metric.key: metric.definition.range for metric in self.metrics}
+        ranges = metric_ranges | {composite.key: (0.0, 1.0) for composite in self.composites}
         scaled = [metric.key for metric in self.metrics if metric.definition.scaled]
         scaled += [composite.key for composite in self.composites if composite.scaled]
-        found |= {f"{key}_1to5": (1.0, 5.0) for key in scaled}
-        return {self.name_prefix + key: each for key, each in found.items()}
+        ranges |= {f"{key}_1to5": (1.0, 5.0) for key in scaled}
+        return {self.name_prefix + key: limits for key, limits in ranges.items()}
 
     @property
     def better(self) -> dict[str, Better]:
@@ -309,8 +309,8 @@ class Suite:
         def evaluated(each: Callable[[Row], object] | None, *, stored: bool) -> Report:
             def make_report(kept: WorstRows, seconds: float, expenses: Expenses) -> Report:
                 about: dict[str, Any] = {"source": source, "groups": groups, "totals": kept.totals}
-                found = (*warnings, *kept.warnings)
-                return self.report(kept.rows, warnings=found, seconds=seconds, expenses=expenses, **about)
+                all_warnings = (*warnings, *kept.warnings)
+                return self.report(kept.rows, warnings=all_warnings, seconds=seconds, expenses=expenses, **about)
 
             with charged_to(Expenses()) as expenses:
                 engine = self._engine(selection, stored=stored)
@@ -355,8 +355,8 @@ class Suite:
             description["read"] = render(line, self.language)
         said = tuple(render(warning, self.language) for warning in (*warnings, *more, *asked, *panel_warnings(rows)))
         marks = {REPEATED: 1.0} if more and not (groups or self.groups) else {}
-        given: dict[str, Any] = {"source": source, "ranges": self.ranges, "counted": totals, "figures": marks}
-        return Report(rows, description, said, usage=usage, **given)
+        about: dict[str, Any] = {"source": source, "ranges": self.ranges, "counted": totals, "figures": marks}
+        return Report(rows, description, said, usage=usage, **about)
 
     async def aevaluate(
         self,
@@ -483,7 +483,7 @@ def _checked_groups(groups: object) -> str | None:
 
 def _is_scorer(given: object) -> TypeGuard[Any]:
     """Whether it is an MLflow scorer, without importing MLflow."""
-    return any(f"{each.__module__}.{each.__name__}" == _SCORER for each in type(given).__mro__)
+    return any(f"{base.__module__}.{base.__name__}" == _SCORER for base in type(given).__mro__)
 
 
 def mapped_field(name: str | None, columns: Mapping[str, str | None] | None) -> str | None:

@@ -128,22 +128,22 @@ def suite_arguments(source: object, overrides: Mapping[str, Any] | None = None) 
     Relative paths start at the file's folder. Reads ``${NAME}`` from the environment only for models that are used.
     Raises the errors of ``read_settings``.
     """
-    settings, given = read_settings(source), overrides or {}
+    settings, replaced = read_settings(source), overrides or {}
     folder = Path(source).parent if isinstance(source, (str, os.PathLike)) else Path()
     arguments = {key: getattr(settings, key) for key in _PLAIN if getattr(settings, key) is not None}
     if settings.cache is not None:
         arguments["cache"] = folder / settings.cache
     for_calls = settings.call_options(folder)
-    if "judge" not in given and settings.judges:
-        shared = {**for_calls, "language": str(given.get("language", settings.language or "en"))}
-        judges = [_judge(each, shared, folder) for each in settings.judges]
+    if "judge" not in replaced and settings.judges:
+        shared = {**for_calls, "language": str(replaced.get("language", settings.language or "en"))}
+        judges = [_judge(judge, shared, folder) for judge in settings.judges]
         arguments["judge"] = judges[0] if len(judges) == 1 else judges
-    if "embeddings" not in given and settings.embeddings:
-        embeddings = [_embedding(each) for each in settings.embeddings]
+    if "embeddings" not in replaced and settings.embeddings:
+        embeddings = [_embedding(embedding) for embedding in settings.embeddings]
         arguments["embeddings"] = embeddings[0] if len(embeddings) == 1 else embeddings
-    if "metrics" in given:
+    if "metrics" in replaced:
         arguments.pop("preset", None)
-    return {**arguments, **for_calls, **given}
+    return {**arguments, **for_calls, **replaced}
 
 
 class _Loader(yaml.SafeLoader):
@@ -181,32 +181,32 @@ def _refusal(name: str, error: ValidationError) -> InvalidOptionError:
 
 def _judge(settings: JudgeSettings, shared: Mapping[str, Any], folder: Path) -> str | Judge:
     """Return the judge; its own options override ``shared``, those of all language-model judges."""
-    own = _given(settings, "judge")
-    if not own:
+    options = _given(settings, "judge")
+    if not options:
         return settings.model
-    rate_limit = own.pop("rate_limit", None) or {}
+    rate_limit = options.pop("rate_limit", None) or {}
     if settings.prompts is not None:
-        own["prompts"] = folder / settings.prompts
-    return model_judge(settings.model, **{**shared, **rate_limit, **own})
+        options["prompts"] = folder / settings.prompts
+    return model_judge(settings.model, **{**shared, **rate_limit, **options})
 
 
 def _embedding(settings: EmbeddingSettings) -> str | Embedding:
-    own = _given(settings, "embeddings")
-    if not own:
+    options = _given(settings, "embeddings")
+    if not options:
         return settings.model
     from mlflow_ragmetrics.embeddings import LangChainEmbedding
 
-    return LangChainEmbedding.from_uri(settings.model, **own)
+    return LangChainEmbedding.from_uri(settings.model, **options)
 
 
 def _given(settings: JudgeSettings | EmbeddingSettings, kind: str) -> dict[str, Any]:
     """Return the model's own options, with ``${NAME}`` replaced from the environment."""
-    given = settings.model_dump(exclude_unset=True, exclude={"model"})
-    if given and ":/" not in settings.model:
-        option = next(iter(given))
+    options = settings.model_dump(exclude_unset=True, exclude={"model"})
+    if options and ":/" not in settings.model:
+        option = next(iter(options))
         message = f"{kind} {settings.model!r} takes no {option}; options are for models with a URI"
         raise InvalidOptionError(message, param=option)
-    return {name: _filled(value, name) for name, value in given.items()}
+    return {name: _filled(value, name) for name, value in options.items()}
 
 
 def _filled(value: Any, option: str) -> Any:
@@ -217,10 +217,10 @@ def _filled(value: Any, option: str) -> Any:
         return value
 
     def variable(match: re.Match[str]) -> str:
-        found = os.environ.get(match["name"])
-        if not found:
+        value = os.environ.get(match["name"])
+        if not value:
             message = f"{option} needs the environment variable {match['name']}, which is not set; export it first"
             raise InvalidOptionError(message, param=option)
-        return found
+        return value
 
     return _VARIABLE.sub(variable, value)

@@ -203,7 +203,7 @@ class RagMetricsEvaluator(ModelEvaluator):
     ) -> EvaluationResult:
         """Score the dataset's predictions, or those of ``model``, and log the result to ``run_id``."""
         config = _unnested(evaluator_config)
-        suite = Suite.of(config["suite"], **{name: each for name, each in config.items() if name not in _READ_HERE})
+        suite = Suite.of(config["suite"], **{name: option for name, option in config.items() if name not in _READ_HERE})
         features = dataset.features_data
         table = (
             features if isinstance(features, pd.DataFrame) else pd.DataFrame(features, columns=dataset.feature_names)
@@ -263,7 +263,7 @@ def with_traced_contexts(samples: Sequence[Sample], suite: Suite, run_id: str | 
     This is for chains that return only a text. A trace belongs to the samples with its question and answer, else to
     those with its answer. Traces without a retriever, and traces of a sample with different contexts, are ignored.
     """
-    wanted = any("contexts" in (*each.definition.required, *each.definition.optional) for each in suite.metrics)
+    wanted = any("contexts" in (*metric.definition.required, *metric.definition.optional) for metric in suite.metrics)
     known = any(sample.contexts is not None or "contexts" in sample.invalid for sample in samples)
     if run_id is None or known or not wanted:
         return list(samples)
@@ -275,7 +275,7 @@ def _retrieved_in(run_id: str) -> dict[_Key, list[Sample]]:
     """The traced calls with a retriever, by question and answer and by the answer alone."""
     mlflow.flush_trace_async_logging()
     experiment = mlflow.get_run(run_id).info.experiment_id
-    found: dict[_Key, list[Sample]] = {}
+    by_key: dict[_Key, list[Sample]] = {}
     of_run = f"request_metadata.`mlflow.sourceRun` = '{run_id}'"
     for trace in mlflow.search_traces([experiment], of_run, return_type="list"):
         record = record_of_trace(trace)
@@ -283,8 +283,8 @@ def _retrieved_in(run_id: str) -> dict[_Key, list[Sample]]:
             continue
         sample = to_sample(record)
         for key in {(sample.question, sample.answer), (None, sample.answer)}:
-            found.setdefault(key, []).append(sample)
-    return found
+            by_key.setdefault(key, []).append(sample)
+    return by_key
 
 
 def _with_contexts(sample: Sample, traced: dict[_Key, list[Sample]]) -> Sample:

@@ -71,7 +71,7 @@ def scorers(suite: SuiteLike, columns: Mapping[str, str | None] | None = None) -
 
 def _composites_first(suite: Suite) -> list[str]:
     """The keys in MLflow's column order, which is the order of writing."""
-    composites = [suite.name_prefix + each.key for each in suite.composites]
+    composites = [suite.name_prefix + composite.key for composite in suite.composites]
     return sorted(suite.keys, key=lambda key: key not in composites)
 
 
@@ -90,24 +90,24 @@ def get_scorer(
     >>> get_scorer("coherence")(outputs="The tower is red. It stands at the sea.").value
     1.0
     """
-    made = metric_of(metric)
+    chosen = metric_of(metric)
     of_suite = {name: options.pop(name) for name in SuiteKeywords.__annotations__.keys() & options.keys()}
     if "judge" in of_suite and model != "lexical":
         raise InvalidOptionError("model and judge are two names of one option; give one of them", param="judge")
-    return scorer(Suite([made(**options) if options else made], **{"judge": model, **of_suite}), columns)
+    return scorer(Suite([chosen(**options) if options else chosen], **{"judge": model, **of_suite}), columns)
 
 
 def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -> RagScorer:
     if (shortage := pool_shortage(mlflow.get_tracking_uri())) is not None:
         warnings.warn(shortage, stacklevel=3)
-    made = RagScorer(name=name, description=as_json(suite.describe()))
-    made._keys, made._shared = tuple(keys), shared
+    rag_scorer = RagScorer(name=name, description=as_json(suite.describe()))
+    rag_scorer._keys, rag_scorer._shared = tuple(keys), shared
     criterion = shared.criteria.get(mlflow_name(keys[0])) if len(keys) == 1 else None
     if criterion is not None:
-        made._pass_if = criterion
+        rag_scorer._pass_if = criterion
     if "timeout" in RagScorer.model_fields:  # since MLflow 3.18; judges have their own, and a row may need many calls
-        made.timeout = 0
-    return made
+        rag_scorer.timeout = 0
+    return rag_scorer
 
 
 class RagScorer(Scorer):
@@ -167,8 +167,8 @@ class _SharedRows:
         self._expenses = Expenses()
         self._warned_of: set[str] = set()
         self.expected: set[str] = set()
-        limits = {suite.name_prefix + each.key: each.threshold for each in suite.metrics}
-        limits |= {suite.name_prefix + each.key: each.threshold for each in suite.composites}
+        limits = {suite.name_prefix + metric.key: metric.threshold for metric in suite.metrics}
+        limits |= {suite.name_prefix + composite.key: composite.threshold for composite in suite.composites}
         names = (DIAGNOSIS, *(limits if {*limits.values()} != {None} else ()))  # without a limit, nothing passes
         self.criteria = {mlflow_name(n): _criterion(limits.get(n), suite.better.get(n, True)) for n in names}
 
@@ -191,8 +191,8 @@ class _SharedRows:
         return entry.row
 
     def report(self, result: Any) -> Report:
-        found = map(self._entries.get, result.result_df["trace_id"])
-        rows = [entry.row for entry in found if entry is not None and entry.row is not None]
+        entries = map(self._entries.get, result.result_df["trace_id"])
+        rows = [entry.row for entry in entries if entry is not None and entry.row is not None]
         if not rows:
             raise InvalidDataError(f"run {result.run_id} has no rows scored by this scorer")
         samples = read_samples([row.sample for row in rows])
@@ -246,8 +246,8 @@ class _EvaluatedRun:
             totals.add(row)
             sums.add(row)
             figures = {mlflow_name(name): value for name, value in sums.marks.items() - before.items()}
-            found = [status_of(each.failures.silence, each.partial) for each, _ in self._suites.values()]
-            status = min(found, key=lambda each: (each.startswith(COMPLETE), each.startswith(PARTIAL)))
+            statuses = [status_of(each.failures.silence, each.partial) for each, _ in self._suites.values()]
+            status = min(statuses, key=lambda each: (each.startswith(COMPLETE), each.startswith(PARTIAL)))
             if status != self._status:
                 self._writer.tags({STATUS_TAG: status})
                 self._status = status

@@ -95,12 +95,12 @@ class _Sums:
     @property
     def figures(self) -> dict[str, float]:
         """The means and counts to log."""
-        found = {"traces/scored": float(self.traces), "traces/failed_calls": float(self.failed_calls)}
+        numbers = {"traces/scored": float(self.traces), "traces/failed_calls": float(self.failed_calls)}
         for key, (total, *counts) in self.keys.items():
             if counts[0]:
-                found[f"{key}/mean"] = total / counts[0]
-            found |= {f"{key}/{name}": float(count) for name, count in zip(_COUNTS, counts, strict=True)}
-        return found
+                numbers[f"{key}/mean"] = total / counts[0]
+            numbers |= {f"{key}/{name}": float(count) for name, count in zip(_COUNTS, counts, strict=True)}
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -262,8 +262,8 @@ class Watch:
                 outcome.waiting += is_lacking
             if is_open:
                 settled = min(settled, info.request_time)
-            ours = ((k, each.metadata) for k, each in _assessments_of(info))
-            scores = {k: score_in(found) for k, found in ours if found.get(SOURCE_RUN) == outcome.run_id}
+            ours = ((k, assessment.metadata) for k, assessment in _assessments_of(info))
+            scores = {k: score_in(metadata) for k, metadata in ours if metadata.get(SOURCE_RUN) == outcome.run_id}
             since.add(info, scores)
             if info.request_time < settled:
                 before.add(info, scores)

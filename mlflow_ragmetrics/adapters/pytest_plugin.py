@@ -75,10 +75,10 @@ class Evaluation:
         from mlflow_ragmetrics.selection import default_metrics
         from mlflow_ragmetrics.suite import Suite
 
-        given = dict(self.arguments)
+        arguments = dict(self.arguments)
         rows = self.samples if self.chain is None else (replace(row, answer="", contexts=()) for row in self.samples)
-        suite = Suite.of(given.pop("suite", None) or default_metrics(rows)[0], **given)
-        if suite.cache is None and "cache" not in given and any(judge.usage is not None for judge in suite.judges):
+        suite = Suite.of(arguments.pop("suite", None) or default_metrics(rows)[0], **arguments)
+        if suite.cache is None and "cache" not in arguments and any(judge.usage is not None for judge in suite.judges):
             return suite.replace(cache=self.root / _CACHE)
         return suite
 
@@ -108,8 +108,8 @@ class Evaluation:
             report = rm.evaluate_chain(self.chain, samples, self.suite, log=False, progress=False)
         left = len(self.samples) - len(samples)
         were = "was" if left == 1 else "were"
-        said = (f"{left} of {counted(len(self.samples), 'row')} {were} not among the selected tests",) if left else ()
-        return replace(report, source=self.source, warnings=(*report.warnings, *said))
+        notes = (f"{left} of {counted(len(self.samples), 'row')} {were} not among the selected tests",) if left else ()
+        return replace(report, source=self.source, warnings=(*report.warnings, *notes))
 
 
 def _evaluation(item: Any) -> Evaluation:
@@ -123,19 +123,19 @@ def _evaluation(item: Any) -> Evaluation:
         raise InvalidOptionError(message, param="ragmetrics")
     evaluations: dict[int, Evaluation] = item.config.stash.setdefault(_EVALUATIONS, {})
     if id(mark) not in evaluations:
-        given, (data,) = dict(mark.kwargs), mark.args
-        chain, columns = given.pop("chain", None), given.pop("columns", None)
+        arguments, (data,) = dict(mark.kwargs), mark.args
+        chain, columns = arguments.pop("chain", None), arguments.pop("columns", None)
         if isinstance(data, (str, os.PathLike)):
             data = item.config.rootpath / data
         judge = item.config.getoption("--ragmetrics-judge") or item.config.getini("ragmetrics_judge")
         if judge:
-            given.setdefault("judge", judge)
+            arguments.setdefault("judge", judge)
         function = getattr(node, "originalname", None)
         place = f"{node.parent.nodeid}::{function}" if function else node.nodeid
         before = sum(other.name.partition("#")[0] == place for other in evaluations.values())
         name = f"{place}#{before + 1}" if before else place
         samples, source = list(read_samples(data, columns)), data if isinstance(data, Path) else None
-        evaluations[id(mark)] = Evaluation(name, samples, given, item.config.rootpath, chain, source)
+        evaluations[id(mark)] = Evaluation(name, samples, arguments, item.config.rootpath, chain, source)
     return evaluations[id(mark)]
 
 

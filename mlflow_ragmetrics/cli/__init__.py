@@ -119,9 +119,9 @@ def main() -> None:
             sys.path.append(folder := os.getcwd())  # for metrics beside the data, after all other places
             context.call_on_close(lambda: sys.path.remove(folder))
     warnings.showwarning = partial(_say_warning, set())
-    if (own := sys.__stdout__) is not None and sys.stdout is own and not own.isatty():
-        output = io.BufferedWriter(_Pipe(own.fileno(), "w", closefd=False))
-        sys.stdout = io.TextIOWrapper(output, own.encoding, line_buffering=True)
+    if (stdout := sys.__stdout__) is not None and sys.stdout is stdout and not stdout.isatty():
+        output = io.BufferedWriter(_Pipe(stdout.fileno(), "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(output, stdout.encoding, line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -158,8 +158,8 @@ def _stoppable(context: click.Context) -> Iterator[None]:
     }
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for each in ours:
-            signal.signal(each, end_at_once)
+        for signum in ours:
+            signal.signal(signum, end_at_once)
         RECEIVED.append(number)
         if NOTED not in context.meta:
             raise KeyboardInterrupt

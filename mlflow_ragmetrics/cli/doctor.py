@@ -51,8 +51,8 @@ def check_judge(judge: str) -> Check:
     from mlflow_ragmetrics.judges.resolve import judges_of
 
     try:
-        (asked,) = judges_of(judge)
-        (outcome,) = asked.answer([Verify(("Paris is in France.",), ("Paris is the capital of France.",))])
+        (tried_judge,) = judges_of(judge)
+        (outcome,) = tried_judge.answer([Verify(("Paris is in France.",), ("Paris is the capital of France.",))])
         if isinstance(outcome, JudgeError):
             raise outcome
     except RagMetricsError as error:
@@ -68,7 +68,7 @@ def check_store(destination: Destination) -> Iterator[Check]:
     subject = f"MLflow store {destination.shown}"
     path = destination.sqlite_path
     if path is not None and not path.exists():
-        folder = next(each for each in path.parents if each.exists())  # MLflow creates missing folders
+        folder = next(parent for parent in path.parents if parent.exists())  # MLflow creates missing folders
         if folder.is_dir() and os.access(folder, os.W_OK):
             yield Check("ok", subject, "does not exist yet; the first evaluation creates it")
         else:
@@ -82,7 +82,7 @@ def check_store(destination: Destination) -> Iterator[Check]:
     try:
         with reaching(destination):
             mlflow.set_tracking_uri(destination.uri)
-            experiments = [each.experiment_id for each in mlflow.search_experiments(max_results=1000)]
+            experiments = [experiment.experiment_id for experiment in mlflow.search_experiments(max_results=1000)]
             runs = abandoned_runs(experiments, live=True)
     except RagMetricsError as error:
         yield Check("fault", subject, str(error))

@@ -163,27 +163,27 @@ def command(
     source = _source(data, results, reference, columns, limit, settings, tracking_uri)
     if suite is None and not metric:
         options["default"], source = _default(source, options["language"] or "en")
-    made = suite_of(suite, metric, **options, **(_keyless(options["judge"]) if dry_run else {}))
+    chosen_suite = suite_of(suite, metric, **options, **(_keyless(options["judge"]) if dry_run else {}))
     if dry_run:
-        print_blocks(made.plan(list(source.read())).blocks())
+        print_blocks(chosen_suite.plan(list(source.read())).blocks())
         return
     is_gated = any(limits.values()) or bool(junit)
-    check_names(made.keys, **limits, ranges=made.ranges, better=made.better)
+    check_names(chosen_suite.keys, **limits, ranges=chosen_suite.ranges, better=chosen_suite.better)
     destination = destination_of(tracking_uri, experiment) if log else None
-    with OutputFile(output, made) as file:
+    with OutputFile(output, chosen_suite) as file:
         needs_all = log or settings.by or settings.repeat > 1 or not file.grows
-        samples, checked, keep = _samples(source, made, None if needs_all else max(1, worst))
-        groups = mapped_field(made.groups, columns)
+        samples, checked, keep = _samples(source, chosen_suite, None if needs_all else max(1, worst))
+        groups = mapped_field(chosen_suite.groups, columns)
         for column in settings.by:
             slices_of(list(samples), column)
         if destination is not None:
             _mark_abandoned(destination, destination.open())
         options = {"checked": checked, "keep": keep, "each": file.add, "repeat": settings.repeat, "groups": groups}
-        report, interruption = _evaluated(made, samples, **options)
+        report, interruption = _evaluated(chosen_suite, samples, **options)
         _check_scored(report, source.path)
         report = replace(report, source=source.path, warnings=(*report.warnings, *source.warnings))
         is_written = file.finish(report)
-    show(report, made, worst, settings.by)
+    show(report, chosen_suite, worst, settings.by)
     if is_written:
         click.echo(f"Wrote {output}")
     if destination is not None:
@@ -192,7 +192,7 @@ def command(
         _show_run(run_id, destination)
     if file.refusal is not None:
         raise file.refusal
-    are_reached = not is_gated or _gates_reached(report, made, junit, limits)
+    are_reached = not is_gated or _gates_reached(report, chosen_suite, junit, limits)
     if interruption is not None:
         again = "run the same command again to score all of them"
         click.echo(f"Stopped: {len(report)} of {len(samples)} rows were scored; {again}.", err=True)
@@ -278,7 +278,7 @@ class _Reread(Collection["Sample"]):
         return len(self._ids)
 
     def __contains__(self, sample: object) -> bool:
-        return any(each == sample for each in self)
+        return any(other == sample for other in self)
 
     @property
     def needs_all(self) -> bool:

@@ -91,10 +91,10 @@ def calibrate_command(
 
     results = results_at(run, tracking_uri)
     others = [results_at(other, tracking_uri) for other in also]
-    found = calibrate_run([results, *others], _labels(labels, feedback, results), **options)
-    click.echo(f"{for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
+    calibration = calibrate_run([results, *others], _labels(labels, feedback, results), **options)
+    click.echo(f"{for_terminal(calibration.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
     if results.run_id is not None:
-        click.echo(f"Logged to MLflow run {found.log()}")
+        click.echo(f"Logged to MLflow run {calibration.log()}")
 
 
 def _labels(labels: str | None, feedback: bool, results: Evaluation) -> Any:

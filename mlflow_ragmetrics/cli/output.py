@@ -107,7 +107,7 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
     if suite.cache is not None:
         kept = f"The judge's answers are cached in {suite.cache} (--cache none: no cache)."
         blocks.append(Line(kept))
-    asks = {each for metric in suite.metrics for each in metric.definition.asks}
-    if "embeddings" in asks and any(each.name == "char-ngram" for each in suite.embeddings):
+    asks = {question_kind for metric in suite.metrics for question_kind in metric.definition.asks}
+    if "embeddings" in asks and any(model.name == "char-ngram" for model in suite.embeddings):
         blocks.append(Line(_SPELLING))
     print_blocks([*blocks, usage_line(report)])

@@ -50,16 +50,16 @@ def numbers(context: click.Context, parameter: click.Parameter, given: Sequence[
     If the option also accepts a number for all names, its key is ``""``.
     """
     option, is_named = parameter.opts[0], "|" not in str(parameter.metavar)
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name, value in _pairs(parameter, given).items():
         if is_named and not name:
             raise _malformed(parameter, value)
         with suppress(ValueError):
-            found[name] = float(value)
-        if not math.isfinite(found.get(name, math.nan)):
+            values[name] = float(value)
+        if not math.isfinite(values.get(name, math.nan)):
             message = f"{option} {name}={value}: {value!r} is not a finite number"
             raise InvalidOptionError(message, param=option.removeprefix("--"))
-    return found or None
+    return values or None
 
 
 def _pairs(parameter: click.Parameter, given: Sequence[str]) -> dict[str, str]:
@@ -169,17 +169,17 @@ def suite_of(
     from mlflow_ragmetrics.selection import preset_named
     from mlflow_ragmetrics.suite import Suite
 
-    given = {name: value for name, value in options.items() if value is not None}
+    arguments = {name: value for name, value in options.items() if value is not None}
     if cache is not None:
-        given["cache"] = None if cache == _NO_CACHE else cache
+        arguments["cache"] = None if cache == _NO_CACHE else cache
     if metric and suite is not None and preset_named(suite):
-        found = Suite.preset(suite, also=metric, **given)
+        chosen = Suite.preset(suite, also=metric, **arguments)
     else:
-        given |= {"metrics": metric} if metric else {}
-        found = Suite.of(suite or default, **given)
-    if found.cache is None and cache is None and any(judge.usage is not None for judge in found.judges):
-        return found.replace(cache=CACHE)
-    return found
+        arguments |= {"metrics": metric} if metric else {}
+        chosen = Suite.of(suite or default, **arguments)
+    if chosen.cache is None and cache is None and any(judge.usage is not None for judge in chosen.judges):
+        return chosen.replace(cache=CACHE)
+    return chosen
 
 
 def open_store(tracking_uri: str | None) -> None:

@@ -51,32 +51,32 @@ def command(run: str, row: str | None, where: tuple[str, ...], limit: int, track
     """
     from mlflow_ragmetrics.results.marks import causes_line, count_causes
 
-    conditions = [condition_of(each, "where") for each in where]
+    conditions = [condition_of(text, "where") for text in where]
     results = results_at(run, tracking_uri)
-    unknown = next((each.name for each in conditions if each.name not in results.keys), None)
+    unknown = next((condition.name for condition in conditions if condition.name not in results.keys), None)
     if unknown is not None:
         message = f"--where {unknown!r} is not a metric of {results.name}; use one of {', '.join(results.keys)}"
         raise InvalidOptionError(message, param="where")
     rows = results.rows
-    diagnoses = {row.sample.id: each for row, each in zip(rows, results.diagnoses, strict=False)}
+    diagnoses = {row.sample.id: diagnosis for row, diagnosis in zip(rows, results.diagnoses, strict=False)}
     if row is not None:
-        found = _found(rows, row, results)
+        shown_row = _found(rows, row, results)
         own = diagnoses.get(row)
-        print_blocks(row_blocks(found.sample, found.scores, "" if own is None else own.reason or own.cause))
+        print_blocks(row_blocks(shown_row.sample, shown_row.scores, "" if own is None else own.reason or own.cause))
         return
     chosen = []
-    for each in rows:
-        values = [(condition, each.scores.get(condition.name)) for condition in conditions]
+    for row_of_run in rows:
+        values = [(condition, row_of_run.scores.get(condition.name)) for condition in conditions]
         holds = all(score and score.value is not None and condition.holds(score.value) for condition, score in values)
         if holds:
-            chosen.append(each)
+            chosen.append(row_of_run)
     better = {key: side for key in results.keys if (side := results.better(key)) is not True}
     weighed = results.description.get("weights") or () if "metrics" in results.description else ("rag_score",)
     composites = [key for key in results.keys if key in weighed]
-    composite = next((key for key in composites if any(each.scores[key].scored for each in rows)), None)
+    composite = next((key for key in composites if any(row_of_run.scores[key].scored for row_of_run in rows)), None)
     ranking = Ranking(sorted(results.keys, key=lambda key: key != composite), better, composite)
     chosen = [chosen[place] for place in ranking.order(chosen)]
-    causes = [diagnoses[each.sample.id].cause for each in chosen] if diagnoses else []
+    causes = [diagnoses[row_of_run.sample.id].cause for row_of_run in chosen] if diagnoses else []
     all_rows = counted(len(rows), "row")
     count = f"{len(chosen)} of {all_rows}" if conditions else all_rows
     worst, verb = (f"{limit} worst rows", "are") if limit > 1 else ("worst row", "is")

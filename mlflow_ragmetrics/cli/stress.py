@@ -59,20 +59,20 @@ def command(
     from mlflow_ragmetrics.rows import read_samples
     from mlflow_ragmetrics.stress_suite import Stress, stress
 
-    made = suite_of(suite, default="faithfulness", **options)
+    chosen_suite = suite_of(suite, default="faithfulness", **options)
     samples = list(islice(read_samples(data), limit))
     destination = destination_of(tracking_uri, experiment) if log else None
     if destination is not None:
         destination.open()
     try:
-        found = stress(made, samples, kinds=kinds or None)
+        outcome = stress(chosen_suite, samples, kinds=kinds or None)
     except JudgeError as error:
         if error.report is None:
             raise
-        found = Stress(error.report)
-    click.echo(for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout))
+        outcome = Stress(error.report)
+    click.echo(for_terminal(outcome.to_text(terminal_width(sys.stdout)), sys.stdout))
     if destination is not None:
-        click.echo(f"MLflow run: {found.log()}. View it: {destination.command()}")
-    if found.report.incomplete is not None:
-        click.echo(f"Not complete: {found.report.incomplete}", err=True)
+        click.echo(f"MLflow run: {outcome.log()}. View it: {destination.command()}")
+    if outcome.report.incomplete is not None:
+        click.echo(f"Not complete: {outcome.report.incomplete}", err=True)
         context.exit(NOT_COMPLETE)

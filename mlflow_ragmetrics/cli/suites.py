@@ -44,7 +44,7 @@ def list_command() -> None:
     screen = console()
     for number, (family, measures) in enumerate(_families()):
         screen.print(("\n" if number else "") + family, style="bold underline", soft_wrap=True)
-        sources = dict.fromkeys(each.definition.source for each in measures if isinstance(each, Metric))
+        sources = dict.fromkeys(measure.definition.source for measure in measures if isinstance(measure, Metric))
         if any(sources):
             screen.print(fitted(f"    Sources: {'; '.join(filter(None, sources))}", screen.width), soft_wrap=True)
         for measure in measures:
@@ -105,14 +105,14 @@ def explain_command(metric: str) -> None:
     from mlflow_ragmetrics.core.metric import Metric
     from mlflow_ragmetrics.registry import metric_of
 
-    found = metric_of(metric)
-    if isinstance(found, Metric):
-        name, documented, facts = found.spelling, found.definition.function, list(_metric_lines(found))
-        option = f'"{name}"' if found.given else name
+    measure = metric_of(metric)
+    if isinstance(measure, Metric):
+        name, documented, facts = measure.spelling, measure.definition.function, list(_metric_lines(measure))
+        option = f'"{name}"' if measure.given else name
     else:
-        name = option = found.name
-        weights = {key: weight for key, weight in found.weights.items() if weight}
-        documented, facts = found, [f'With your own weights: --metric "{name}(weights={weights})"']
+        name = option = measure.name
+        weights = {key: weight for key, weight in measure.weights.items() if weight}
+        documented, facts = measure, [f'With your own weights: --metric "{name}(weights={weights})"']
     screen = console()
     screen.print(name, style="bold", soft_wrap=True)
     for line in (*_documentation(documented), "", *facts, f"ragmetrics evaluate FILE --metric {option}"):
@@ -126,7 +126,7 @@ def _metric_lines(found: Metric) -> Iterator[str]:
     for title, options in options_of(found.definition).items():
         yield from ("", title)
         width = max(map(len, options))
-        yield from (f"  {name:<{width}}  {said}" for name, said in options.items())
+        yield from (f"  {name:<{width}}  {description}" for name, description in options.items())
     yield ""
 
 

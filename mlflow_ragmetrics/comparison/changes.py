@@ -69,9 +69,9 @@ def changed_rows(
     names = [(_text(a, "id", place_a), _text(b, "id", place_b)) for place_a, place_b in places]
     items_a, items_b = _items(a, {id_a for id_a, _ in names}), _items(b, {id_b for _, id_b in names})
     is_diagnosed = bool(a.diagnoses and b.diagnoses)
-    found = []
+    changes = []
     for row, (place_a, place_b), (id_a, id_b) in zip(farthest, places, names, strict=True):
-        found.append(
+        changes.append(
             ChangedRow(
                 id=pairing.ids[row],
                 question=_text(b, "question", place_b),
@@ -83,7 +83,7 @@ def changed_rows(
                 causes=(a.diagnoses[place_a].cause, b.diagnoses[place_b].cause) if is_diagnosed else None,
             )
         )
-    return tuple(found)
+    return tuple(changes)
 
 
 ItemKey = tuple[str, str, str, Union[str, None]]
@@ -92,15 +92,15 @@ Verdicts = dict[ItemKey, str | None]
 
 
 def _items(results: Evaluation, ids: set[str]) -> dict[str, Verdicts]:
-    found: dict[str, Verdicts] = {}
+    verdicts: dict[str, Verdicts] = {}
     items = results.items
     if not ids or not len(items):
-        return found
+        return verdicts
     for record in items[items["id"].astype(str).isin(ids)].to_dict("records"):
         against = _known(record.get("against"))
         name = str(record["metric"]), str(record.get("kind", "claim")), str(record["text"]), against
-        found.setdefault(str(record["id"]), {})[name] = _known(record["verdict"])
-    return found
+        verdicts.setdefault(str(record["id"]), {})[name] = _known(record["verdict"])
+    return verdicts
 
 
 def _changed_items(a: Verdicts, b: Verdicts) -> tuple[ChangedItem, ...]:

@@ -71,16 +71,16 @@ def compare(  # type: ignore[misc]  # the overloads only tell the results apart
         raise InvalidOptionError("run_b is an empty list; give at least one candidate", param="run_b")
     a = results_of(run_a, "A")
     options: dict[str, Any] = {"tolerance": tolerance, "resamples": resamples, "seed": seed}
-    found = [
+    comparisons = [
         _compared(a, results_of(run, letter), allow_different, rows, groups, suite, len(candidates), options)
         for run, letter in zip(candidates, map(chr, count(ord("B"))), strict=False)
     ]
-    adjusted = iter(adjust([each for comparison in found for each in comparison.differences]))
-    found = [replace(each, differences=tuple(islice(adjusted, len(each.differences)))) for each in found]
-    preferences = [each.preference for each in found if each.preference is not None]
+    adjusted = iter(adjust([difference for comparison in comparisons for difference in comparison.differences]))
+    comparisons = [replace(each, differences=tuple(islice(adjusted, len(each.differences)))) for each in comparisons]
+    preferences = [comparison.preference for comparison in comparisons if comparison.preference is not None]
     for preferred, difference in zip(preferences, adjust([each.difference for each in preferences]), strict=True):
         preferred.difference, preferred["verdict"] = difference, difference.verdict
-    return found if isinstance(run_b, (list, tuple)) else found[0]
+    return comparisons if isinstance(run_b, (list, tuple)) else comparisons[0]
 
 
 def _compared(
@@ -126,8 +126,8 @@ def _compared(
         **options,
     )
     only_a, only_b = len(pairing.only_a), len(pairing.only_b)
-    found = comparison.differences_in(np.ones(len(pairing), dtype=bool), candidates)
-    return replace(comparison, differences=tuple(replace(each, only_a=only_a, only_b=only_b) for each in found))
+    measured = comparison.differences_in(np.ones(len(pairing), dtype=bool), candidates)
+    return replace(comparison, differences=tuple(replace(each, only_a=only_a, only_b=only_b) for each in measured))
 
 
 def _check_options(tolerance: float, resamples: int, preference: object, rubric: object) -> None:

@@ -85,9 +85,9 @@ class Difference:
         and with lost rows no metric is unchanged. With more than 5 % ``unlike`` pairs it cannot be told either."""
         if self._is_refused:
             return "cannot be told"
-        found = self.paired_verdict
+        verdict = self.paired_verdict
         unsure = {"improved": self.lost_b, "regressed": self.lost_a, "unchanged": self.lost_a + self.lost_b}
-        return "cannot be told" if unsure.get(found) else found
+        return "cannot be told" if unsure.get(verdict) else verdict
 
     @property
     def _common(self) -> int:
@@ -220,7 +220,7 @@ def differences_of(
     powers = power_of(matrix, tolerance, groups=groups, spans=reach, tests=slices * len(set(same)))
     keys, nobody = list(scores), np.zeros(len(matrix), dtype=bool)
     failed_a, failed_b = failed or (nobody, nobody)
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for place, (key, (a, b)) in enumerate(scores.items()):
         has_a, has_b, power, sample = ~np.isnan(a), ~np.isnan(b), powers[place], samples[place]
         not_alike, side = (unlike or {}).get(key, nobody), (better or {}).get(key, True)
@@ -228,7 +228,7 @@ def differences_of(
         gains = -changes if side is False else changes
         interval = intervals[place]
         low, high = interval or (None, None)
-        found.append(
+        differences.append(
             Difference(
                 key,
                 rows=len(changes),
@@ -257,7 +257,7 @@ def differences_of(
                 higher_is_better=side,
             )
         )
-    return adjust(found) if slices == 1 else found
+    return adjust(differences) if slices == 1 else differences
 
 
 def adjust(differences: Sequence[Difference]) -> list[Difference]:
@@ -265,13 +265,13 @@ def adjust(differences: Sequence[Difference]) -> list[Difference]:
 
     A metric that equals another in every row gets that metric's p-value and adds no test.
     """
-    corrected = holm([each.p_value if each.same_as is None else None for each in differences])
-    found: list[Difference] = []
-    for each, p_holm in zip(differences, corrected, strict=True):
-        same = next((other for other in reversed(found) if other.key == each.same_as), None)
-        own = replace(each, p_holm=p_holm if same is None else same.p_holm)
-        found.append(own if own.paired_verdict == "cannot be told" else replace(own, needed=None))
-    return found
+    corrected = holm([difference.p_value if difference.same_as is None else None for difference in differences])
+    adjusted: list[Difference] = []
+    for difference, p_holm in zip(differences, corrected, strict=True):
+        same = next((other for other in reversed(adjusted) if other.key == difference.same_as), None)
+        changed = replace(difference, p_holm=p_holm if same is None else same.p_holm)
+        adjusted.append(changed if changed.paired_verdict == "cannot be told" else replace(changed, needed=None))
+    return adjusted
 
 
 def _mean(values: Values) -> float | None:

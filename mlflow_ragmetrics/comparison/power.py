@@ -44,17 +44,17 @@ class PowerReport(Document):
     @property
     def table(self) -> pd.DataFrame:
         """One row per metric: rows, groups, design effect, smallest difference, rows needed."""
-        return pd.DataFrame([{"metric": key, **vars(each)} for key, each in self.metrics.items()])
+        return pd.DataFrame([{"metric": key, **vars(power)} for key, power in self.metrics.items()])
 
     def _blocks(self) -> list[Block]:
-        found = list(self.metrics.values())
+        powers = list(self.metrics.values())
         columns = {
             "metric": list(self.metrics),
-            "rows": [str(each.rows) for each in found],
-            "groups": ["–" if each.groups is None else str(each.groups) for each in found],
-            "design effect": [number(each.design_effect, 1) for each in found],
-            "smallest": [number(each.smallest) for each in found],
-            f"rows for {self.detect:g}": ["–" if e.rows_needed is None else str(e.rows_needed) for e in found],
+            "rows": [str(power.rows) for power in powers],
+            "groups": ["–" if power.groups is None else str(power.groups) for power in powers],
+            "design effect": [number(power.design_effect, 1) for power in powers],
+            "smallest": [number(power.smallest) for power in powers],
+            f"rows for {self.detect:g}": ["–" if e.rows_needed is None else str(e.rows_needed) for e in powers],
         }
         tests = counted(self.tests, "different metric")
         notes = [f"For two versions over the same rows, in four of five comparisons, at 5 % after Holm over {tests}."]
@@ -88,7 +88,7 @@ def power(
     if not (isinstance(correlation, (int, float)) and -1 <= correlation < 1):
         raise InvalidOptionError(f"correlation={shown(correlation)} must be ≥ -1 and < 1", param="correlation")
     if isinstance(data, Comparison):
-        scores = {each.key: data.pairs(each.key) for each in data.differences}
+        scores = {difference.key: data.pairs(difference.key) for difference in data.differences}
         names = None if data.groups is None else list(data.groups)
         scale, assumed = 1.0, None
     else:
@@ -104,11 +104,11 @@ def power(
     tests = len(set(equal_columns(*(side.T for side in sides))))
     tests *= data.candidates if isinstance(data, Comparison) else 1
     powers = power_of(scale * (sides[1] - sides[0]), detect, groups=names, spans=spans, tests=tests)
-    found = {
-        key: each if each.deviation > 0 else replace(each, smallest=None, rows_needed=None)
-        for key, each in zip(scores, powers, strict=True)
-        if each is not None
+    by_metric = {
+        key: power if power.deviation > 0 else replace(power, smallest=None, rows_needed=None)
+        for key, power in zip(scores, powers, strict=True)
+        if power is not None
     }
-    if not found:
+    if not by_metric:
         raise InvalidDataError("no metric has scores on two rows (or groups)")
-    return PowerReport(float(detect), found, tests, assumed)
+    return PowerReport(float(detect), by_metric, tests, assumed)

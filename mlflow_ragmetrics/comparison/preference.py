@@ -56,14 +56,14 @@ def preferred(
     turns = tuple(f"{turn.role}: {turn.content}" for turn in history or ())
     about = {"references": references, "contexts": tuple(contexts or ()), "history": turns, "rubric": rubric}
     orders = Prefer(question, other, answer or "", **about), Prefer(question, answer or "", other, **about)
-    found = yield from together(*map(ask, orders))
-    one, two = _run(found[0], "A", "B"), _run(found[1], "B", "A")
-    chosen = zip((one, two), found, strict=True)
-    items = tuple(Item("sentence", run, reason=each.reason, support=each.support) for run, each in chosen)
+    choices = yield from together(*map(ask, orders))
+    one, two = _run(choices[0], "A", "B"), _run(choices[1], "B", "A")
+    chosen = zip((one, two), choices, strict=True)
+    items = tuple(Item("sentence", run, reason=choice.reason, support=choice.support) for run, choice in chosen)
     if one == two:
-        return Score(_VALUES[one], reason=found[0].reason, items=items)
-    told = f"the choice depends on the order: {one} with A's answer first, {two} with B's. {found[0].reason}"
-    return Score(0.5, reason=told, items=items)
+        return Score(_VALUES[one], reason=choices[0].reason, items=items)
+    explanation = f"the choice depends on the order: {one} with A's answer first, {two} with B's. {choices[0].reason}"
+    return Score(0.5, reason=explanation, items=items)
 
 
 def _run(found: Finding, first: str, second: str) -> str:
@@ -134,7 +134,7 @@ class Preference(dict[str, Any]):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the win rate: answer length, failed judges, rows that were not judged."""
-        found = list(self.report.warnings)
+        messages = list(self.report.warnings)
         judged, rate = self.outcomes[self._asked], self["win_rate_similar_length"]
         decided = self._asked & (self.outcomes != 0.5) & (np.abs(self._longer_by) >= _SIMILAR)
         longer = int(((self.outcomes[decided] > 0.5) == (self._longer_by[decided] > 0)).sum())
@@ -145,11 +145,11 @@ class Preference(dict[str, Any]):
                 among = f"the longer answer is preferred in {longer} of {rows}, and too few have similar length to tell"
         elif self["ci_low"] is not None and abs(rate - judged.mean()) > (self["ci_high"] - self["ci_low"]) / 2:
             among = f"the win rate is {judged.mean():.2f}, and {rate:.2f} among answers of similar length"
-        found += [f"preference: the judge may prefer by length: {among}"] if among else []
+        messages += [f"preference: the judge may prefer by length: {among}"] if among else []
         causes = [row.scores[_KEY].cause for row in self.report.rows if row.scores[_KEY].measurement is None]
         if causes:
-            found.append(f"preference: {counted(len(causes), 'row')} could not be judged, first cause: {causes[0]}")
-        return tuple(found)
+            messages.append(f"preference: {counted(len(causes), 'row')} could not be judged, first cause: {causes[0]}")
+        return tuple(messages)
 
     @property
     def sentence(self) -> str:
@@ -164,19 +164,19 @@ class Preference(dict[str, Any]):
     def check(self, name: str, failing: set[str]) -> Check:
         """The gate. With "regressed" in ``failing``, it also fails if more than 5 % of the rows were not judged."""
         lost = "regressed" in failing and self["n_error"] > _MOST_FAILED * len(self.report)
-        said = f"{name}: {self.sentence}; rows: {self.difference.accounted}"
-        return Check(f"{name}: preference", not (lost or self.difference.reaches(failing)), said)
+        reason = f"{name}: {self.sentence}; rows: {self.difference.accounted}"
+        return Check(f"{name}: preference", not (lost or self.difference.reaches(failing)), reason)
 
     @property
     def blocks(self) -> list[Block]:
         """The figures in words, and the most decisive rows with their reasons."""
         flips = "" if self["flip_rate"] is None else f": the order changed the choice in {percent(self['flip_rate'])}"
-        asked = f"Judged in both orders ({', '.join(self.report.description['judge'])}){flips}"
+        about = f"Judged in both orders ({', '.join(self.report.description['judge'])}){flips}"
         similar, rate = self["n_similar_length"], self["win_rate_similar_length"]
         length = f"{counted(similar, 'judged row')} with answers of similar length (less than 20 % apart)"
-        told = "too few to detect a length bias" if similar < _FEWEST_SIMILAR else f"win rate {number(rate, 2)}"
+        length_bias = "too few to detect a length bias" if similar < _FEWEST_SIMILAR else f"win rate {number(rate, 2)}"
         ruled = f"; {self['n_by_rule']} decided by rule (identical answers tie, no answer loses)"
-        notes = [asked + (ruled if self["n_by_rule"] else ""), f"{length}: {told}"]
+        notes = [about + (ruled if self["n_by_rule"] else ""), f"{length}: {length_bias}"]
         notes += agreement_lines([_KEY], self.report.metrics)
         notes += [f"Rows: {self.difference.accounted}"]
         lines = [Line(self.sentence), *(Line(note, "faint") for note in notes)]
@@ -210,9 +210,9 @@ def preference_of(
     report = suite.evaluate_samples(answer_pairs(a, b, pairing))
     given = [row.scores[_KEY].measurement for row in report.rows]
     outcomes = np.array([np.nan if v is None else v if v in (0.0, 1.0) else 0.5 for v in given])  # 0.75: no majority
-    (found,) = differences_of({"preference": (1 - outcomes, outcomes)}, **options)
-    found = replace(found, only_a=len(pairing.only_a), only_b=len(pairing.only_b))
-    return Preference(report, found, outcomes, rows)
+    (difference,) = differences_of({"preference": (1 - outcomes, outcomes)}, **options)
+    difference = replace(difference, only_a=len(pairing.only_a), only_b=len(pairing.only_b))
+    return Preference(report, difference, outcomes, rows)
 
 
 def preference_suite(judge: JudgeLike | Sequence[JudgeLike] | Suite, rubric: str | None) -> Suite:

@@ -122,7 +122,7 @@ class Comparison(Document):
 
     def __getitem__(self, key: str) -> Difference:
         """The difference of the metric ``key``."""
-        return {each.key: each for each in self.differences}[key]
+        return {difference.key: difference for difference in self.differences}[key]
 
     @property
     def name(self) -> str:
@@ -141,25 +141,25 @@ class Comparison(Document):
     @property
     def verdict(self) -> dict[str, Verdict]:
         """By metric: improved, regressed, changed (no better direction), unchanged or "cannot be told"."""
-        return {each.key: each.verdict for each in self.differences}
+        return {difference.key: difference.verdict for difference in self.differences}
 
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row per metric: means, difference, interval, p-values, wins, ties, losses, rows needed, …."""
-        return pd.DataFrame([each.record() for each in self.differences])
+        return pd.DataFrame([difference.record() for difference in self.differences])
 
     @property
     def plain(self) -> str:
         """The verdicts in a sentence: better, worse and unchanged metrics, and those without a verdict."""
-        found: dict[Verdict, list[Difference]] = {}
-        for each in self.differences:
-            found.setdefault(each.verdict, []).append(each)
+        by_verdict: dict[Verdict, list[Difference]] = {}
+        for difference in self.differences:
+            by_verdict.setdefault(difference.verdict, []).append(difference)
         parts = []
         for verdict, words in _WORDS.items():
-            if verdict in found:
-                listed = ", ".join(each.plain for each in found[verdict])
+            if verdict in by_verdict:
+                listed = ", ".join(difference.plain for difference in by_verdict[verdict])
                 parts.append(words.format(b=self.b.name, a=self.a.name, tolerance=self.tolerance) + listed)
-        parts += [each.plain for each in found.get("cannot be told", ())]
+        parts += [difference.plain for difference in by_verdict.get("cannot be told", ())]
         return f"{'; '.join(parts)}."
 
     def pairs(self, key: str) -> tuple[Values, Values]:
@@ -181,8 +181,8 @@ class Comparison(Document):
         names = slices_of(self.a.table, column)
         slices = np.array([names[row] or "" for row in self.pairing.rows_a], dtype=object)
         present = sorted(set(slices) - {""})
-        found = [(name, each) for name in present for each in self.differences_in(slices == name, len(present))]
-        return list(zip([name for name, _ in found], adjust([each for _, each in found]), strict=True))
+        named = [(name, each) for name in present for each in self.differences_in(slices == name, len(present))]
+        return list(zip([name for name, _ in named], adjust([difference for _, difference in named]), strict=True))
 
     def differences_in(self, here: Values, tests: int) -> list[Difference]:
         """The difference of each shared metric over the pairs ``here``; call ``adjust`` if ``tests`` is above 1.
@@ -216,7 +216,7 @@ class Comparison(Document):
     @cached_property
     def non_answers(self) -> tuple[int, int]:
         """Number of non-answers in A and in B: blank, a refusal, an error text."""
-        answers = (each.table.get("answer", ()) for each in (self.a, self.b))
+        answers = (results.table.get("answer", ()) for results in (self.a, self.b))
         a, b = (sum(gives_no_answer(text) for text in texts if isinstance(text, str)) for texts in answers)
         return a, b
 
@@ -225,16 +225,16 @@ class Comparison(Document):
         """Notes below the table of metrics: row counts, non-answers, equal metrics, diagnoses, better directions, and
         candidates."""
         accounts: dict[str, list[str]] = {}
-        for each in self.differences:
-            accounts.setdefault(each.accounted, []).append(each.key)
+        for difference in self.differences:
+            accounts.setdefault(difference.accounted, []).append(difference.key)
         rows = [
             f"Rows of {', '.join(keys) if len(accounts) > 1 else 'all metrics'}: {accounted}"
             for accounted, keys in accounts.items()
         ]
         equal = [
-            f"{each.key} equals {each.same_as} in every row: they count as one metric"
-            for each in self.differences
-            if each.same_as is not None
+            f"{difference.key} equals {difference.same_as} in every row: they count as one metric"
+            for difference in self.differences
+            if difference.same_as is not None
         ]
         silent = [f"{count} in {side}" for side, count in zip("AB", self.non_answers, strict=True) if count]
         answers = [f"Non-answers (blank, “I don't know”, an error text): {', '.join(silent)}"] if silent else []
@@ -289,7 +289,7 @@ class Comparison(Document):
             "resamples": self.resamples,
             "candidates": self.candidates,
             "warnings": list(self.warnings),
-            "metrics": [each.record() for each in self.differences],
+            "metrics": [difference.record() for difference in self.differences],
             "plain": self.plain,
             "causes": {cause: list(pair) for cause, pair in self.causes.items()},
             "rows": [asdict(row) for row in self.rows],
@@ -304,7 +304,7 @@ class Comparison(Document):
             Heading(f"{self.title}: {rows} paired by {self.pairing.by}, tolerance {self.tolerance:g}"),
             Line(self.too_few or self.plain),
             *(Line([Styled("Gate failed", "strong"), f": {reason}"], "bad") for reason in failed),
-            self._figures_table([("", each) for each in self.differences]),
+            self._figures_table([("", difference) for difference in self.differences]),
             *(Line(note, "faint") for note in self.notes),
             *self._warnings,
             *(() if self.preference is None else self.preference.blocks),
@@ -316,14 +316,14 @@ class Comparison(Document):
 
     def _figures_table(self, found: Sequence[tuple[str, Difference]], column: str = "") -> Table:
         """One line per difference, led by its slice of ``column``."""
-        ends = [abs(end) for _, each in found for end in (each.low, each.high) if end is not None]
+        ends = [abs(end) for _, difference in found for end in (difference.low, difference.high) if end is not None]
         reach = 1.05 * max(self.tolerance, *ends, 1e-6)  # intervals are drawn from -reach to reach
-        figures = [each.figures(reach) for _, each in found]
+        figures = [difference.figures(reach) for _, difference in found]
         columns: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
-        columns["metric"] = [each.key for _, each in found]
-        columns["verdict"] = [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found]
-        columns |= {name: [each[name] for each in figures] for name in (figures[0] if figures else ())}
-        columns |= {"mark": [_mark(each) for _, each in found]} if column else {}
+        columns["metric"] = [difference.key for _, difference in found]
+        columns["verdict"] = [Styled(difference.verdict, _STYLES[difference.verdict]) for _, difference in found]
+        columns |= {name: [figure[name] for figure in figures] for name in (figures[0] if figures else ())}
+        columns |= {"mark": [_mark(difference) for _, difference in found]} if column else {}
         return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)
 
     def _changed_blocks(self, *, answers: bool = True) -> list[Block]:
@@ -359,7 +359,7 @@ class Comparison(Document):
     @property
     def too_few(self) -> str | None:
         """One line that says so if fewer than ten rows (or groups) allow no verdict; else ``None``."""
-        shown = next((each for each in self.differences if each.difference is not None), None)
+        shown = next((difference for difference in self.differences if difference.difference is not None), None)
         is_told = any(
             each.verdict != "cannot be told" or each.unlike or each.lost_a or each.lost_b for each in self.differences
         )
@@ -402,7 +402,7 @@ class Comparison(Document):
         method = _METHOD.format(resamples=self.resamples, tolerance=self.tolerance)
         methods = [method, _OVER_GROUPS] if self.groups is not None else [method]
         changed = self._changed_blocks() or [Line("No score differs.")]
-        text = page(self.title, [*self._blocks(), *(Line(each, "faint") for each in methods), *changed])
+        text = page(self.title, [*self._blocks(), *(Line(method, "faint") for method in methods), *changed])
         if path is None:
             return text
         Path(path).write_text(text, encoding="utf-8")

@@ -69,18 +69,18 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
     >>> combine({"a": 1.0, "b": 0.2}, {"a": 0.75, "b": 0.25}).value
     0.8
     """
-    given = _by_key(scores)
-    chosen = dict.fromkeys(given, 1.0) if weights is None else weights
-    share = check_weights("combine", chosen) if given or weights is not None else {}
+    by_key = _by_key(scores)
+    chosen = dict.fromkeys(by_key, 1.0) if weights is None else weights
+    share = check_weights("combine", chosen) if by_key or weights is not None else {}
     values: dict[str, float] = {}
-    for key, score in given.items():
+    for key, score in by_key.items():
         if score.value is None or key not in share:
             continue
         if score.quality is None and share[key] > 0:
             message = f"weight of {key}: neither a high nor a low value is better, so it cannot be weighted"
             raise InvalidOptionError(message, param="weights")
         values[key] = score.value if score.quality is None else score.quality
-    inverted = [key for key in values if given[key].higher_is_better is False]
+    inverted = [key for key in values if by_key[key].higher_is_better is False]
     present = math.fsum(share[key] for key in values)
     missing = [key for key, weight in share.items() if weight > 0 and key not in values]
     details: dict[str, Any] = {
@@ -94,7 +94,7 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
         return Score(status="skipped", reason=say("combine.nothing"), details=details)
     value = math.fsum(share[key] * number for key, number in values.items()) / present
     weighed = {key: f"(1 − {key})" if key in inverted else key for key in values if share[key] > 0}
-    verdicts = [given[key].passed for key in weighed if given[key].passed is not None]
+    verdicts = [by_key[key].passed for key in weighed if by_key[key].passed is not None]
     parts = ", ".join(f"{named} {values[key]:.3f} × {share[key]:g}" for key, named in weighed.items())
     reason = say("combine.reason", n=len(weighed), parts=parts)
     if missing:
@@ -160,9 +160,9 @@ class Composite:
 
     def __call__(self, **options: Any) -> Composite:
         """The same composite with other ``weights``, or another ``threshold``, ``min_coverage`` or ``key``."""
-        given = {name: value for name, value in vars(self).items() if name != "__doc__"}
-        given |= {"name" if name == "key" else name: value for name, value in options.items()}
-        return check_options(self.name, Composite, given)
+        fields = {name: value for name, value in vars(self).items() if name != "__doc__"}
+        fields |= {"name" if name == "key" else name: value for name, value in options.items()}
+        return check_options(self.name, Composite, fields)
 
     def score(self, scores: Mapping[str, Score], spans: Mapping[str, Span], language: str = "en") -> Score:
         """The composite score of one sample; ``spans`` gives the range of each metric that is not on 0–1."""
@@ -180,7 +180,7 @@ class Composite:
             threshold=self.threshold,
             passed=score.passed if self.threshold is None or value is None else passes(value, self.threshold),
             reason=render(score.reason, language),
-            judge=", ".join(dict.fromkeys(each.judge for each in present.values() if each.judge)) or None,
+            judge=", ".join(dict.fromkeys(score.judge for score in present.values() if score.judge)) or None,
         )
 
     def _marked(self, score: Score, present: Mapping[str, Score], language: str) -> Score:
@@ -189,9 +189,9 @@ class Composite:
         if score.value is not None and coverage < self.min_coverage - 1e-9:
             reason = say("combine.coverage", share=100 * coverage, least=100 * self.min_coverage)
             return score.changed(value=None, status="skipped", passed=None, reason=reason)
-        weighed = {key: each for key, each in present.items() if self.weights[key] > 0}
+        weighed = {key: score for key, score in present.items() if self.weights[key] > 0}
         vain = [k for k, s in weighed.items() if s.status == "error" or (s.value is not None and not s.measured)]
-        doubts = {code: text for each in weighed.values() for code, text in each.warnings if code in DOUBTS}
+        doubts = {code: text for score in weighed.values() for code, text in score.warnings if code in DOUBTS}
         score = score.changed(warnings=(*score.warnings, *doubts.items())) if doubts else score
         if not vain:
             return score
@@ -207,8 +207,8 @@ def composite(name: str, weights: Weights, *, threshold: float | None = None, mi
     >>> composite("overall", {"faithfulness": 2, "rouge1_f1": 1}).key
     'overall'
     """
-    given = {"name": name, "weights": weights, "threshold": threshold, "min_coverage": min_coverage}
-    return check_options("composite", Composite, given)
+    options = {"name": name, "weights": weights, "threshold": threshold, "min_coverage": min_coverage}
+    return check_options("composite", Composite, options)
 
 
 def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float = 0.1) -> float:

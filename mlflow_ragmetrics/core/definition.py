@@ -62,8 +62,8 @@ class Definition:
 
 
 def _definition_at(module: str, name: str) -> Definition | None:
-    found: Definition | None = getattr(getattr(import_module(module), name, None), "definition", None)
-    return found
+    definition: Definition | None = getattr(getattr(import_module(module), name, None), "definition", None)
+    return definition
 
 
 SIDES = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
@@ -71,8 +71,8 @@ SIDES = {True: "higher is better", False: "lower is better", None: "neither dire
 
 def paragraphs_of(text: str) -> tuple[list[str], list[str]]:
     """The docstring's paragraphs, each joined into one line (except tables), and the lines of its example."""
-    said, _, example = text.partition("\nExample")
-    parts = said.strip().split("\n\n")
+    prose, _, example = text.partition("\nExample")
+    parts = prose.strip().split("\n\n")
     paragraphs = [part if part.startswith("===") else " ".join(part.split()) for part in parts]
     return paragraphs, example.removeprefix("s").removeprefix(":").strip("\n").splitlines()
 
@@ -103,8 +103,8 @@ def options_of(definition: Definition) -> dict[str, dict[str, str]]:
     without_effect = set() if definition.levels else {"preset"}
     without_effect |= set() if "judge" in definition.asks else {"models", "aggregate", "tolerance", "min_judges"}
     common = [name for name in Settings.model_fields if name not in without_effect.union(definition.own)]
-    found = {"Options": definition.own, "Common options": common}
-    return {title: {name: _said(fields[name]) for name in names} for title, names in found.items() if names}
+    groups = {"Options": definition.own, "Common options": common}
+    return {title: {name: _said(fields[name]) for name in names} for title, names in groups.items() if names}
 
 
 def _said(field: FieldInfo) -> str:
@@ -130,7 +130,7 @@ def _type(annotation: Any) -> str:
     if origin is typing.Literal:
         return " | ".join(repr(choice) for choice in arguments)
     if origin in (typing.Union, types.UnionType):
-        return " | ".join(_type(each) for each in arguments)
+        return " | ".join(_type(argument) for argument in arguments)
     if annotation is type(None):
         return "None"
     if origin in (tuple, list) or getattr(origin, "__name__", "") in ("Sequence", "Iterable"):

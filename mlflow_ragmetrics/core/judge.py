@@ -124,9 +124,9 @@ def created_by_langchain(what: str, param: str) -> Iterator[None]:
         way_out = "pip install 'mlflow_ragmetrics[langchain]'" if lacks_langchain else said_in(error)
         raise MissingExtraError(f"{what} needs another package: {way_out}") from error
     except Exception as error:  # a provider's own check of its options or key
-        said = said_in(error, 1000)  # enough for the names of all providers
-        variable = _KEY_VARIABLE.search(said)
-        cause = f"cannot be created: {said}"
+        cause_text = said_in(error, 1000)  # enough for the names of all providers
+        variable = _KEY_VARIABLE.search(cause_text)
+        cause = f"cannot be created: {cause_text}"
         if variable is not None:
             cause = f"needs a key: set the environment variable {variable[0]}"
         raise InvalidOptionError(f"{what} {cause}", param=param) from error

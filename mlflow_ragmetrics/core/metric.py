@@ -78,9 +78,9 @@ class Metric:
         They include ``contexts`` if the metric has the option ``no_context`` and you did not set it: the option covers
         samples for which nothing was retrieved, and a missing field does not mean that nothing was.
         """
-        own = self.definition.required
-        told = "no_context" not in self.definition.options.model_fields or "no_context" in self.given
-        return own if told or "contexts" in own else (*own, "contexts")
+        fields = self.definition.required
+        is_assumed = "no_context" not in self.definition.options.model_fields or "no_context" in self.given
+        return fields if is_assumed or "contexts" in fields else (*fields, "contexts")
 
     @cached_property
     def key(self) -> str:
@@ -163,12 +163,12 @@ class Metric:
 
     def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:
         """The score's warnings, plus those for assumed contexts and for languages without rules."""
-        found = list(score.warnings)
+        warnings = list(score.warnings)
         if score.value is not None and "contexts" in self._fields and sample.contexts_assumed:
-            found.append(("contexts_assumed", say(f"assumed.{sample.contexts_assumed}")))
+            warnings.append(("contexts_assumed", say(f"assumed.{sample.contexts_assumed}")))
         if score.judge == "lexical" and score.value is not None and is_unknown_language(sample.answer or ""):
-            found.append(("language_unknown", say("assumed.language")))
-        return found
+            warnings.append(("language_unknown", say("assumed.language")))
+        return warnings
 
     def _marked(self, score: Score, language: str) -> Mapping[str, Any]:
         """The details, with ``unmeasured`` set if the value comes from a rule that the user did not request."""

@@ -79,10 +79,10 @@ def check_options(metric: str, model: Callable[..., M], given: Mapping[str, Any]
         message = f"{metric}: option {param}={shown(given.get(param))}: {problem}"
         if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             names = inspect.signature(model).parameters
-            own = ", ".join(sorted(set(names).difference(Settings.model_fields))) or "no options"
+            accepted = ", ".join(sorted(set(names).difference(Settings.model_fields))) or "no options"
             near = meant(param, [*names, *Settings.model_fields, "judge", "embeddings"])
             # without the value, which may be a key under a misspelt name
-            message = f"{metric}: option {param}: no such option{near or f'; {metric} accepts {own}'}"
+            message = f"{metric}: option {param}: no such option{near or f'; {metric} accepts {accepted}'}"
         if first["type"] == "missing":
             message = f"{metric}: {param} is missing"
         raise InvalidOptionError(message, param=param, metric=metric) from None

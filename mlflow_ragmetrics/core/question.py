@@ -52,15 +52,15 @@ class Question(Generic[A]):
     @classmethod
     def answer_type(cls) -> Any:
         """The answer type ``A`` of the base class ``Question[A]``."""
-        for each in cls.__mro__:
-            for base in vars(each).get("__orig_bases__", ()):
+        for base_class in cls.__mro__:
+            for base in vars(base_class).get("__orig_bases__", ()):
                 if get_origin(base) is Question:
                     return get_args(base)[0]
         return object
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
         """The texts that the judge reads, by name; by default all fields that are a text or a tuple of texts."""
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.compare}
         named = {name: (value,) if isinstance(value, str) else value for name, value in values.items()}
         return {
             name: value
@@ -446,9 +446,9 @@ Steps = Generator[tuple[Question[Any], ...], tuple[Outcome, ...], T]
 def cache_key(question: Question[Any]) -> str:
     """SHA-256 of the question's kind and compared fields, the key for caches on disk."""
     content = asdict(question)
-    for each in fields(question):
-        if not each.compare:
-            content.pop(each.name)
+    for entry in fields(question):
+        if not entry.compare:
+            content.pop(entry.name)
     text = json.dumps([question.kind, content], ensure_ascii=True, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -475,8 +475,8 @@ def together(*programs: Steps[T]) -> Steps[list[T]]:
             results[place] = end.value
     while waiting:
         outcomes = yield tuple([question for _, questions in waiting for question in questions])
-        asked, waiting, begin = waiting, [], 0
-        for place, questions in asked:
+        current, waiting, begin = waiting, [], 0
+        for place, questions in current:
             mine = outcomes[begin : begin + len(questions)]
             begin += len(questions)
             try:

@@ -52,13 +52,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {plain_text(str(key)): plain(each) for key, each in value.items()}
+        return {plain_text(str(key)): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, (set, frozenset)):
         return sorted(map(plain, value), key=repr)
     if is_dataclass(value) and not isinstance(value, type):
-        return plain({each.name: getattr(value, each.name) for each in fields(value) if each.compare})
+        return plain({field.name: getattr(value, field.name) for field in fields(value) if field.compare})
     if hasattr(value, "tolist"):  # NumPy arrays and scalars
         return plain(value.tolist())
     text = plain_text(str(value))

@@ -95,8 +95,8 @@ class Sample:
         ids = tuple(chunk.id or "" for chunk in self.contexts or ())
         if any(ids):
             return ids
-        given = self.retrieved_doc_ids
-        return given if given and len(given) == len(ids) else None
+        doc_ids = self.retrieved_doc_ids
+        return doc_ids if doc_ids and len(doc_ids) == len(ids) else None
 
     @property
     def contexts_assumed(self) -> str | None:
@@ -117,7 +117,7 @@ Status = Literal["ok", "skipped", "error"]
 Verdict = Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL", "RELATED", "UNRELATED", "FOUND", "NOT_FOUND"]
 Kind = Literal["claim", "token", "sentence", "chunk", "document"]
 
-VERDICTS = {each: str(say(f"verdict.{each}")) for each in ("SUPPORTED", "NEUTRAL", "CONTRADICTED")}
+VERDICTS = {verdict: str(say(f"verdict.{verdict}")) for verdict in ("SUPPORTED", "NEUTRAL", "CONTRADICTED")}
 """The displayed names of claim verdicts, best first."""
 
 UNSUPPORTED = say("verdict.UNSUPPORTED")
@@ -183,7 +183,7 @@ class Item(_Changeable):
     def unbacked_by_chunks(self) -> bool:
         """Whether it is a claim or sentence that was checked against passages (with evidence) and is not supported."""
         judged = self.verdict in ("NEUTRAL", "CONTRADICTED") and self.kind in ("claim", "sentence")
-        return judged and any(each.chunk for each in self.evidence)
+        return judged and any(evidence.chunk for evidence in self.evidence)
 
 
 class CompactItems:
@@ -225,8 +225,8 @@ class TokenItems(CompactItems):
 
     def columns(self) -> tuple[Sequence[str], Sequence[Verdict], Sequence[str]]:
         """The terms, whether they were found, and no reasons."""
-        terms, found = self.source
-        verdicts: list[Verdict] = ["FOUND" if is_found else "NOT_FOUND" for is_found in found]
+        terms, are_found = self.source
+        verdicts: list[Verdict] = ["FOUND" if is_found else "NOT_FOUND" for is_found in are_found]
         return terms.split(), verdicts, [""] * len(verdicts)
 
 
@@ -315,15 +315,15 @@ class Score(_Changeable):
         """
         if self.status == "ok" and not self.warnings and _PLAIN.isdisjoint(self.details):
             return ()
-        found = {
+        states = {
             "n_error": self.status == "error",
             "n_skipped": self.status == "skipped",
             "n_no_context": bool(self.details.get("no_context")),
             "n_unmeasured": self.scored and not self.measured,
-            **{name: any(code == each for each, _ in self.warnings) for code, name in DOUBTS.items()},
+            **{name: any(code == warning for warning, _ in self.warnings) for code, name in DOUBTS.items()},
             "n_fewer_judges": len(self.model_scores) < int(self.details.get("judges_asked", 0)),
         }
-        return tuple(name for name, holds in found.items() if holds)
+        return tuple(name for name, holds in states.items() if holds)
 
     def changed(self, **fields: Any) -> Score:
         """A copy with the given fields changed and not validated. Items that nobody has read stay unread."""

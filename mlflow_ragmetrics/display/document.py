@@ -288,8 +288,8 @@ def escaped(text: str, longest: int = _LONGEST, *, begins: bool = True) -> str:
     \\*\\*bold\\*\\* \\<b> snake_case \\[a\\](b)
     """
     line = _MARKUP.sub(r"\\\1", shorten(plain_text(text), longest))
-    line = _LINKED.sub(lambda found: f"{found[0][0]}\u2060{found[0][1:]}", line)
-    return _BEGINS_BLOCK.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", line) if begins else line
+    line = _LINKED.sub(lambda match: f"{match[0][0]}\u2060{match[0][1:]}", line)
+    return _BEGINS_BLOCK.sub(lambda match: f"{match[0][:-1]}\\{match[0][-1]}", line) if begins else line
 
 
 def to_markdown(blocks: Sequence[Block]) -> str:
@@ -328,7 +328,7 @@ def _inline(line: Line) -> str:
 def _markdown_table(table: Table) -> str:
     cells = []
     for row in zip(*table.columns.values(), strict=True):
-        pieces = [_styled(each) for each in row]
+        pieces = [_styled(cell) for cell in row]
         styles = ["", *(piece.style for piece in pieces)]  # add a sign where the style changes
         signs = ["" if style == before else _SIGNS.get(style, "") for before, style in pairwise(styles)]
         cells.append([sign + escaped(piece.text, begins=False) for sign, piece in zip(signs, pieces, strict=True)])
@@ -369,7 +369,7 @@ def _html(block: Block, *, opened: bool = False) -> str:
     if isinstance(block, Heading):
         return f"<h2>{in_html(block.text)}</h2>"
     if isinstance(block, Folded):
-        shown = "\n".join(_html(each, opened=opened) for each in block.blocks)
+        shown = "\n".join(_html(inner, opened=opened) for inner in block.blocks)
         state = " open" if opened and not block.closed else ""
         return f"<details{state}><summary>{_html_pieces(block.title)}</summary>\n{shown}</details>"
     if isinstance(block, Table):

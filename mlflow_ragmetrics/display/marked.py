@@ -49,13 +49,13 @@ def claims_of(scores: Mapping[str, Score]) -> list[Item]:
 
     Claims checked against the passages take precedence over claims checked against another text.
     """
-    found = [
+    claims_by_metric = [
         claims
         for score in scores.values()
         if (claims := [item for item in score.items if item.kind in ("claim", "sentence") and item.verdict in VERDICTS])
     ]
     worst: dict[str, Item] = {}
-    for item in min(found, key=lambda claims: claims[0].against is not None, default=[]):
+    for item in min(claims_by_metric, key=lambda claims: claims[0].against is not None, default=[]):
         worst[item.text] = min(worst.get(item.text, item), item, key=_badness)
     return list(worst.values())
 
@@ -95,7 +95,7 @@ def _place(text: str, claim: str) -> tuple[int, int] | None:
         end = exact + len(claim.rstrip(".!?"))
         return exact, exact + len(claim) if text.startswith(claim, exact) else end
     wanted = set(terms(claim))
-    best = max(sentences(text), key=lambda each: len(wanted & set(terms(each))), default="")
+    best = max(sentences(text), key=lambda sentence: len(wanted & set(terms(sentence))), default="")
     if not wanted or len(wanted & set(terms(best))) < _SHARED * len(wanted):
         return None
     start = text.find(best.strip())
@@ -109,13 +109,13 @@ def nearest_sentence(claim: str, chunks: Sequence[Chunk]) -> Evidence | None:
     """
     wanted = set(terms(claim))
     best: tuple[int, int] = (0, 0)
-    found: Evidence | None = None
+    nearest: Evidence | None = None
     for number, chunk in enumerate(chunks, 1):
         for sentence in sentences(chunk.text):
             rank = (len(wanted & set(terms(sentence))), -len(sentence))
             if rank[0] and rank > best:
-                best, found = rank, Evidence(number, chunk.id, sentence.strip())
-    return found
+                best, nearest = rank, Evidence(number, chunk.id, sentence.strip())
+    return nearest
 
 
 def row_blocks(sample: Sample, scores: Mapping[str, Score], diagnosis: str = "") -> list[Block]:
@@ -134,7 +134,7 @@ def row_blocks(sample: Sample, scores: Mapping[str, Score], diagnosis: str = "")
     for claim in claims:
         blocks += fault_lines(claim, sample.contexts or ()) if claim.verdict in FAULTS else []
     blocks.append(Heading("Scores"))
-    for key, score in sorted(scores.items(), key=lambda each: "coverage" not in each[1].details):  # composites first
+    for key, score in sorted(scores.items(), key=lambda named: "coverage" not in named[1].details):  # composites first
         blocks.append(Folded(replace(score_line(score, key), indent=1), score_details(score), closed=True))
     if sample.reference:
         blocks += [Heading("Reference"), Line(sample.reference, indent=1, verbatim=True)]
@@ -152,8 +152,8 @@ def _marked(answer: str, claims: Sequence[Item]) -> Iterator[Styled]:
             yield Styled(text)
             continue
         verdict = str(claim.verdict)
-        told = f"{verdict_name(verdict, claim.against)}: {claim.reason}"
-        yield Styled(text, _STYLES[verdict], told)
+        tooltip = f"{verdict_name(verdict, claim.against)}: {claim.reason}"
+        yield Styled(text, _STYLES[verdict], tooltip)
         yield Styled(f" [{_SIGNS.get(verdict, '?')}]", _STYLES[verdict])
 
 
@@ -165,12 +165,12 @@ def fault_lines(item: Item, chunks: Sequence[Chunk] = (), indent: int = 1) -> li
     verdict = str(item.verdict)
     named = item.reason if item.kind == "document" else verdict_name(verdict, item.against)
     whose = f" ({item.judge})" if item.judge else ""
-    said: list[Piece] = [
+    pieces: list[Piece] = [
         f"{_SIGNS.get(verdict, '?')} ",
         Styled(named, "strong"),
         f"{whose}: “{shorten(item.text, _LONGEST)}”",
     ]
-    lines = [Line(said, _STYLES[verdict], indent)]
+    lines = [Line(pieces, _STYLES[verdict], indent)]
     if item.reason and item.kind != "document":
         lines.append(Line(f"why: {shorten(item.reason, _LONGEST)}", indent=indent + 1))
     nearest = next(iter(item.evidence), None)
@@ -207,8 +207,8 @@ def score_line(score: Score, key: str = "") -> Line:
     parts += [f"{'passed' if score.passed else 'failed'} at {score.threshold:g}"] if score.passed is not None else []
     parts += [score.judge] if score.judge and not key else []
     reason = score.error or score.reason
-    told = "".join(f", {part}" for part in parts) + (f": {reason}" if reason else "")
-    return Line([f"{key} " if key else "", Styled(value, "bad" if bad else "strong"), told], "bad" if bad else "")
+    ending = "".join(f", {part}" for part in parts) + (f": {reason}" if reason else "")
+    return Line([f"{key} " if key else "", Styled(value, "bad" if bad else "strong"), ending], "bad" if bad else "")
 
 
 def score_details(score: Score) -> list[Block]:

@@ -45,7 +45,7 @@ _CODES = [
     for verdict in (None, *get_args(Verdict))
     for against in (None, "answer", "reference")
 ]
-_CODE = {each: code for code, each in enumerate(_CODES)}
+_CODE = {verdict_code: code for code, verdict_code in enumerate(_CODES)}
 
 
 def report_page(report: Evaluation, title: str | None = None, run: Mapping[str, str] | None = None) -> Iterator[str]:
@@ -66,7 +66,7 @@ def report_page(report: Evaluation, title: str | None = None, run: Mapping[str, 
     banner = [*report.banner, *filter(None, [read]), *report._judged_by]
     if len(order) > MOST_ROWS:
         half = MOST_ROWS // 2
-        order = order[:half] + [order[each] for each in sorted(Random(0).sample(range(half, len(rows)), half))]
+        order = order[:half] + [order[place] for place in sorted(Random(0).sample(range(half, len(rows)), half))]
         left_out = f"This page shows {len(order):,} of {len(rows):,} rows: the worst ones and a random sample."
         banner = [f"{left_out} The figures and the run's tables include all rows.", *banner]
     language = str(report.description.get("language", "en"))
@@ -101,7 +101,7 @@ def report_page(report: Evaluation, title: str | None = None, run: Mapping[str, 
         "usage": plain(report.usage),
         "keys": report.totals.ranking.keys,
         "worst_by": report.totals.ranking.by,
-        "causes": count_causes(each.cause for each in diagnoses) if diagnoses else {},
+        "causes": count_causes(diagnosis.cause for diagnosis in diagnoses) if diagnoses else {},
         "ranges": {key: list(ends) for key, ends in report.ranges.items() if all(map(math.isfinite, ends))},
         "verdicts": {name: say_in(say(f"verdict.{name}"), language) for name in VERDICTS},
         "unsupported": say_in(UNSUPPORTED, language),
@@ -160,14 +160,14 @@ def _worst_verdict(row: Row) -> str:
 
 def _metadata(shown: Sequence[Row]) -> dict[str, dict[str, list[Any]]]:
     """The metadata fields with a filter: their values, and the index of each row's value (-1: none)."""
-    found: dict[str, dict[str, list[Any]]] = {}
+    columns: dict[str, dict[str, list[Any]]] = {}
     for name in dict.fromkeys(name for row in shown for name in row.sample.metadata):
         texts = [_filtered_by(row.sample.metadata.get(name)) for row in shown]
         values = list(dict.fromkeys(text for text in texts if text is not None))
         if 0 < len(values) <= _MOST_VALUES and max(map(len, values)) <= _LONGEST_VALUE:
             places = {text: place for place, text in enumerate(values)}
-            found[str(name)] = {"values": values, "rows": [-1 if text is None else places[text] for text in texts]}
-    return found
+            columns[str(name)] = {"values": values, "rows": [-1 if text is None else places[text] for text in texts]}
+    return columns
 
 
 def _filtered_by(value: Any) -> str | None:
@@ -230,8 +230,8 @@ def _detail(row: Row, diagnosis: str, put: Callable[[str], str], marked: bool) -
     return [
         None if sample.answer is None else put(sample.answer),
         put(question) if len(question) > _LONGEST_QUESTION else "",
-        [put(each) for each in sample.references or ()],
-        None if sample.contexts is None else [[put(each.id or ""), put(each.text)] for each in sample.contexts],
+        [put(reference) for reference in sample.references or ()],
+        None if sample.contexts is None else [[put(chunk.id or ""), put(chunk.text)] for chunk in sample.contexts],
         [[put(key), *_score(score, passages, put, done)] for key, score in row.scores.items()],
         put(diagnosis),
         [[put(str(name)), put(_shown(value))] for name, value in sample.metadata.items()],
@@ -264,7 +264,7 @@ def _score(
 
 def _item(item: Item, passages: Sequence[str] | None, put: Callable[[str], str]) -> list[Any]:
     """The fields of the item, without empty ones at the end."""
-    found = [
+    entry = [
         _CODE[item.kind, item.verdict, item.against],
         "" if item.kind == "chunk" else put(item.text),
         put(item.reason),
@@ -272,10 +272,10 @@ def _item(item: Item, passages: Sequence[str] | None, put: Callable[[str], str])
     ]
     unbacked = unbacked_in(item, passages)
     if item.evidence or unbacked or item.judge:
-        found.append([[each.chunk, put(each.quote)] for each in item.evidence])
+        entry.append([[evidence.chunk, put(evidence.quote)] for evidence in item.evidence])
         if unbacked or item.judge:
-            found += [put(item.judge or ""), [put(each) for each in unbacked]]
-    return found
+            entry += [put(item.judge or ""), [put(warning) for warning in unbacked]]
+    return entry
 
 
 def _rounded(value: Union[float, None]) -> float | None:

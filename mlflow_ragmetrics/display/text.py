@@ -104,7 +104,7 @@ def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
         if record["mark"]:
             marks.setdefault(record["mark"], []).append(f"{record['slice']} ({record['metric']})")
     table = Table(columns, left=[column, "metric"], droppable=["p (Holm)", "rows", "95 % interval"], flexible=column)
-    return [table, *(Line(f"{mark}: {', '.join(found)}", "faint") for mark, found in marks.items())]
+    return [table, *(Line(f"{mark}: {', '.join(names)}", "faint") for mark, names in marks.items())]
 
 
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
@@ -132,7 +132,7 @@ def _explanations(report: Evaluation) -> Iterator[str]:
         if coverage < 1.0 and f"{key}/mean" in figures:
             yield f"on average {percent(coverage)} of these weights had a score and were scaled up to 100%"
     for side, words in SIDES.items():
-        keys = [key for key, each in better.items() if each is side]
+        keys = [key for key, direction in better.items() if direction is side]
         if keys:
             yield f"{words}: {', '.join(keys)}"
     grouped = [key for key in report.totals.keys if f"{key}/n_groups" in figures]
@@ -151,7 +151,7 @@ def _worst_rows(report: Evaluation, count: int) -> list[Block]:
     worst = [report.rows[place] for place in ranking.worst(report.rows, count)]
     if not worst:
         return []
-    reasons = {id(row): each.reason for row, each in zip(report.rows, report.diagnoses, strict=False)}
+    reasons = {id(row): diagnosis.reason for row, diagnosis in zip(report.rows, report.diagnoses, strict=False)}
     worst_rows = f"{len(worst)} worst rows" if len(worst) > 1 else "worst row"
     blocks: list[Block] = [Heading(f"The {worst_rows} by {ranking.by}")]
     for row in worst:
@@ -193,16 +193,16 @@ def _about(row: Row, key: str, diagnosis: str | None, *, is_named: bool) -> Iter
 
 def _faults(row: Row, key: str) -> list[Item]:
     """The faults of a row: claims first, contradicted ones before others; each text and verdict once."""
-    found: dict[tuple[str, str], Item] = {}
+    faults: dict[tuple[str, str], Item] = {}
     alone = len(row.scores) == 1
     for name, score in row.scores.items():
         for item in score.items if name != key or alone else ():
             if item.verdict in FAULTS and (item.kind != "chunk" or alone):
-                found.setdefault((item.text, str(item.verdict)), item)
+                faults.setdefault((item.text, str(item.verdict)), item)
     kinds = ("claim", "sentence", "document", "chunk", "token")
     missed = set(row.sample.gold_doc_ids or ())  # missed documents come before needless ones
     return sorted(
-        found.values(),
+        faults.values(),
         key=lambda item: (kinds.index(item.kind), FAULTS.index(str(item.verdict)), item.text not in missed),
     )
 

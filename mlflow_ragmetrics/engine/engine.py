@@ -136,13 +136,13 @@ class Embedder(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Return one mapping per question, from each model's name to its vectors or its error."""
-        asked = [question for question in questions if isinstance(question, Embed)]
-        answers: list[dict[str, Outcome]] = [{} for _ in asked]
+        embeds = [question for question in questions if isinstance(question, Embed)]
+        answers: list[dict[str, Outcome]] = [{} for _ in embeds]
         for name, model in self.models.items():
-            wanted = [i for i, question in enumerate(asked) if question.models is None or name in question.models]
+            wanted = [i for i, question in enumerate(embeds) if question.models is None or name in question.models]
             if not wanted:
                 continue
-            for i, vectors in zip(wanted, _embed(model, [asked[i].texts for i in wanted]), strict=True):
+            for i, vectors in zip(wanted, _embed(model, [embeds[i].texts for i in wanted]), strict=True):
                 answers[i][name] = vectors
         return list[Outcome](answers)
 

@@ -176,8 +176,8 @@ class Run:
     def advance(self) -> None:
         """Continue to the next questions, or to the end, which sets ``score`` or ``failure``."""
         try:
-            given = self._outcomes
-            self.asked = next(self.program) if given is None else self.program.send(tuple(given))
+            outcomes = self._outcomes
+            self.asked = next(self.program) if outcomes is None else self.program.send(tuple(outcomes))
             self._open = len(self.asked)
             self.has_asked = self.has_asked or not all(isinstance(question, Declined) for question in self.asked)
             self._outcomes = [None] * self._open
@@ -288,13 +288,13 @@ def _unscored(error: Exception) -> Score:
     if isinstance(error, MissingFieldError):
         cause = {} if error.field is None else {"unmeasured": say("unmeasured.missing", field=error.field)}
         return Score(status="skipped", reason=str(error), details=cause)
-    said = str(error) if isinstance(error, RagMetricsError) else redact(str(error))
+    message = str(error) if isinstance(error, RagMetricsError) else redact(str(error))
     code = error.code if isinstance(error, JudgeError) else None
-    warnings = ((f"judge_{code}", said),) if code else ()
+    warnings = ((f"judge_{code}", message),) if code else ()
     details = error.details if isinstance(error, JudgeError) else {}
     details = details if isinstance(error, RagMetricsError) else origin_of(error)
-    error_text = f"{type(error).__name__}: {said}"
-    return Score(status="error", error=error_text, reason=said, details=details, warnings=warnings)
+    error_text = f"{type(error).__name__}: {message}"
+    return Score(status="error", error=error_text, reason=message, details=details, warnings=warnings)
 
 
 def merge_judges(
@@ -329,8 +329,8 @@ def merge_judges(
     first = scores[next(iter(voted))]
     merged = first.changed(model_scores=voted, judge=", ".join(voted))
     if several:
-        each = "; ".join(f"{name}: {value:.3f}" for name, value in voted.items())
-        judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=each)
+        votes = "; ".join(f"{name}: {value:.3f}" for name, value in voted.items())
+        judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=votes)
         value = aggregate(list(voted.values()), how, tolerance)
         reasons = [say("judges.reason", name=name, reason=scores[name].reason) for name in voted if scores[name].reason]
         merged = merged.changed(value=value, reason=joined(judges, *reasons))
@@ -355,5 +355,5 @@ def merge_judges(
 
 
 def _named(failures: Mapping[str, JudgeError]) -> list[str]:
-    said = {name: str(failure) for name, failure in failures.items()}
-    return [text if text.startswith(f"{name}:") else f"{name}: {text}" for name, text in said.items()]
+    messages = {name: str(failure) for name, failure in failures.items()}
+    return [text if text.startswith(f"{name}:") else f"{name}: {text}" for name, text in messages.items()]

@@ -86,13 +86,13 @@ class DecisionJudge(ChatJudge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """One outcome per question. Claims and nuggets come from ``claims``; the other kinds are asked."""
-        handed = [each for each in questions if isinstance(each, (Claims, Nuggets))]
-        unjudged = [replace(each, passages=()) if isinstance(each, Claims) else each for each in handed]
-        asked = [each for each in questions if each.kind in _KINDS]
-        outcomes: dict[Question[Any], Outcome] = dict(zip(asked, super().answer(asked), strict=True))
+        handed = [question for question in questions if isinstance(question, (Claims, Nuggets))]
+        unjudged = [replace(question, passages=()) if isinstance(question, Claims) else question for question in handed]
+        decided = [question for question in questions if question.kind in _KINDS]
+        outcomes: dict[Question[Any], Outcome] = dict(zip(decided, super().answer(decided), strict=True))
         outcomes.update(zip(handed, self.claims.answer(unjudged) if handed else (), strict=True))
         unknown = f"{self.name}: a decision model does not answer questions of the kind"
-        return [outcomes.get(each, JudgeError(f"{unknown} {each.kind!r}")) for each in questions]
+        return [outcomes.get(question, JudgeError(f"{unknown} {question.kind!r}")) for question in questions]
 
     def new_room(self) -> Room:
         """Replies have no limit; prompts are limited to the model's context window, if it is known."""
@@ -103,7 +103,7 @@ class DecisionJudge(ChatJudge):
         return [self._form(request).message()]
 
     def _form(self, request: Part) -> _Form:
-        evidence_first = sorted(request.questions, key=lambda each: not isinstance(each, RelatedChunks))
+        evidence_first = sorted(request.questions, key=lambda question: not isinstance(question, RelatedChunks))
         form = _Form(self.name, evidence_first)
         for question in form.asked:
             getattr(self, f"_{question.kind}")(form, question)
@@ -145,8 +145,8 @@ class DecisionJudge(ChatJudge):
         text, texts = form.place(question.role, (question.text,)), form.place("contexts", question.chunks)
         numbers = range(1, len(question.chunks) + 1)
         shares = form.related[texts] = [form.probability("related", n=n, texts=texts, text=text) for n in numbers]
-        found = [(n, share) for n, share in enumerate(shares, 1) if passes(share, _LIKELY)]
-        return tuple([Related(n, reason=self._say("related", form, probability=share)) for n, share in found])
+        likely = [(n, share) for n, share in enumerate(shares, 1) if passes(share, _LIKELY)]
+        return tuple([Related(n, reason=self._say("related", form, probability=share)) for n, share in likely])
 
     def _relevance(self, form: _Form, question: Relevance) -> tuple[PassageGrade, ...]:
         at = form.place_all(question)
@@ -221,8 +221,8 @@ class _Form:
 
     def shares(self, code: str, kind: str, labels: Collection[str], rubric: str = "", **at: Any) -> list[float]:
         """The probability of each label, or of each level of a score."""
-        asked = (kind, f"{_texts()['rule']}\n{_texts()[code].format(**at)}{rubric}", labels)
-        name = _name_in(self.questions, "_".join([code, *map(str, at.values())]).replace(", ", "_"), asked)
+        form = (kind, f"{_texts()['rule']}\n{_texts()[code].format(**at)}{rubric}", labels)
+        name = _name_in(self.questions, "_".join([code, *map(str, at.values())]).replace(", ", "_"), form)
         if self._received is None:
             return [1 / len(labels)] * len(labels)
         answer: Mapping[str, Any] = self._received.get(name) or {}
@@ -231,7 +231,7 @@ class _Form:
         given: Mapping[str, Any] = answer.get("probabilities") or {"yes": answer.get("noul", answer.get("probability"))}
         keys = [str(n) for n in range(len(labels))] if kind == "Score" else list(labels)
         shares: list[Any] = [given.get(key) for key in keys]
-        if given.keys() != {*keys} or not all(type(each) in (int, float) and 0 <= each <= 1 for each in shares):
+        if given.keys() != {*keys} or not all(type(share) in (int, float) and 0 <= share <= 1 for share in shares):
             raise JudgeReplyError(f"{self.judge}: {name!r} needs a probability for {', '.join(keys)}, not {answer}")
         if kind != "Noul" and abs(sum(shares) - 1) > _SUMS_WITHIN:
             raise JudgeReplyError(f"{self.judge}: the probabilities for {name!r} sum to {sum(shares):.4g}, not 1")
@@ -241,7 +241,7 @@ class _Form:
 def _name_in(taken: dict[str, Any], name: str, value: Any) -> str:
     """Add the value to ``taken`` and return its name: ``name``, or ``name_2`` and so on if that name is taken."""
     names = (name if n == 1 else f"{name}_{n}" for n in count(1))
-    return next(each for each in names if taken.setdefault(each, value) == value)
+    return next(candidate for candidate in names if taken.setdefault(candidate, value) == value)
 
 
 @lru_cache(maxsize=1)
@@ -263,16 +263,16 @@ class _Sender(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
         """The response as JSON, with its usage; ``JudgeReplyError`` if it does not have the form of a response."""
-        asked, forms = json.loads(input[0][1]), _forms_of(self.decides)
+        request, forms = json.loads(input[0][1]), _forms_of(self.decides)
         root, yes, labelled = "state", "Noul", {"Choice": "criteria", "Score": "criteria"}
         if not hasattr(forms, yes):  # langchain-openai uses other names
             root, yes, labelled = "input", "Predicate", {"Choice": "choices", "Score": "levels"}
         questions = {}
-        for name, (kind, text, labels) in asked["questions"].items():
+        for name, (kind, text, labels) in request["questions"].items():
             typed = {labelled[kind]: labels} if kind in labelled else {}
             questions[name] = getattr(forms, kind if typed else yes)(instructions=text, **typed)
         try:
-            response = self.decides.invoke({root: asked["state"], "questions": questions}, config)
+            response = self.decides.invoke({root: request["state"], "questions": questions}, config)
         except Exception as error:
             for fault in (error, error.__cause__):
                 if isinstance(fault, ValidationError):

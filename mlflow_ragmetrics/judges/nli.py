@@ -54,8 +54,8 @@ class NLIJudge(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """Return findings for each ``Verify``; the ``splitter`` answers the rest, or each is a ``JudgeError``."""
-        verified = iter(self._verify([each for each in questions if isinstance(each, Verify)]))
-        answered = iter(self._hand_over([each for each in questions if not isinstance(each, Verify)]))
+        verified = iter(self._verify([question for question in questions if isinstance(question, Verify)]))
+        answered = iter(self._hand_over([question for question in questions if not isinstance(question, Verify)]))
         return [next(verified if isinstance(question, Verify) else answered) for question in questions]
 
     def _hand_over(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
@@ -69,8 +69,8 @@ class NLIJudge(Judge):
         pairs = [(passage, claim) for each in questions for claim in each.claims for passage in each.passages]
         rows = iter(self._probabilities(pairs))
         return [
-            tuple(self._finding([next(rows) for _ in each.passages], each.passages) for _ in each.claims)
-            for each in questions
+            tuple(self._finding([next(rows) for _ in question.passages], question.passages) for _ in question.claims)
+            for question in questions
         ]
 
     def _probabilities(self, pairs: list[tuple[str, str]]) -> NDArray[np.float64]:

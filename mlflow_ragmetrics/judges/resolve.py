@@ -31,16 +31,16 @@ def judges_of(
     here; they are always checked. ``InvalidOptionError`` names a value that is not a judge, or a limit that has no
     effect because the judge is ready.
     """
-    given = list(judge) if isinstance(judge, (list, tuple, Panel)) else [judge]
+    listed = list(judge) if isinstance(judge, (list, tuple, Panel)) else [judge]
     if options:
         from mlflow_ragmetrics.judges.chat.judge_options import judge_options
 
         checked = judge_options(options)
-        for each in given:
-            _check_limits(each, checked)
-    if not given:
+        for entry in listed:
+            _check_limits(entry, checked)
+    if not listed:
         raise InvalidOptionError("judge=[] is empty; leave it out to use the offline judge", param="judge")
-    judges = [_judge_of(each, language, options) for each in given]
+    judges = [_judge_of(entry, language, options) for entry in listed]
     names = [each.name for each in judges]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:

@@ -83,7 +83,7 @@ class ScriptedJudge(Judge):
         if isinstance(question, Relevance):
             return _ABSENT if self.relevance is None else tuple(map(PassageGrade, self.relevance))
         if isinstance(question, Nuggets):
-            return _ABSENT if self.nuggets is None else tuple(Nugget(*each) for each in self.nuggets.items())
+            return _ABSENT if self.nuggets is None else tuple(Nugget(*nugget) for nugget in self.nuggets.items())
         if isinstance(question, Sufficiency):
             return _ABSENT if self.sufficiency is None else Finding("", support=self.sufficiency)
         if isinstance(question, Prefer):

@@ -57,7 +57,7 @@ class _Passages:
 
     def __init__(self, texts: Sequence[str], ids: Sequence[str] | None) -> None:
         self.texts = texts
-        self.ids = {each: number for number, each in enumerate(ids or (), 1)}
+        self.ids = {passage_id: number for number, passage_id in enumerate(ids or (), 1)}
 
     def at(self, number: int) -> int:
         """The number itself, or 0 if there is no such passage."""
@@ -73,7 +73,7 @@ class _Passages:
         wanted = " ".join(text.split()).strip(" .…\"'“”«»").casefold()
         if len(wanted) < 8:
             return 0
-        return next((i for i, each in enumerate(self.texts, 1) if wanted in " ".join(each.split()).casefold()), 0)
+        return next((i for i, text in enumerate(self.texts, 1) if wanted in " ".join(text.split()).casefold()), 0)
 
 
 def cited_statements(
@@ -88,27 +88,27 @@ def cited_statements(
     """
     passages = _Passages(texts, ids)
     body, labels = _without_definitions(_MARKS.sub("", answer), passages)
-    found: list[tuple[str, list[int]]] = []
+    labelled: list[tuple[str, list[int]]] = []
 
     def marked(label: str, inside: str, bare: bool) -> str:
         numbers = _numbers(inside, bare, passages, labels)
-        if numbers is None or len(found) >= _MOST:
+        if numbers is None or len(labelled) >= _MOST:
             return label
-        found.append((label, numbers))
-        return chr(_FIRST_MARK + len(found) - 1)
+        labelled.append((label, numbers))
+        return chr(_FIRST_MARK + len(labelled) - 1)
 
     text = _BRACKETS.sub(lambda match: marked(match[0], match[1], match[0][0] != "("), body)
     text = _SUPERSCRIPTS.sub(lambda match: marked(match[0], match[0].translate(_PLAIN), True), text)
     plain: list[str] = []
     cited: list[Citation] = []
     for line in statements(_BEHIND_STOP.sub(r"\3\1\2", text)):
-        marks = [found[ord(mark) - _FIRST_MARK] for mark in _MARKS.findall(line)]
+        marks = [labelled[ord(mark) - _FIRST_MARK] for mark in _MARKS.findall(line)]
         cited += [Citation(label, number, len(plain)) for label, numbers in marks for number in numbers]
         plain.append(re.sub(r" ([.,;:!?…])", r"\1", " ".join(_MARKS.sub(" ", line).split())))
     cited += _structured(plain, passages, (metadata or {}).get("citations"))
     citations: dict[tuple[int, int | None], Citation] = {}
-    for each in cited:  # each unknown passage counts
-        citations.setdefault((each.passage or -len(citations), each.statement), each)
+    for citation in cited:  # each unknown passage counts
+        citations.setdefault((citation.passage or -len(citations), citation.statement), citation)
     return plain, list(citations.values())
 
 
@@ -119,7 +119,7 @@ def _without_definitions(answer: str, passages: _Passages) -> tuple[str, dict[st
     body, listed = (answer[: heading.start()], answer[heading.end() :]) if heading else (answer, "")
     entries = [*_DEFINITION.findall(body), *_DEFINITION.findall(listed), *_LISTED.findall(listed)]
     for label, text in entries:
-        named = next((number for each, number in passages.ids.items() if each and each in text), 0)
+        named = next((number for passage_id, number in passages.ids.items() if passage_id and passage_id in text), 0)
         if number := named or passages.quoted(text):
             defined[label] = number
     return _DEFINITION.sub("", body), {**defined, **passages.ids}
@@ -134,14 +134,14 @@ def _numbers(inside: str, bare: bool, passages: _Passages, labels: Mapping[str, 
     may_count = bare or named is not None
     numbers: list[int] = []
     for part in _SEPARATORS.split(named[1] if named else text):
-        each = part.strip().lstrip("^")
-        again = _NAMED.fullmatch(each)
-        each = again[1] if again else each
-        span = _RANGE.fullmatch(each)
-        if number := labels.get(part.strip()) or labels.get(each):
+        label = part.strip().lstrip("^")
+        again = _NAMED.fullmatch(label)
+        label = again[1] if again else label
+        span = _RANGE.fullmatch(label)
+        if number := labels.get(part.strip()) or labels.get(label):
             numbers.append(number)
-        elif may_count and each.isdecimal() and len(each) <= 3:
-            numbers.append(passages.at(int(each)))
+        elif may_count and label.isdecimal() and len(label) <= 3:
+            numbers.append(passages.at(int(label)))
         elif may_count and span and int(span[1]) <= int(span[2]):
             numbers += map(passages.at, range(max(1, int(span[1])), int(span[2]) + 1))
         else:
@@ -152,8 +152,8 @@ def _numbers(inside: str, bare: bool, passages: _Passages, labels: Mapping[str, 
 def _structured(lines: Sequence[str], passages: _Passages, given: object) -> Iterator[Citation]:
     """Yield the citations of the metadata; those without the ``text`` of a statement cover the whole answer."""
     entries = [
-        each if isinstance(each, Mapping) else {"id": each}
-        for each in (given if isinstance(given, (list, tuple)) else ())
+        entry if isinstance(entry, Mapping) else {"id": entry}
+        for entry in (given if isinstance(given, (list, tuple)) else ())
     ]
     values = [next((entry[key] for key in _KEYS if entry.get(key) is not None), "") for entry in entries]
     sources = [
@@ -193,17 +193,17 @@ def checked_citations(
         for number in stated
     }
     wanted = {(place, numbers) for place, numbers in cited.items() if numbers}
-    wanted |= {(place, (each,)) for place, numbers in cited.items() for each in numbers}
+    wanted |= {(place, (number,)) for place, numbers in cited.items() for number in numbers}
     judged = yield from _judged(wanted, lines, passages, question)
 
     def backs(place: int, numbers: tuple[int, ...]) -> bool:
         return bool(numbers) and judged[place, numbers].verdict == "SUPPORTED"
 
     rests = {
-        (place, tuple(n for n in numbers if n != each))
+        (place, tuple(n for n in numbers if n != number))
         for place, numbers in cited.items()
-        for each in numbers
-        if len(numbers) > 2 and backs(place, numbers) and not backs(place, (each,))
+        for number in numbers
+        if len(numbers) > 2 and backs(place, numbers) and not backs(place, (number,))
     }
     judged |= yield from _judged(rests - judged.keys(), lines, passages, question)
 
@@ -218,16 +218,16 @@ def checked_citations(
                 rest = tuple(n for n in numbers if n != citation.passage)
                 alone = backs(place, (citation.passage,))
                 grades.add("needless" if not alone and backs(place, rest) else "right")
-        return next(each for each in ("right", "needless", "wrong") if each in grades)
+        return next(name for name in ("right", "needless", "wrong") if name in grades)
 
     statements_judged = [
         (judged[place, cited[place]], True) if cited[place] else (Item("sentence", lines[place], "NEUTRAL"), False)
         for place in stated
     ]
     graded = [
-        (each, lines[each.statement] if each.statement is not None else " ".join(lines), grade(each))
-        for each in citations
-        if each.statement is None or each.statement in cited
+        (citation, lines[citation.statement] if citation.statement is not None else " ".join(lines), grade(citation))
+        for citation in citations
+        if citation.statement is None or citation.statement in cited
     ]
     return statements_judged, graded
 
@@ -239,16 +239,16 @@ def _judged(
     by_set: dict[tuple[int, ...], list[int]] = {}
     for place, numbers in sorted(wanted):
         by_set.setdefault(numbers, []).append(place)
-    asked = [
+    questions = [
         Verify(tuple(lines[place] for place in places), tuple(passages[n - 1] for n in numbers), question=question)
         for numbers, places in by_set.items()
     ]
-    answers = yield from together(*map(ask, asked))
+    answers = yield from together(*map(ask, questions))
     judged: dict[tuple[int, tuple[int, ...]], Item] = {}
-    for (numbers, places), verify, findings in zip(by_set.items(), asked, answers, strict=True):
+    for (numbers, places), verify, findings in zip(by_set.items(), questions, answers, strict=True):
         renumbered = [_renumbered(finding, numbers) for finding in findings]
         items, _ = read_findings(verify.claims, renumbered, len(passages))
-        judged |= {(place, numbers): each.changed(kind="sentence") for place, each in zip(places, items, strict=True)}
+        judged |= {(place, numbers): item.changed(kind="sentence") for place, item in zip(places, items, strict=True)}
     return judged
 
 
@@ -359,6 +359,6 @@ def citation_recall(
     return Score(
         value=backed / total,
         reason=say("citation_recall.judged", backed=backed, n=total, uncited=uncited),
-        items=tuple(each if cites else each.changed(reason=uncited_reason) for each, cites in judged),
+        items=tuple(item if cites else item.changed(reason=uncited_reason) for item, cites in judged),
         details={"backed": backed, "uncited": uncited, "total": total},
     )

@@ -108,8 +108,8 @@ class Verified:
         found = self.extraction
         doubts = {
             "unclaimed": len(found.unclaimed),
-            "unquoted": sum([each.unquoted for each in self.findings]),
-            "at_odds": sum([each.at_odds for each in self.findings]),
+            "unquoted": sum([finding.unquoted for finding in self.findings]),
+            "at_odds": sum([finding.at_odds for finding in self.findings]),
         }
         return {
             **self.counts,
@@ -141,7 +141,7 @@ def to_do(code: str, claims: Sequence[str]) -> Text | None:
 
 def held_by(evidence: Iterable[Evidence]) -> list[int]:
     """The distinct passage numbers, in order."""
-    return sorted({each.chunk for each in evidence if each.chunk is not None})
+    return sorted({piece.chunk for piece in evidence if piece.chunk is not None})
 
 
 def is_right(item: Item) -> bool:
@@ -172,20 +172,20 @@ def verified_claims(
         return Verified()
     turns = tuple(f"{turn.role}: {turn.content}" for turn in history or ())
     sources = tuple(passages)
-    found = yield from ask(Claims(text, role, question, turns, sources))
-    if not isinstance(found, Extraction):
-        found = Extraction(tuple(claim for claim in found if claim.strip()))
+    extraction = yield from ask(Claims(text, role, question, turns, sources))
+    if not isinstance(extraction, Extraction):
+        extraction = Extraction(tuple(claim for claim in extraction if claim.strip()))
     warnings: Warnings = ()
-    if found.unclaimed:
-        quoted = " ".join(f"“{sentence}”" for sentence in found.unclaimed)
-        warnings = (("claims_missing", say("reading.claims_missing", n=len(found.unclaimed), sentences=quoted)),)
-    findings = found.findings_on(sources) if found.claims else ()
+    if extraction.unclaimed:
+        quoted = " ".join(f"“{sentence}”" for sentence in extraction.unclaimed)
+        warnings = (("claims_missing", say("reading.claims_missing", n=len(extraction.unclaimed), sentences=quoted)),)
+    findings = extraction.findings_on(sources) if extraction.claims else ()
     if findings is None:
-        findings = yield from ask(Verify(found.claims, sources, against, role, question))
-    claims = (*found.claims, *found.at_odds, *found.unclaimed)
-    more = [_AT_ODDS] * len(found.at_odds) + [_LEFT_OUT] * len(found.unclaimed)
-    padded, doubts = _padded(claims, (*findings[: len(found.claims)], *more))
-    return Verified(claims, padded, len(sources), against, (*warnings, *doubts), found)
+        findings = yield from ask(Verify(extraction.claims, sources, against, role, question))
+    claims = (*extraction.claims, *extraction.at_odds, *extraction.unclaimed)
+    more = [_AT_ODDS] * len(extraction.at_odds) + [_LEFT_OUT] * len(extraction.unclaimed)
+    padded, doubts = _padded(claims, (*findings[: len(extraction.claims)], *more))
+    return Verified(claims, padded, len(sources), against, (*warnings, *doubts), extraction)
 
 
 def declined(answer: str, question: str | None) -> Steps[Declines | None]:
@@ -231,21 +231,21 @@ def _padded(claims: Sequence[str], findings: Sequence[Finding]) -> tuple[tuple[F
     ``JudgeReplyError`` if more than a quarter of the findings contradict themselves.
     """
     missing = max(0, len(claims) - len(findings))
-    given = tuple(findings[: len(claims)])
-    unknown = [finding.verdict for finding in given if _verdict_in(finding) is None]
+    present = tuple(findings[: len(claims)])
+    unknown = [finding.verdict for finding in present if _verdict_in(finding) is None]
     warnings: list[tuple[str, Text]] = []
     if missing:
         warnings.append(("verdict_missing", say("reading.missing", n=missing)))
     if unknown:
         named = ", ".join(repr(str(word)) for word in dict.fromkeys(unknown))
         warnings.append(("verdict_unknown", say("reading.unknown", n=len(unknown), named=named)))
-    at_odds = sum([finding.at_odds for finding in given])
+    at_odds = sum([finding.at_odds for finding in present])
     if at_odds:
         if at_odds > _MOST_AT_ODDS * len(claims):
             message = f"the judge's replies contradict themselves on {at_odds} of {len(claims)} claims, asked twice"
             raise JudgeReplyError(message, code="reply_at_odds")
         warnings.append(("reply_at_odds", say("reading.at_odds", n=at_odds, total=len(claims))))
-    return given + (_MISSING,) * missing, tuple(warnings)
+    return present + (_MISSING,) * missing, tuple(warnings)
 
 
 def _verdict_in(finding: Finding) -> Verdict | None:
@@ -293,7 +293,7 @@ class Correspondence:
     def made(self) -> tuple[Item, ...]:
         """The claims of both texts; each item's reason names its text."""
         sides = ((say("claim.of_answer"), self.answer), (say("claim.of_reference"), self.reference))
-        return tuple([each.changed(reason=joined(said, each.reason)) for said, side in sides for each in side.made()])
+        return tuple([item.changed(reason=joined(said, item.reason)) for said, side in sides for item in side.made()])
 
     @property
     def warnings(self) -> Warnings:

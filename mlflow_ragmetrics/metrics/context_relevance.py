@@ -211,6 +211,6 @@ def judged_map(question: str, contexts: Sequence[str], history: Sequence[Message
 
     def measure(grades: Sequence[float]) -> float:
         ranks = _relevant_ranks(grades)
-        return math.fsum(found / rank for found, rank in enumerate(ranks, 1)) / len(ranks)
+        return math.fsum(place / rank for place, rank in enumerate(ranks, 1)) / len(ranks)
 
     return (yield from _ranked(question, contexts, history, measure))

@@ -136,8 +136,8 @@ def gain(match: Match, k: int) -> float:
     """
     if not match.correct:
         return 0.0
-    found = math.fsum(discount(rank) for rank in match.ranks if rank <= k)
-    return found / _ideal(min(k, len(match.gold)))
+    gain_of_ranks = math.fsum(discount(rank) for rank in match.ranks if rank <= k)
+    return gain_of_ranks / _ideal(min(k, len(match.gold)))
 
 
 def discount(rank: int) -> float:
@@ -176,10 +176,10 @@ class RetrievalCounts:
 
     def add(self, scores: Mapping[str, Score]) -> None:
         """Add a row's scores to the counts."""
-        found = {key: s.details for key, s in scores.items() if s.scored and "gold_docs_count" in s.details}
-        if found:
-            self.keys |= dict.fromkeys(found)
-            counts = next(iter(found.values()))
+        details_by_key = {key: s.details for key, s in scores.items() if s.scored and "gold_docs_count" in s.details}
+        if details_by_key:
+            self.keys |= dict.fromkeys(details_by_key)
+            counts = next(iter(details_by_key.values()))
             gold, correct = counts["gold_docs_count"], counts["correct_docs_count"]
             self.rows += 1
             self.with_gold += gold > 0

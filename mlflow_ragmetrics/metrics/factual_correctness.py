@@ -59,21 +59,21 @@ def factual_correctness(
     >>> rm.score("factual_correctness", record, judge=judge, mode="recall").value
     0.5
     """
-    found = yield from correspond(answer, reference, question, history)
-    value = {"F1": found.f1, "PRECISION": found.precision, "RECALL": found.recall}[mode]
-    counts = found.details
+    outcome = yield from correspond(answer, reference, question, history)
+    value = {"F1": outcome.f1, "PRECISION": outcome.precision, "RECALL": outcome.recall}[mode]
+    counts = outcome.details
     reason = joined(
         say("factual_correctness.counts", value=value, mode=say(f"factual_correctness.{mode.lower()}"), **counts),
-        to_do("not_in_reference", found.answer.of("NEUTRAL", "CONTRADICTED")),
-        to_do("not_in_answer", found.reference.of("NEUTRAL", "CONTRADICTED")),
+        to_do("not_in_reference", outcome.answer.of("NEUTRAL", "CONTRADICTED")),
+        to_do("not_in_answer", outcome.reference.of("NEUTRAL", "CONTRADICTED")),
     )
     blank = not answer.strip() or not reference.strip()
     return Score(
         value=value,
         reason=say("factual_correctness.blank") if blank else reason,
         details=counts,
-        warnings=found.warnings,
-    ).with_items(found.made)
+        warnings=outcome.warnings,
+    ).with_items(outcome.made)
 
 
 _PRESETS = {
@@ -94,8 +94,8 @@ def _checked_weights(semantic_weight: float | None, info: ValidationInfo) -> flo
 
 def _weights(options: Mapping[str, Any]) -> tuple[float, float]:
     factual, semantic = _PRESETS[options.get("preset") or "default"]
-    given = options.get("factual_weight"), options.get("semantic_weight")
-    return factual if given[0] is None else given[0], semantic if given[1] is None else given[1]
+    weights = options.get("factual_weight"), options.get("semantic_weight")
+    return factual if weights[0] is None else weights[0], semantic if weights[1] is None else weights[1]
 
 
 Preset = Annotated[

@@ -104,12 +104,12 @@ def lexical_factuality(answer: str, reference: str) -> Score:
     with the reference.'
     """
     known = term_counts(reference).keys()
-    found = answer_terms(answer)
+    terms_by_sentence = answer_terms(answer)
     claims: list[Claim] = []
-    for sentence, terms in zip(found.sentences, found.terms, strict=True):
+    for sentence, terms in zip(terms_by_sentence.sentences, terms_by_sentence.terms, strict=True):
         if has_words(sentence, _SHORTEST_CLAIM):
-            own = set(terms)
-            claims.append((sentence, len(own), len(own & known)))
+            distinct_terms = set(terms)
+            claims.append((sentence, len(distinct_terms), len(distinct_terms & known)))
     supported = sum([2 * shared >= n for _, n, shared in claims])
     details = {"supported": supported, "unsupported": len(claims) - supported, "total": len(claims)}
     rule = {} if any(n for _, n, _ in claims) or not answer.strip() else {"rule": "no_claims"}
@@ -172,8 +172,8 @@ def lexical_relevance(question: str, answer: str) -> Score:
         "shared_terms": len(shared),
     }
     reason = say("lexical_relevance.counts", value=value, n=len(shared), question=len(asked), answer=len(answered))
-    found = [term in shared for term in asked]
-    return Score(value=value, reason=reason, details=counts).with_items(TokenItems(asked, found))
+    are_found = [term in shared for term in asked]
+    return Score(value=value, reason=reason, details=counts).with_items(TokenItems(asked, are_found))
 
 
 Pair = tuple[str, str]
@@ -224,27 +224,27 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
     >>> score.value, score.passed
     (0.7, True)
     """
-    found = answer_terms(answer).sentences
-    short = [sentence for sentence in found if not has_words(sentence, _SHORTEST_SENTENCE)]
+    all_sentences = answer_terms(answer).sentences
+    short = [sentence for sentence in all_sentences if not has_words(sentence, _SHORTEST_SENTENCE)]
     opposed = _opposed(answer, contradictions)
     # sentences that differ only in case, spaces and closing punctuation are repetitions
-    seen = Counter(" ".join(sentence.casefold().split()).rstrip(_CLOSING) for sentence in found)
-    repeated = len(found) - len(seen)
-    repetitive = 10 * repeated > 3 * len(found)
+    seen = Counter(" ".join(sentence.casefold().split()).rstrip(_CLOSING) for sentence in all_sentences)
+    repeated = len(all_sentences) - len(seen)
+    repetitive = 10 * repeated > 3 * len(all_sentences)
     counts = {
-        "sentences": len(found),
+        "sentences": len(all_sentences),
         "incomplete": len(short),
         "contradictions": len(opposed),
         "repeated": repeated,
     }
-    if not found:
+    if not all_sentences:
         return Score(value=0.0, reason=say("coherence.no_sentence"), details=counts)
     # integer hundredths: 1 - 0.1 - 0.2 must be exactly 0.7 and pass at 0.7
     value = max(0, 100 - 15 * len(short) - 10 * len(opposed) - 20 * repetitive) / 100
     items = [Item("sentence", sentence, reason=say("coherence.short")) for sentence in short]
     items += [Item("token", f"{term} / {opposite}", reason=say("coherence.opposed")) for term, opposite in opposed]
     items += [Item("sentence", text, reason=say("coherence.repeated", n=n)) for text, n in seen.items() if n > 1]
-    reason = say("coherence.counts", n=len(found), short=len(short), opposed=len(opposed), repeated=repeated)
+    reason = say("coherence.counts", n=len(all_sentences), short=len(short), opposed=len(opposed), repeated=repeated)
     return Score(value=value, reason=reason, items=tuple(items), details=counts)
 
 
@@ -259,8 +259,8 @@ def _opposed(text: str, pairs: tuple[Pair, ...]) -> list[Pair]:
 def _holds_both(text: str, term: str, opposite: str) -> bool:
     if opposite.casefold() not in text or term.casefold() not in text:
         return False  # this check is a hundred times as fast as the pattern
-    rest, found = _whole_term(opposite).subn(" ", text)
-    return bool(found and _whole_term(term).search(rest))
+    rest, n_found = _whole_term(opposite).subn(" ", text)
+    return bool(n_found and _whole_term(term).search(rest))
 
 
 @lru_cache(maxsize=256)
@@ -326,7 +326,7 @@ def content_safety(
         value=max(0, 100 - 15 * violations) / 100,
         reason=say("content_safety.counts" if violations else "content_safety.clean", n=violations, **counts),
         items=tuple(
-            [Item("token", each, "FOUND", say(f"content_safety.{name}")) for name, own in found.items() for each in own]
+            [Item("token", term, "FOUND", say(f"content_safety.{name}")) for name, own in found.items() for term in own]
         ),
         details={"violations": violations, **counts, **({} if text.strip() else {"rule": "blank"})},
     )

@@ -75,8 +75,8 @@ def checked_claims(role: Role, by_other: Verified, by_passages: Verified) -> tup
     passage.
     """
     items = []
-    for item, found in zip(by_other.items, by_passages.items, strict=True):
-        evidence = (found.evidence or (Evidence(),)) if is_right(found) else ()
+    for item, other_item in zip(by_other.items, by_passages.items, strict=True):
+        evidence = (other_item.evidence or (Evidence(),)) if is_right(other_item) else ()
         reason = joined(say(f"claim.of_{role}"), _where(evidence), item.reason)
         items.append(item.changed(reason=reason, evidence=evidence))
     return tuple(items), tuple(dict.fromkeys((*by_other.warnings, *by_passages.warnings)))
@@ -123,7 +123,7 @@ def rate_of_answer(
         wrong = [item for item in items if is_held(item) and not is_right(item)]
         if not all(held_by(item.evidence) for item in (*facts, *wrong)):
             return texts.unscored("unnamed_passages", items, warnings)
-        relevant = held_by(each for item in facts for each in item.evidence)
+        relevant = held_by(evidence for item in facts for evidence in item.evidence)
     found_claims = [item for item in items if counted(item, relevant)]
     number = len(found_claims)
     counts: Mapping[str, Any] = {
@@ -395,6 +395,6 @@ def _chunk(number: int, text: str, facts: Sequence[Item]) -> Item:
     held = [item for item in facts if number in held_by(item.evidence)]
     if not held:
         return Item("chunk", text, "UNRELATED", evidence=(Evidence(chunk=number),))
-    quotes = tuple(each for item in held for each in item.evidence if each.chunk == number)
+    quotes = tuple(evidence for item in held for evidence in item.evidence if evidence.chunk == number)
     reason = say("checked.facts", n=len(held), first=held[0].text)
     return Item("chunk", text, "RELATED", reason, evidence=quotes)

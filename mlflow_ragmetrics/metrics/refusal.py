@@ -46,9 +46,9 @@ def given_answerable(metadata: Mapping[str, Any] | None) -> Answerable | None:
     Raises:
         InvalidFieldError: for any other value.
     """
-    given = metadata or {}
-    expectations = given.get("expectations")
-    for fields in (given, expectations if isinstance(expectations, Mapping) else {}):
+    entries = metadata or {}
+    expectations = entries.get("expectations")
+    for fields in (entries, expectations if isinstance(expectations, Mapping) else {}):
         for name, inverted in _NAMES.items():
             value = fields.get(name)
             if isinstance(value, (list, tuple)) and len(value) == 1:

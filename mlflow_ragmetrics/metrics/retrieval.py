@@ -174,8 +174,8 @@ def precision_k(match: Match, k: int) -> Measured:
     >>> score.value, score.reason
     (0.4, '2 of the first 5 ranks contain a relevant document (3 retrieved).')
     """
-    found = _found(match, k)
-    return found / k, say("retrieval.precision_k", found=found, k=k, retrieved=len(match.retrieved))
+    n_found = _found(match, k)
+    return n_found / k, say("retrieval.precision_k", found=n_found, k=k, retrieved=len(match.retrieved))
 
 
 @metric(
@@ -201,8 +201,8 @@ def recall_k(match: Match, k: int) -> Measured:
     >>> rm.score("recall_2", record).value
     0.5
     """
-    found, n = _found(match, k), len(match.gold)
-    return found / max(1, n), say("retrieval.recall_k", found=found, n=n, k=k)
+    n_found, n = _found(match, k), len(match.gold)
+    return n_found / max(1, n), say("retrieval.recall_k", found=n_found, n=n, k=k)
 
 
 @metric(
@@ -277,7 +277,7 @@ def average_precision(match: Match) -> Measured:
     >>> round(rm.score("map", record).value, 3)  # (1/1 + 2/3) / 2
     0.833
     """
-    precisions = [found / rank for found, rank in enumerate(match.ranks, 1)]
+    precisions = [n_found / rank for n_found, rank in enumerate(match.ranks, 1)]
     value = math.fsum(precisions) / max(1, len(match.gold))
     return value, _reason("map", match, value)
 

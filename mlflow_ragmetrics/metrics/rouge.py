@@ -202,7 +202,7 @@ def _in_lines(answer: Sequence[list[str]], reference: Sequence[list[str]]) -> in
     for line in answer:
         bits = [masks.get(token, 0) for token in line]
         # a token without a match can decide a tie if it follows one that has matches
-        steps = [own for before, own in zip([0, *bits], bits, strict=False) if own or before]
+        steps = [step for before, step in zip([0, *bits], bits, strict=False) if step or before]
         union |= _matched(every, steps, spreads) if steps else 0
     return sum([min((mask & union).bit_count(), counts[token]) for token, mask in masks.items()])
 

@@ -148,20 +148,20 @@ def semantic_similarity(
     >>> round(score.value, 6), score.details["band"]
     (1.0, 'identical')
     """
-    found = yield from similarity(answer, reference, models)
-    value = found.value if threshold is None else float(passes(found.value, threshold))
+    similar = yield from similarity(answer, reference, models)
+    value = similar.value if threshold is None else float(passes(similar.value, threshold))
     reason = say("semantic_similarity.blank")
-    if found.models:
-        band = say(f"band.{found.band}")
-        reason = say("semantic_similarity.cosine", value=found.value, n=len(found.models), band=band)
+    if similar.models:
+        band = say(f"band.{similar.band}")
+        reason = say("semantic_similarity.cosine", value=similar.value, n=len(similar.models), band=band)
     if threshold is not None:
         code = "semantic_similarity.reached" if value else "semantic_similarity.missed"
         reason = joined(reason, say(code, threshold=threshold))
     return Score(
         value=value,
         reason=reason,
-        details={"cosine": found.value, "band": found.band, **found.details},
-        model_scores=found.models,
-        excluded_models=tuple(found.failures),
-        warnings=found.warnings,
+        details={"cosine": similar.value, "band": similar.band, **similar.details},
+        model_scores=similar.models,
+        excluded_models=tuple(similar.failures),
+        warnings=similar.warnings,
     )

@@ -168,10 +168,10 @@ def _chunk_counts(related: Mapping[int, Related], chunks: Sequence[str]) -> dict
 def _chunk_items(chunks: Sequence[str], related: Mapping[int, Related]) -> tuple[Item, ...]:
     items = []
     for number, text in enumerate(chunks, 1):
-        found = related.get(number)
-        evidence = (Evidence(chunk=number, quote=found.quote if found else ""),)
-        reason = found.reason if found else ""
-        items.append(Item("chunk", text, "RELATED" if found else "UNRELATED", reason, evidence=evidence))
+        match = related.get(number)
+        evidence = (Evidence(chunk=number, quote=match.quote if match else ""),)
+        reason = match.reason if match else ""
+        items.append(Item("chunk", text, "RELATED" if match else "UNRELATED", reason, evidence=evidence))
     return tuple(items)
 
 

@@ -169,7 +169,7 @@ class Evaluation:
 
     @cached_property
     def _causes(self) -> dict[str, int]:
-        return count_causes(each.cause for each in self.diagnoses) if self.diagnoses else {}
+        return count_causes(diagnosis.cause for diagnosis in self.diagnoses) if self.diagnoses else {}
 
     @cached_property
     def metrics(self) -> dict[str, float]:
@@ -236,7 +236,7 @@ class Evaluation:
         if self.warnings:
             kept = replace(kept, warnings=(f"warnings left out because they may quote texts: {len(self.warnings)}",))
         incomplete = self.incomplete and "see the output of the program that wrote this run"
-        diagnoses = [replace(each, reason="") for each in self.diagnoses]
+        diagnoses = [replace(diagnosis, reason="") for diagnosis in self.diagnoses]
         vars(kept).update(metrics=self.metrics, incomplete=incomplete, diagnoses=diagnoses)
         return kept
 

@@ -87,21 +87,21 @@ class Totals:
     @property
     def better(self) -> dict[str, Better]:
         """Keys whose higher values are not better: ``False`` if lower is better, ``None`` if neither direction is."""
-        return {key: each.better for key, each in self._metrics.items() if each.better is not True}
+        return {key: totals.better for key, totals in self._metrics.items() if totals.better is not True}
 
     @property
     def composites(self) -> list[str]:
         """The keys of the weighted composites."""
-        return [key for key, each in self._metrics.items() if each.is_composite]
+        return [key for key, totals in self._metrics.items() if totals.is_composite]
 
     @property
     def equal(self) -> list[list[str]]:
         """Groups of keys with equal values in every row; each key has at least two measured rows."""
-        keys = [key for key, each in self._metrics.items() if each.counts["n_measured"] > 1]
+        keys = [key for key, totals in self._metrics.items() if totals.counts["n_measured"] > 1]
         together: dict[int, list[str]] = {}
         for key, first in zip(keys, equal_columns([self._metrics[key].column(self.rows) for key in keys]), strict=True):
             together.setdefault(first, []).append(key)
-        return [each for each in together.values() if len(each) > 1]
+        return [equals for equals in together.values() if len(equals) > 1]
 
     @property
     def ranking(self) -> Ranking:
@@ -113,7 +113,7 @@ class Totals:
     @property
     def matrix(self) -> Matrix:
         """The values, rows × keys; NaN: none."""
-        return np.array([each.column(self.rows) for each in self._metrics.values()]).T
+        return np.array([totals.column(self.rows) for totals in self._metrics.values()]).T
 
     def figures(
         self, groups: Sequence[object] | None = None, ranges: Mapping[str, tuple[float, float]] | None = None
@@ -123,15 +123,15 @@ class Totals:
         ``groups``: the group of each row. ``ranges``: the lowest and highest value of each key (default 0 and 1).
         """
         figures: dict[str, float] = {}
-        columns = {key: each.column(self.rows) for key, each in self._metrics.items()}
+        columns = {key: totals.column(self.rows) for key, totals in self._metrics.items()}
         step = 1 if self.rows > MANY_ROWS else len(columns) or 1  # one metric at a time saves memory
         for start in range(0, len(columns), step):
             some = dict(islice(columns.items(), start, start + step))
             ends = [(ranges or {}).get(key, (0.0, 1.0)) for key in some]
-            for key, own in zip(some, _figures_of_columns(list(some.values()), groups, ends), strict=True):
-                own |= self._metrics[key].figures()
-                scaled = {f"{key}_1to5/mean": own.pop("1to5")} if "1to5" in own else {}
-                figures |= {f"{key}/{name}": float(value) for name, value in own.items()} | scaled
+            for key, numbers in zip(some, _figures_of_columns(list(some.values()), groups, ends), strict=True):
+                numbers |= self._metrics[key].figures()
+                scaled = {f"{key}_1to5/mean": numbers.pop("1to5")} if "1to5" in numbers else {}
+                figures |= {f"{key}/{name}": float(value) for name, value in numbers.items()} | scaled
         figures |= {"n_non_answers": float(self.non_answers)} if self.non_answers else {}
         return figures | (self._retrieval.figures(figures) if self._retrieval else {})
 
@@ -206,14 +206,14 @@ def _figures_of_columns(
     figures = []
     for column, interval in zip(columns, intervals, strict=True):
         values = column[~np.isnan(column)]
-        own = {"mean": math.fsum(values) / values.size} if values.size else {}
-        own |= {} if interval is None else {"ci_low": interval[0], "ci_high": interval[1]}
+        numbers = {"mean": math.fsum(values) / values.size} if values.size else {}
+        numbers |= {} if interval is None else {"ci_low": interval[0], "ci_high": interval[1]}
         sample = None if groups is None else clusters_of(column, groups)
         if sample is not None:
-            own |= {"n_groups": sample.groups}
-            own |= {} if sample.design_effect is None else {"design_effect": sample.design_effect}
-            own |= {"few_groups": 1} if sample.few_groups else {}
-        figures.append(own)
+            numbers |= {"n_groups": sample.groups}
+            numbers |= {} if sample.design_effect is None else {"design_effect": sample.design_effect}
+            numbers |= {"few_groups": 1} if sample.few_groups else {}
+        figures.append(numbers)
     return figures
 
 
@@ -239,12 +239,12 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
     """
     if not isinstance(scores, Iterable) or isinstance(scores, (str, bytes, Mapping)):
         raise InvalidFieldError("summarize needs a list of scores or numbers", field="scores")
-    found = [score_of(score) for score in scores]
-    if groups is not None and len(groups) != len(found):
-        message = f"groups has length {len(groups)}, not {len(found)}; give one name per row"
+    as_scores = [score_of(score) for score in scores]
+    if groups is not None and len(groups) != len(as_scores):
+        message = f"groups has length {len(groups)}, not {len(as_scores)}; give one name per row"
         raise InvalidOptionError(message, param="groups")
     totals = Totals(keys=[""])
-    for score in found:
+    for score in as_scores:
         totals.add_scores({"": score})
     return {name.removeprefix("/"): value for name, value in totals.figures(groups).items()}
 
@@ -305,10 +305,10 @@ def panel_figures(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
             values = [score.model_scores[name] for score in scores if name in score.model_scores]
             figures |= {f"{key}/judge/{slug}/mean": fmean(values)} if values else {}
             figures[f"{key}/judge/{slug}/n_scored"] = float(len(values))
-        asked = [score for score in scores if "judges_asked" in score.details]
-        fewer = [score for score in asked if len(score.model_scores) < score.details["judges_asked"]]
+        panel_scores = [score for score in scores if "judges_asked" in score.details]
+        fewer = [score for score in panel_scores if len(score.model_scores) < score.details["judges_asked"]]
         figures[f"{key}/n_fewer_judges"] = float(len(fewer))
-        together = [score for score in asked if len(score.model_scores) > 1]
+        together = [score for score in panel_scores if len(score.model_scores) > 1]
         matrix = [[score.model_scores.get(name, math.nan) for name in slugs] for score in together]
         alpha = krippendorff_alpha(np.array(matrix)) if matrix else None
         figures |= {} if alpha is None else {f"{key}/judges_alpha": alpha}
@@ -325,18 +325,18 @@ def _is_panel_score(score: Score) -> bool:
 
 def panel_warnings(rows: Sequence[Row]) -> tuple[str, ...]:
     """One warning per judge that failed on rows that another judge scored, with the first cause."""
-    found: dict[str, tuple[set[int], dict[str, None], str]] = {}
+    by_judge: dict[str, tuple[set[int], dict[str, None], str]] = {}
     for number, row in enumerate(rows):
         for key, score in row.scores.items():
             for code, text in score.warnings:
                 if code.startswith("judge_failed:"):
-                    on, keys, _ = found.setdefault(code.removeprefix("judge_failed:"), (set(), {}, str(text)))
+                    on, keys, _ = by_judge.setdefault(code.removeprefix("judge_failed:"), (set(), {}, str(text)))
                     on.add(number)
                     keys.setdefault(key)
     return tuple(
         f"{name} did not judge {len(on)} of {counted(len(rows), 'row')} ({', '.join(keys)}); rows that fewer than "
         f"min_judges (default: all) judged are not measured; {text}"
-        for name, (on, keys, text) in found.items()
+        for name, (on, keys, text) in by_judge.items()
     )
 
 
@@ -373,8 +373,8 @@ def slices_frame(
     for name in sorted({name for name in slices if name is not None}):
         inside = labels == name
         places = [int(place) for place in np.flatnonzero(inside)]
-        own = Totals((rows[place] for place in places), totals.keys)
-        figures = own.figures(None if groups is None else [groups[place] for place in places], ranges)
+        slice_totals = Totals((rows[place] for place in places), totals.keys)
+        figures = slice_totals.figures(None if groups is None else [groups[place] for place in places], ranges)
         p_values += welch_tests(totals.matrix, inside, None if groups is None else np.asarray(groups))
         for key in totals.keys:
             scored, measured = (int(figures[f"{key}/{count}"]) for count in ("n_scored", "n_measured"))

@@ -74,15 +74,15 @@ def check_names(
     better: Mapping[str, Better] | None = None,
 ) -> list[_Limit]:
     """The limits; raises ``InvalidOptionError`` if one does not fit a report with these ``keys``."""
-    given = [("fail_under", *each) for each in (fail_under or {}).items()]
-    given += [("fail_over", *each) for each in (fail_over or {}).items()]
+    limits = [("fail_under", *limit) for limit in (fail_under or {}).items()]
+    limits += [("fail_over", *limit) for limit in (fail_over or {}).items()]
     for key, share in _shares(min_scored).items():
         name = f"min_scored {key}" if key else "min_scored"
         if key and key not in keys:
             raise _unknown(name, key, keys, "min_scored")
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise InvalidOptionError(f"{name}={shown(share)} must be a number from 0 to 1", param="min_scored")
-    return [_limit(param, name, value, keys, ranges or {}, better or {}) for param, name, value in given]
+    return [_limit(param, name, value, keys, ranges or {}, better or {}) for param, name, value in limits]
 
 
 def _limit(
@@ -191,8 +191,8 @@ def _check(figures: Mapping[str, float], limit: _Limit, share: float, rows: int)
         on += "" if is_sure else f", too few to be sure: the interval reaches {end:.2f}"
     on += f"; coverage {coverage}" if (coverage := percent(figures.get(f"{key}/coverage", 1.0))) != "100%" else ""
     sign = "≤≥"[not is_most] if reached else "<>"[is_most]
-    said = f"{name} = {deciding(found, value, not is_most)}{mark} {sign} {value:.12g}"
-    return Check(name, reached and enough, f"{said}{', but ' if reached and not enough else '; '}{on}")
+    comparison = f"{name} = {deciding(found, value, not is_most)}{mark} {sign} {value:.12g}"
+    return Check(name, reached and enough, f"{comparison}{', but ' if reached and not enough else '; '}{on}")
 
 
 def _shares(min_scored: MinScored | None) -> dict[str, float]:
@@ -255,12 +255,12 @@ def condition_of(text: str, param: str = "condition") -> Condition:
     >>> condition_of("ndcg(k=5) >= 0.5")
     Condition(name='ndcg(k=5)', sign='>=', limit=0.5)
     """
-    found = _CONDITION.fullmatch(text) if isinstance(text, str) else None
+    match = _CONDITION.fullmatch(text) if isinstance(text, str) else None
     try:
-        limit = float(found["number"]) if found is not None else math.nan
+        limit = float(match["number"]) if match is not None else math.nan
     except ValueError:
         limit = math.nan
-    if found is None or not math.isfinite(limit):
+    if match is None or not math.isfinite(limit):
         message = f'{shown(text)} is not a condition on a score; write, for example, "faithfulness >= 0.8"'
         raise InvalidOptionError(message, param=param)
-    return Condition(found["name"], found["sign"], limit)
+    return Condition(match["name"], match["sign"], limit)

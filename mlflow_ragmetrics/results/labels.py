@@ -33,7 +33,7 @@ def has_feedback(labels: Any) -> bool:
         return "assessments" in labels.columns
     if not isinstance(labels, (list, tuple)):
         return False
-    return bool(labels) and all(hasattr(getattr(each, "info", None), "trace_id") for each in labels)
+    return bool(labels) and all(hasattr(getattr(label, "info", None), "trace_id") for label in labels)
 
 
 def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
@@ -42,19 +42,19 @@ def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
     Uses feedback named ``key`` or ``rag_<key>``, or any feedback if all of it has the same name. If a trace has
     several, the last one is used. Raises ``InvalidDataError`` if there is none or its name is ambiguous.
     """
-    given = [(ids, name, value) for ids, found in _traces(traces) for name, value in _human(found)]
-    names = list(dict.fromkeys(name for _, name, _ in given))
+    feedback = [(ids, name, value) for ids, assessments in _traces(traces) for name, value in _human(assessments)]
+    names = list(dict.fromkeys(name for _, name, _ in feedback))
     if not names:
         raise InvalidDataError("the traces have no human feedback; label some of them in MLflow's UI first")
-    own = [name for name in (key, f"rag_{key}") if name in names]
-    wanted = own[0] if own else names[0]
-    if not own and len(names) > 1:
+    of_metric = [name for name in (key, f"rag_{key}") if name in names]
+    wanted = of_metric[0] if of_metric else names[0]
+    if not of_metric and len(names) > 1:
         message = f"human feedback on the traces is named {', '.join(names)}; rename one to {key}, as the metric"
         raise InvalidDataError(message)
-    found = [(identity, value) for ids, name, value in given if name == wanted for identity in ids]
-    if twice := _with_two(found):
+    labelled = [(identity, value) for ids, name, value in feedback if name == wanted for identity in ids]
+    if twice := _with_two(labelled):
         warnings.warn(f"the last label is used for ids with two different labels: {twice}", stacklevel=4)
-    return dict(found)
+    return dict(labelled)
 
 
 def _traces(traces: Any) -> Iterator[tuple[list[str], Iterable[Any]]]:
@@ -63,12 +63,12 @@ def _traces(traces: Any) -> Iterator[tuple[list[str], Iterable[Any]]]:
     records = traces.to_dict("records") if hasattr(traces, "columns") else [vars(trace.info) for trace in traces]
     for trace_id, request_id, tags, assessments in ([record.get(name) for name in names] for record in records):
         identities = [trace_id, request_id, (tags or {}).get("id")]
-        yield [each for each in identities if isinstance(each, str) and each], assessments or []
+        yield [identity for identity in identities if isinstance(identity, str) and identity], assessments or []
 
 
 def _human(assessments: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    for each in assessments:
-        record = each if isinstance(each, Mapping) else each.to_dictionary()
+    for assessment in assessments:
+        record = assessment if isinstance(assessment, Mapping) else assessment.to_dictionary()
         source = record.get("source") or {}
         feedback = record.get("feedback") or {}
         is_valid = record.get("valid") is not False and feedback.get("value") is not None
@@ -99,21 +99,21 @@ def labels_of(
         return _numbers(results.table[labels].tolist(), words)
     if isinstance(labels, str) and not Path(labels).suffix and not os.path.exists(labels):
         raise InvalidDataError(f"labels: {labels!r} is neither a column of the rows nor a file")
-    given: Any = read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels
-    if has_feedback(given):
-        given = feedback_labels(given, key)
-    elif hasattr(given, "columns"):
-        given = _by_id(given, column)
-    elif hasattr(given, "index") and hasattr(given, "to_dict"):
-        given = _one_each([*zip(map(str, given.index), given, strict=True)])
+    label_data: Any = read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels
+    if has_feedback(label_data):
+        label_data = feedback_labels(label_data, key)
+    elif hasattr(label_data, "columns"):
+        label_data = _by_id(label_data, column)
+    elif hasattr(label_data, "index") and hasattr(label_data, "to_dict"):
+        label_data = _one_each([*zip(map(str, label_data.index), label_data, strict=True)])
     table = results.table
     columns = [table[name].tolist() for name in ("id", "trace_id") if name in table.columns]
     rows = [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(table)
-    if isinstance(given, Mapping):
-        return _matched(given, rows, words)
-    if not isinstance(given, Iterable):
+    if isinstance(label_data, Mapping):
+        return _matched(label_data, rows, words)
+    if not isinstance(label_data, Iterable):
         raise InvalidDataError(f"labels: {shown(labels)} is neither a mapping, a list, a column, a file nor a frame")
-    listed = list(given)
+    listed = list(label_data)
     if len(listed) != len(rows):
         message = f"labels has length {len(listed)}, not {len(rows)}; give one per row, or a mapping from id to label"
         raise InvalidDataError(message)
@@ -122,26 +122,26 @@ def labels_of(
 
 def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) -> list[Label]:
     meanings = {word_of(word): meaning for word, meaning in (words or {}).items()}
-    found: list[Label] = []
+    numbers: list[Label] = []
     unknown: Counter[str] = Counter()
     for value in values:
         if isinstance(value, str) and word_of(value) in meanings:
-            found.append(meanings[word_of(value)])
+            numbers.append(meanings[word_of(value)])
             continue
         try:
-            found.append(as_number(value))
+            numbers.append(as_number(value))
         except InvalidDataError:
-            found.append(None)
+            numbers.append(None)
             unknown[value.strip() if isinstance(value, str) else shown(value)] += 1
     if unknown:
         named = ", ".join(f"{shown(word)} ({count})" for word, count in unknown.most_common(_MOST_SHOWN))
         example = next(iter(unknown))
         way = f'define them with --words "{example}=0.5" (words={{{example!r}: 0.5}})'
-        if all(label is None for label in found):
+        if all(label is None for label in numbers):
             raise InvalidDataError(f"no label is known: {named}; labels are numbers or words such as supported; {way}")
         count = unknown.total()
         warnings.warn(f"labels with unknown words left out ({count}): {named}; {way}", stacklevel=4)
-    return found
+    return numbers
 
 
 def _by_id(frame: Any, column: str) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _with_two(labels: Iterable[tuple[str, Any]]) -> str:
     meanings: dict[str, set[Any]] = {}
     for name, label in labels:
         meanings.setdefault(name, set()).add(_meaning(label))
-    twice = [name for name, found in meanings.items() if len(found - {None}) > 1]
+    twice = [name for name, labels in meanings.items() if len(labels - {None}) > 1]
     return ", ".join(twice[:_MOST_SHOWN]) + (", …" if len(twice) > _MOST_SHOWN else "")
 
 
@@ -181,12 +181,12 @@ def _matched(
 ) -> list[Label]:
     exact = _one_each([(str(name), label) for name, label in labels.items()])
     # in a CSV file, an id that looks like a formula may start with a quote
-    given = {name.removeprefix("'"): label for name, label in exact.items()} | exact
-    chosen = [next((name for name in names if name in given), None) for names in rows]
+    by_name = {name.removeprefix("'"): label for name, label in exact.items()} | exact
+    chosen = [next((name for name in names if name in by_name), None) for names in rows]
     if not any(chosen):
-        some = ", ".join(list(given)[:3]) or "none"
+        some = ", ".join(list(by_name)[:3]) or "none"
         raise InvalidDataError(f"no label matches a row of the report; labels are for the ids {some}, …")
-    return _numbers([None if name is None else given[name] for name in chosen], words)
+    return _numbers([None if name is None else by_name[name] for name in chosen], words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,8 +242,8 @@ def labelled_scores(
     Raises ``InvalidOptionError`` for an unknown key, ``InvalidDataError`` if no row is labelled or, with ``in_range``,
     if a label is outside the metric's range.
     """
-    given = labels_of(labels, results, named_key(results, key), words=words)
-    grades = np.array([np.nan if label is None else label for label in given], dtype=float)
+    label_values = labels_of(labels, results, named_key(results, key), words=words)
+    grades = np.array([np.nan if label is None else label for label in label_values], dtype=float)
     if np.isnan(grades).all():
         raise InvalidDataError(f"no row has a label for {key}")
     scores = numbers_of(measured(results, key))

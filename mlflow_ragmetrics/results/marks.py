@@ -45,14 +45,14 @@ class Failures:
 
     def add(self, row: Row) -> None:
         """Add a row."""
-        found: dict[str, dict[str, None]] = {}
+        keys_by_cause: dict[str, dict[str, None]] = {}
         for key, score in row.scores.items():
             if score.error:
-                found.setdefault(score.error.replace(f": {key}: ", ": ", 1), {}).setdefault(key)
+                keys_by_cause.setdefault(score.error.replace(f": {key}: ", ": ", 1), {}).setdefault(key)
         self.answered = self.answered or is_judged(row)
         self._unanswered = self._unanswered or judge_failure(row)
-        self.rows += bool(found)
-        for text, keys in found.items():
+        self.rows += bool(keys_by_cause)
+        for text, keys in keys_by_cause.items():
             kind = _QUOTED_REPLY.sub("", text)
             known = self._causes.get(kind, Cause(text, 0, ()))
             if known.rows or len(self._causes) < _MOST_CAUSES:
@@ -78,8 +78,8 @@ def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, la
     lines = [] if incomplete is None else [say("marks.incomplete", why=incomplete)]
     known = incomplete or ""
     others = [cause for cause in causes if not known or (cause.text not in known and known not in cause.text)]
-    for each in others[:_MOST_CAUSE_LINES]:
-        lines.append(say("marks.failed", n=each.rows, total=rows, keys=", ".join(each.keys), cause=each.text))
+    for failure in others[:_MOST_CAUSE_LINES]:
+        lines.append(say("marks.failed", n=failure.rows, total=rows, keys=", ".join(failure.keys), cause=failure.text))
     if left := len(others[_MOST_CAUSE_LINES:]):
         lines.append(say("marks.more_causes", n=left))
     return [render(line, language) for line in lines]
@@ -91,7 +91,7 @@ def count_lines(keys: Sequence[str], figures: Mapping[str, float], rows: int, la
     lines = [say("marks.n_non_answers", n=silent, total=rows)] if silent else []
     for name in ("n_no_context", "n_partial", *DOUBTS.values()):
         counts = {key: int(figures.get(f"{key}/{name}", 0)) for key in keys}
-        for count in sorted({each for each in counts.values() if each}, reverse=True):
+        for count in sorted({n for n in counts.values() if n}, reverse=True):
             named = ", ".join(key for key in keys if counts[key] == count)
             lines.append(say(f"marks.{name}", n=count, total=rows, keys=named))
     return [render(line, language) for line in lines]
@@ -206,8 +206,8 @@ def diagnosis_columns(diagnoses: Sequence[Diagnosis]) -> dict[str, list[str]]:
     if not diagnoses:
         return {}
     return {
-        DIAGNOSIS: [each.cause for each in diagnoses],
-        f"{DIAGNOSIS}_reason": [each.reason for each in diagnoses],
+        DIAGNOSIS: [diagnosis.cause for diagnosis in diagnoses],
+        f"{DIAGNOSIS}_reason": [diagnosis.reason for diagnosis in diagnoses],
     }
 
 
@@ -266,11 +266,11 @@ def _weighed(facts: Sequence[Item], claims: Sequence[Item]) -> tuple[Fault, Text
         "noise": [item for item in wrong if is_held(item) and _misled(item, relevant)],
         "hallucination": [item for item in wrong if not is_held(item)],
     }
-    found = {cause: items for cause, items in faults.items() if items}
-    if not found:
+    items_by_cause = {cause: items for cause, items in faults.items() if items}
+    if not items_by_cause:
         return "no fault", say("diagnosis.no_fault", n=len(facts))
-    cause = max(found, key=lambda each: len(found[each]))
-    first, number = found[cause][0], len(found[cause])
+    cause = max(items_by_cause, key=lambda name: len(items_by_cause[name]))
+    first, number = items_by_cause[cause][0], len(items_by_cause[cause])
     total = len(claims if cause in ("noise", "hallucination") else facts)
     passages = held_by(first.evidence)
     where = say("diagnosis.passage", n=len(passages), passages=", ".join(map(str, passages)))
@@ -278,12 +278,12 @@ def _weighed(facts: Sequence[Item], claims: Sequence[Item]) -> tuple[Fault, Text
     reason = say(
         f"diagnosis.{cause}", n=number, total=total, first=text, where=where if passages else say("diagnosis.passages")
     )
-    rest = [say(f"diagnosis.also_{each}", n=len(items)) for each, items in found.items() if each != cause]
+    rest = [say(f"diagnosis.also_{other}", n=len(items)) for other, items in items_by_cause.items() if other != cause]
     if not rest:
         return cause, reason
     also = rest[0]
-    for each in rest[1:]:
-        also = say("diagnosis.list", first=also, second=each)
+    for part in rest[1:]:
+        also = say("diagnosis.list", first=also, second=part)
     return cause, say("joined", first=reason, second=say("diagnosis.also", rest=also))
 
 

@@ -67,7 +67,7 @@ class Pairing:
 
     def texts(self, a: Evaluation, b: Evaluation, name: str) -> list[tuple[str, str]]:
         """The stripped texts of the column ``name`` in A and in B, in the order of the pairs; empty if missing."""
-        texts_a, texts_b = (column_texts(each.table, name) for each in (a, b))
+        texts_a, texts_b = (column_texts(results.table, name) for results in (a, b))
         return [(texts_a[row_a], texts_b[row_b]) for row_a, row_b in zip(self.rows_a, self.rows_b, strict=True)]
 
     def failed(self, a: Evaluation, b: Evaluation) -> tuple[Column, Column]:
@@ -106,7 +106,7 @@ def _by(how: Literal["id", "content"], a: Evaluation, names_a: list[str], b: Eva
     only_b = tuple(name for name in names_b if name not in common)
     rows_a, rows_b = tuple(row for _, row, _ in shared), tuple(row for _, _, row in shared)
     ids = tuple(name.splitlines()[0] if name else str(place) for name, place, _ in shared)
-    warnings = [_unmatched(each.name, only) for each, only in ((a, only_a), (b, only_b)) if only]
+    warnings = [_unmatched(results.name, only) for results, only in ((a, only_a), (b, only_b)) if only]
     return Pairing(ids, rows_a, rows_b, how, only_a, only_b, tuple(warnings))
 
 
@@ -167,12 +167,12 @@ def is_true(column: pd.Series[Any]) -> pd.Series[bool]:
 
 def metric_spans(scores: Mapping[str, tuple[Column, Column]]) -> dict[str, float]:
     """The largest possible difference of each metric: its range (1 if unknown), or the observed range if larger."""
-    found = {}
+    spans = {}
     for key, sides in scores.items():
         values, (low, high) = np.concatenate(sides), metric_range(key)
         seen = values[~np.isnan(values)]
-        found[key] = max(high - low, float(np.ptp(seen))) if seen.size else high - low
-    return found
+        spans[key] = max(high - low, float(np.ptp(seen))) if seen.size else high - low
+    return spans
 
 
 def metric_range(key: str) -> tuple[float, float]:
@@ -210,7 +210,7 @@ def is_refused_rightly(answer: str | None, references: Sequence[str]) -> bool:
 
 def _contextless(table: pd.DataFrame) -> Column:
     held = table["contexts"] if "contexts" in table.columns else [None] * len(table)
-    return np.array([not has_contexts(each) for each in held], dtype=bool)
+    return np.array([not has_contexts(sample) for sample in held], dtype=bool)
 
 
 def has_contexts(value: Any) -> bool:
@@ -240,9 +240,9 @@ def like_with_like(
     for noun, places, name in causes:
         if places:
             reading = [key for key in keys if name in (key, "question") or name in fields[key]]
-            found = f"{counted(len(places), 'row')} of {a.name} and {b.name} have different {noun}"
+            difference = f"{counted(len(places), 'row')} of {a.name} and {b.name} have different {noun}"
             left_out = f": not compared on {', '.join(reading)}" if reading and not allow_different else ""
-            warnings.append(f"{found} ({_listed([pairing.ids[place] for place in places])}){left_out}")
+            warnings.append(f"{difference} ({_listed([pairing.ids[place] for place in places])}){left_out}")
             for key in reading:
                 unlike[key].update(places)
     marks = {} if allow_different else {key: frozenset(places) for key, places in unlike.items() if places}
@@ -286,8 +286,8 @@ def _members(results: Evaluation, key: str) -> list[str]:
     weights = results.description.get("weights") or {}
     name = next((name for name in weights if key.endswith(name)), key)  # a suite may have a prefix
     known = measure_of(name) if name not in weights else None
-    own = known.weights if isinstance(known, Composite) else weights.get(name, {})
-    return [key.removesuffix(name) + member for member, weight in own.items() if weight > 0]
+    member_weights = known.weights if isinstance(known, Composite) else weights.get(name, {})
+    return [key.removesuffix(name) + member for member, weight in member_weights.items() if weight > 0]
 
 
 def _fields_read(keys: Sequence[str]) -> set[str]:
@@ -310,8 +310,8 @@ def measure_of(key: str) -> Measure | None:
 
 def definition_of(key: str) -> Definition | None:
     """The definition of the metric with this key; ``None`` for composites and metrics that are not installed."""
-    found = measure_of(key)
-    return found.definition if isinstance(found, Metric) else None
+    measure = measure_of(key)
+    return measure.definition if isinstance(measure, Metric) else None
 
 
 _MEASURE = {
@@ -339,19 +339,19 @@ def check_alike(a: Evaluation, b: Evaluation, allow_different: bool) -> list[str
     warnings = [f"{name}: its suite is not recorded, so its options are unknown" for name in without_suite(a, b)]
     nameless = sorted(set(_unidentified(a)) & set(_unidentified(b)))
     if nameless:
-        told = f"{a.name} and {b.name} were judged by {', '.join(nameless)} without a known version or prompts"
-        warnings.append(f"{told}: a difference may come from a changed judge")
-    calls = [each.description.get("calls") or None for each in (a, b)]
+        judged_by = f"{a.name} and {b.name} were judged by {', '.join(nameless)} without a known version or prompts"
+        warnings.append(f"{judged_by}: a difference may come from a changed judge")
+    calls = [results.description.get("calls") or None for results in (a, b)]
     if None not in calls and calls[0] != calls[1]:
-        told = f"the judges used different calls ({_brief(calls[0])} / {_brief(calls[1])})"
-        warnings.append(f"{a.name} and {b.name}: {told}; set the same calls= for both to compare only the answers")
+        judged_by = f"the judges used different calls ({_brief(calls[0])} / {_brief(calls[1])})"
+        warnings.append(f"{a.name} and {b.name}: {judged_by}; set the same calls= for both to compare only the answers")
     if not phrases:
         return warnings
-    found = f"{a.name} and {b.name} were measured differently: {'; '.join(phrases)}"
+    difference = f"{a.name} and {b.name} were measured differently: {'; '.join(phrases)}"
     if not allow_different:
-        message = f"{found}; score both with one suite, or pass allow_different=True (--allow-different)"
+        message = f"{difference}; score both with one suite, or pass allow_different=True (--allow-different)"
         raise InvalidOptionError(message, param="allow_different")
-    return [*warnings, found]
+    return [*warnings, difference]
 
 
 def without_suite(*sides: Evaluation) -> list[str]:
@@ -372,6 +372,6 @@ def _same(results: Evaluation, entry: str) -> Any:
 
 
 def _brief(value: Any) -> str:
-    parts = [f"{key} {each}" for key, each in value.items()] if isinstance(value, dict) else value
+    parts = [f"{key} {entry}" for key, entry in value.items()] if isinstance(value, dict) else value
     text = ", ".join(map(str, parts)) if isinstance(parts, (list, tuple)) else str(parts)
     return shorten(text or "none", _LONGEST)

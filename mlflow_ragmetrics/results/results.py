@@ -55,19 +55,19 @@ def stored(
     run_id: str | None = None,
 ) -> Evaluation:
     """The evaluation with these tables; its rows are made when they are asked for."""
-    found = Evaluation(_StoredRows(table, items, description or {}), description or {})
+    evaluation = Evaluation(_StoredRows(table, items, description or {}), description or {})
     keys, diagnosed = score_keys(table), {*DIAGNOSIS} <= {*table.columns}
     causes = table[[*DIAGNOSIS]].astype(object).fillna("").astype(str) if diagnosed else None
-    vars(found).update(
+    vars(evaluation).update(
         _name=name,
         table=table,
         items=items,
         keys=keys,
-        diagnoses=[] if causes is None else [Diagnosis(*each) for each in causes.itertuples(index=False)],
+        diagnoses=[] if causes is None else [Diagnosis(*values) for values in causes.itertuples(index=False)],
         _sides={key: _side(table[f"{key}_better"]) for key in keys if f"{key}_better" in table.columns},
         _run_id=run_id,
     )
-    return found
+    return evaluation
 
 
 def _side(column: pd.Series[Any]) -> Better:
@@ -81,11 +81,11 @@ def results_of(source: Source, name: str = "") -> Evaluation:
     """
     if isinstance(source, (str, Path)):
         return _from_file(Path(source)) if is_file(source) else _from_run(found_run(str(source)))
-    given: object = source
-    if not isinstance(given, Evaluation):
-        message = f"{type(given).__name__} is not an evaluation; give a Report, a run's id or name, or a file of rows"
+    results: object = source
+    if not isinstance(results, Evaluation):
+        message = f"{type(results).__name__} is not an evaluation; give a Report, a run's id or name, or a file of rows"
         raise InvalidDataError(message)
-    return given.named(name) if name and "_name" not in vars(given) else given
+    return results.named(name) if name and "_name" not in vars(results) else results
 
 
 def is_file(source: Union[str, Path]) -> bool:
@@ -103,7 +103,7 @@ def found_run(text: str) -> Run:
             return client.get_run(text)
         except mlflow.exceptions.MlflowException as error:
             raise InvalidDataError(f"there is no run {text} at {store}") from error
-    experiments = [each.experiment_id for each in client.search_experiments()]
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     named = "attributes.run_name = '{}'".format(text.replace("'", "''"))
     runs = client.search_runs(experiments, named, max_results=2, order_by=["start_time DESC"])
     if not runs:
@@ -120,7 +120,7 @@ def _from_run(run: Run) -> Evaluation:
 
     run_id = run.info.run_id
     try:
-        if _ROWS not in {each.path for each in MlflowClient().list_artifacts(run_id)}:
+        if _ROWS not in {artifact.path for artifact in MlflowClient().list_artifacts(run_id)}:
             return _from_traces(run)
         texts = {name: artifacts.load_text(f"runs:/{run_id}/{name}") for name in (_ROWS, _ITEMS, _SUITE)}
     except (MlflowException, OSError) as error:  # its traces may lack rows: they do not replace its tables
@@ -144,9 +144,9 @@ def _from_traces(run: Run) -> Evaluation:
     description: dict[str, Any] = {"judge": judges}
     with suppress(MlflowException, OSError):
         description |= artifacts.load_dict(f"runs:/{run.info.run_id}/{_SUITE}")["suite"]
-    found = Evaluation(rows, description)
-    vars(found).update(_name=name, _run_id=run.info.run_id)
-    return found
+    evaluation = Evaluation(rows, description)
+    vars(evaluation).update(_name=name, _run_id=run.info.run_id)
+    return evaluation
 
 
 def _rows_of_traces(run: Run) -> list[Row]:
@@ -159,12 +159,12 @@ def _rows_of_traces(run: Run) -> list[Row]:
     run_id, experiments = run.info.run_id, [run.info.experiment_id]
     traces: list[Trace] = mlflow.search_traces(locations=experiments, run_id=run_id, return_type="list")
     evaluated = {trace.info.trace_id: trace for trace in traces if _assessed(trace, run_id)}
-    found = sorted(evaluated.values(), key=lambda trace: trace.info.request_time)
-    scores = [_scores(trace, run_id) for trace in found]
+    in_order = sorted(evaluated.values(), key=lambda trace: trace.info.request_time)
+    scores = [_scores(trace, run_id) for trace in in_order]
     absent = {key: _ABSENT for row in scores for key in row}
-    samples = with_ids(to_sample(record_of_trace(trace)) for trace in found)
+    samples = with_ids(to_sample(record_of_trace(trace)) for trace in in_order)
     rows = enumerate(zip(samples, scores, strict=True))
-    return [Row(sample, {**absent, **own}, place) for place, (sample, own) in rows] if absent else []
+    return [Row(sample, {**absent, **row_scores}, place) for place, (sample, row_scores) in rows] if absent else []
 
 
 _ABSENT = Score(status="error", error="InvalidDataError: the trace has no score for this metric")
@@ -172,14 +172,14 @@ _ABSENT = Score(status="error", error="InvalidDataError: the trace has no score 
 
 def _assessed(trace: Trace, run_id: str) -> list[Assessment]:
     """The valid assessments that ``run`` wrote, of any scorer."""
-    valid = [each for each in trace.info.assessments if each.valid is not False]
-    return [each for each in valid if (each.metadata or {}).get(_SOURCE_RUN, run_id) == run_id]
+    valid = [assessment for assessment in trace.info.assessments if assessment.valid is not False]
+    return [assessment for assessment in valid if (assessment.metadata or {}).get(_SOURCE_RUN, run_id) == run_id]
 
 
 def _scores(trace: Trace, run_id: str) -> dict[str, Score]:
     """The scores by key; of two with one name, this package's is kept."""
-    assessments = [(each, each.metadata or {}) for each in _assessed(trace, run_id)]
-    others = {each.name: _score_of_others(each) for each, data in assessments if KEY not in data}
+    assessments = [(assessment, assessment.metadata or {}) for assessment in _assessed(trace, run_id)]
+    others = {assessment.name: _score_of_others(assessment) for assessment, data in assessments if KEY not in data}
     ours = {data[KEY]: score_in(data) for _, data in assessments if KEY in data}
     return {key: score for key, score in (others | ours).items() if score is not None and "label" not in score.details}
 
@@ -287,10 +287,10 @@ class _StoredRows(Sequence[Row]):
             for key in keys:
                 values = _known({column.suffix: record.get(f"{key}{column.suffix}") for column in SCORE_COLUMNS})
                 if "_status" in values:
-                    found, threshold = items.get((sample.id, key), []), thresholds.get(key)
+                    row_items, threshold = items.get((sample.id, key), []), thresholds.get(key)
                     limit = None if threshold is None else float(threshold)
-                    judge = judges if found else None
-                    scores[key] = score_of_columns(values, threshold=limit, items=found, judge=judge)
+                    judge = judges if row_items else None
+                    scores[key] = score_of_columns(values, threshold=limit, items=row_items, judge=judge)
             rows.append(Row(sample, scores, place))
         return rows
 
@@ -299,12 +299,12 @@ def _sample(record: Mapping[Any, Any], keys: Sequence[str]) -> Sample:
     added = {f"{key}{column.suffix}" for key in keys for column in SCORE_COLUMNS}
     added |= {*DIAGNOSIS} if {*DIAGNOSIS} <= record.keys() else set()
     panel = tuple(f"{key}_judge_" for key in keys)
-    own = {
+    fields = {
         name.removesuffix("_given") if name.removesuffix("_given") in added else name: value
         for name, value in _known(record).items()
         if name not in added and not name.startswith(panel)
     }
-    sample = to_sample(own)
+    sample = to_sample(fields)
     return sample if sample.id == str(record.get("id")) else replace(sample, id=str(record.get("id", sample.id)))
 
 

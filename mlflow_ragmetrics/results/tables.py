@@ -211,9 +211,9 @@ def _panel(score: Score) -> tuple[str, ...]:
 def _slugs(names: Iterable[str]) -> dict[str, str]:
     slugs: dict[str, str] = {}
     for name in names:
-        slug = own = _UNSAFE.sub("_", name).strip("_") or "judge"
+        slug = base = _UNSAFE.sub("_", name).strip("_") or "judge"
         while slug in slugs.values():
-            slug = f"{own}-{len(slugs) + 1}"
+            slug = f"{base}-{len(slugs) + 1}"
         slugs[name] = slug
     return slugs
 
@@ -244,7 +244,7 @@ class Layout:
 
     def _add(self, key: str, scores: Sequence[Score]) -> None:
         known = self._columns.setdefault(key, set())
-        known.update(each for each in SCORE_COLUMNS if each not in known and any(map(each.shows, scores)))
+        known.update(column for column in SCORE_COLUMNS if column not in known and any(map(column.shows, scores)))
         if any("coverage" in score.details for score in scores):
             self._composites.add(key)
         self._judges.setdefault(key, {}).update(dict.fromkeys(chain.from_iterable(map(_panel, scores))))
@@ -317,14 +317,14 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
 
     scored = [(row.sample, key, score) for row in rows for key, score in row.scores.items()]
     with rare_collections():
-        sizes, found = item_columns((score, sample) for sample, _, score in scored)
-    columns: dict[str, Any] = {name: pd.Series(values, dtype=object) for name, values in found.items()}
-    columns["support"] = pd.array(np.array(found["support"], float), dtype="Float64")
+        sizes, item_values = item_columns((score, sample) for sample, _, score in scored)
+    columns: dict[str, Any] = {name: pd.Series(values, dtype=object) for name, values in item_values.items()}
+    columns["support"] = pd.array(np.array(item_values["support"], float), dtype="Float64")
     ids = plain_texts(sample.id for sample, _, _ in scored)
     keys = [key for _, key, _ in scored]
     for name, values in (("id", ids), ("metric", keys)):
         columns[name] = pd.Series(np.repeat(np.array(values, object), sizes), dtype=object)
-    judge = ("judge",) if any(found["judge"]) else ()
+    judge = ("judge",) if any(item_values["judge"]) else ()
     return pd.DataFrame({name: columns[name] for name in (*ITEM_COLUMNS, *judge)}, copy=False)
 
 
@@ -351,7 +351,7 @@ def row_without_texts(row: Row) -> Row:
 
 def _without_texts(score: Score) -> Score:
     items = tuple(
-        item.changed(text="", reason="", evidence=tuple(replace(each, quote="") for each in item.evidence))
+        item.changed(text="", reason="", evidence=tuple(replace(piece, quote="") for piece in item.evidence))
         for item in score.items
     )
     return score.changed(
@@ -382,8 +382,8 @@ def _record(sample: Sample) -> dict[str, Any]:
     }
     known = {name: value for name, value in fields.items() if name in _ALWAYS or value is not None}
     others = ((name, value) for name, value in sample.metadata.items() if name not in known)
-    given = {n: v if isinstance(v, _SIMPLE) else json.dumps(v, ensure_ascii=False, default=str) for n, v in others}
-    return {**known, **given}
+    metadata = {n: v if isinstance(v, _SIMPLE) else json.dumps(v, ensure_ascii=False, default=str) for n, v in others}
+    return {**known, **metadata}
 
 
 T = TypeVar("T")
@@ -420,14 +420,14 @@ _TEXTS = ("status", "reason", "judge", "error")
 def metadata_of(key: str, score: Score) -> dict[str, str]:
     """The score of the metric ``key`` as metadata of an assessment: ``ragmetrics.<field>`` -> text or JSON."""
     entries = {"key": key, **record_of(score)}
-    return {_PREFIX + name: each if isinstance(each, str) else as_json(each) for name, each in entries.items()}
+    return {_PREFIX + name: entry if isinstance(entry, str) else as_json(entry) for name, entry in entries.items()}
 
 
 def score_in(metadata: Mapping[str, str]) -> Score:
     """The score in the metadata of an assessment, which have a ``KEY``; ``InvalidDataError`` for another form."""
     entries = {name.removeprefix(_PREFIX): text for name, text in metadata.items() if name.startswith(_PREFIX)}
     try:
-        return value_of(Score, {name: each if name in _TEXTS else _value(each) for name, each in entries.items()})
+        return value_of(Score, {name: entry if name in _TEXTS else _value(entry) for name, entry in entries.items()})
     except ValueError:
         message = f"the score of {entries['key']} on a trace was written by another version and cannot be read"
         raise InvalidDataError(f"{message}; evaluate the trace again") from None

@@ -136,4 +136,4 @@ def _respelled(names: tuple[Any, ...], kept: tuple[Any, ...]) -> Mapping[Any, st
         columns = " and ".join(map(repr, repeated))
         raise InvalidDataError(f"The columns {columns} differ only in spelling; rename one of them.")
     # beside "Answer", "Answer (old)" is another column
-    return {name: each for name, each in renamed.items() if name not in repeated or folded(name) in _ACCEPTED}
+    return {name: column for name, column in renamed.items() if name not in repeated or folded(name) in _ACCEPTED}

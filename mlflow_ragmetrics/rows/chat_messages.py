@@ -48,17 +48,17 @@ def citations_in(value: object) -> list[Any]:
         inner = _as_mapping(level)
         beside = inner.get("citations") if isinstance(inner, Mapping) else None
         if isinstance(beside, (list, tuple)) and beside:
-            return [_as_mapping(each) for each in beside]
+            return [_as_mapping(citation) for citation in beside]
         content = attribute_of(inner, "content")
         extra = getattr(inner, "additional_kwargs", None) or {}
-        found = [dict(each) for each in extra.get("citations") or () if isinstance(each, Mapping)]
+        citations = [dict(citation) for citation in extra.get("citations") or () if isinstance(citation, Mapping)]
         for block in content if isinstance(content, (list, tuple)) else ():
             if isinstance(block, Mapping):
                 given = block.get("citations") or block.get("annotations") or ()
                 text = block.get("text")
-                found += [{**each, "text": text} for each in given if isinstance(each, Mapping) and _cites(each)]
-        if found:
-            return found
+                citations += [{**each, "text": text} for each in given if isinstance(each, Mapping) and _cites(each)]
+        if citations:
+            return citations
     return []
 
 
@@ -87,7 +87,7 @@ def fields_of(value: Any) -> Any:
     if hasattr(kind, "model_fields"):
         return dict(value)
     if is_dataclass(kind) and not hasattr(kind, "update"):  # LangGraph's Command
-        return {each.name: getattr(value, each.name) for each in fields(value)}
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     return value
 
 
@@ -122,13 +122,13 @@ def messages_of(value: object) -> tuple[Message, ...] | None:
         return None
     if elements is None:
         return None
-    found: list[Message] = []
+    messages: list[Message] = []
     for element in elements:
         turns = _turns_of(element)
         if turns is None:
             return None
-        found += turns
-    return tuple(message for message in found if message.content.strip())
+        messages += turns
+    return tuple(message for message in messages if message.content.strip())
 
 
 def messages_in(value: object) -> tuple[Message, ...] | None:
@@ -144,14 +144,14 @@ def turns_before(messages: Sequence[Message], question: str | None, answer: str 
 
     If that question already has a reply other than ``answer``, it is an earlier turn, and all messages are returned.
     """
-    said = [message.content.strip() if message.role == "user" else None for message in messages]
-    asked = [place for place, text in enumerate(said) if question is not None and text == question.strip()]
-    if not asked:
+    user_texts = [message.content.strip() if message.role == "user" else None for message in messages]
+    positions = [place for place, text in enumerate(user_texts) if question is not None and text == question.strip()]
+    if not positions:
         return tuple(messages)
-    replies = [message.content.strip() for message in messages[asked[-1] + 1 :] if message.role == "assistant"]
+    replies = [message.content.strip() for message in messages[positions[-1] + 1 :] if message.role == "assistant"]
     if replies and answer is not None and answer.strip() not in replies:
         return tuple(messages)
-    return tuple(messages[: asked[-1]])
+    return tuple(messages[: positions[-1]])
 
 
 def mapping_of(value: object) -> Mapping[Any, Any]:
@@ -222,7 +222,7 @@ def role_and_content(message: object) -> tuple[object, object]:
 def _turns_of(element: object) -> list[Message] | None:
     """One message, or two for a question and its answer; ``None`` if it is neither."""
     if isinstance(element, (list, tuple)):
-        if len(element) != 2 or not all(isinstance(each, str) for each in element):
+        if len(element) != 2 or not all(isinstance(entry, str) for entry in element):
             return None
         first, second = element
         if first in USER_ROLES | MODEL_ROLES | {"system"}:
@@ -336,7 +336,7 @@ def tool_chunks_by_turn(
     """The passages returned by ``tools`` since the last question, and those returned before it."""
     asked = max((place for place, each in enumerate(messages) if role_and_content(each)[0] in USER_ROLES), default=0)
     turns = [
-        [each for each in part if role_and_content(each)[0] in _TOOL_ROLES]
+        [message for message in part if role_and_content(message)[0] in _TOOL_ROLES]
         for part in (messages[asked:], messages[:asked])
     ]
     now, earlier = (distinct(chunk for message in turn for chunk in tool_chunks(message, tools)) for turn in turns)
@@ -354,8 +354,8 @@ def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tu
         source = source_of(tuple(chunk.text for chunk in chunks))
         return {place.passage for place, _ in related_places(text, source)}
 
-    claims = [each for each in sentences(answer) if not (is_bare_courtesy(each) or each.endswith("?"))]
-    places = related("\n".join(each for each in claims if not related(each, now)), earlier)
+    claims = [sentence for sentence in sentences(answer) if not (is_bare_courtesy(sentence) or sentence.endswith("?"))]
+    places = related("\n".join(claim for claim in claims if not related(claim, now)), earlier)
     return tuple(chunk for place, chunk in enumerate(earlier, start=1) if place in places)
 
 
@@ -374,20 +374,20 @@ def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chun
     role, content = (None, None) if is_list(result) else role_and_content(result)
     if role is None or content is None:
         return _passages(result)
-    name, status, artifact = (attribute_of(result, each) for each in ("name", "status", "artifact"))
+    name, status, artifact = (attribute_of(result, attribute) for attribute in ("name", "status", "artifact"))
     if role not in _TOOL_ROLES or status == "error" or (directs_agents(name) if tools is None else name not in tools):
         return ()
-    for found in artifact.values() if isinstance(artifact, Mapping) else [artifact]:
-        if is_list(found) and found and all(hasattr(each, "page_content") for each in found):
-            return chunks_of(found) or _passages(content)
+    for entries in artifact.values() if isinstance(artifact, Mapping) else [artifact]:
+        if is_list(entries) and entries and all(hasattr(entry, "page_content") for entry in entries):
+            return chunks_of(entries) or _passages(content)
     return _passages(content)
 
 
 def _passages(value: Any) -> tuple[Chunk, ...]:
     """The passages in a tool's result: each element of a list of texts or dicts with text, else the whole result."""
     parsed = decoded(value)
-    if found := _elements_in(parsed):
-        return found
+    if elements := _elements_in(parsed):
+        return elements
     is_escaped = isinstance(value, str) and "\\u" in value and parsed is not value
     if is_escaped or (isinstance(value, (Mapping, list, tuple)) and value):
         return (Chunk(json.dumps(parsed, ensure_ascii=False, default=str)),)
@@ -397,8 +397,8 @@ def _passages(value: Any) -> tuple[Chunk, ...]:
 
 def _elements_in(value: Any) -> tuple[Chunk, ...]:
     if isinstance(value, Mapping):
-        lists = [each for each in value.values() if is_list(each) and each and not isinstance(each[0], str)]
-        if within := next((found for each in lists if (found := _elements_in(each))), ()):
+        lists = [entry for entry in value.values() if is_list(entry) and entry and not isinstance(entry[0], str)]
+        if within := next((elements for entry in lists if (elements := _elements_in(entry))), ()):
             return within
         return _chunks_or_none([value]) if any(isinstance(value.get(key), str) for key in TEXT_KEYS) else ()
     if not is_list(value) or not value:

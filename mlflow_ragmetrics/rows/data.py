@@ -71,8 +71,8 @@ def read_rows(data: Data, delimiter: str | None = None) -> Iterator[Any]:
 
 
 def _checked_rows(data: Data) -> Iterator[Any]:
-    for number, given in enumerate(_rows_in(data), start=1):
-        row = given if isinstance(given, Sample) else record_of_trace(given) or _mapping_of_row(given)
+    for number, entry in enumerate(_rows_in(data), start=1):
+        row = entry if isinstance(entry, Sample) else record_of_trace(entry) or _mapping_of_row(entry)
         if not isinstance(row, (Mapping, Sample)) and not callable(getattr(row, "to_dict", None)):
             raise InvalidDataError(f"Row {number} is {kind_of(row)}, but must be a mapping from names to values.")
         yield row
@@ -85,7 +85,7 @@ def _mapping_of_row(row: Any) -> Any:
     if callable(getattr(row, "model_dump", None)):
         return row.model_dump()
     if is_dataclass(row) and not isinstance(row, type):
-        return {each.name: getattr(row, each.name) for each in fields(row)}
+        return {field.name: getattr(row, field.name) for field in fields(row)}
     return row._asdict() if callable(getattr(row, "_asdict", None)) else row
 
 
@@ -122,7 +122,7 @@ def _mapped(rows: Iterator[Any], columns: Mapping[str, str | None]) -> Iterator[
 
 def _rows_in(data: Any) -> Iterable[Any]:
     """The rows of a frame, a table, or another library's data set."""
-    if isinstance(data, Mapping) and data and all(hasattr(each, "column_names") for each in data.values()):
+    if isinstance(data, Mapping) and data and all(hasattr(split, "column_names") for split in data.values()):
         names = ", ".join(map(repr, data))
         message = f"The data has several data sets ({names}); give one of them, such as data[{next(iter(data))!r}]."
         raise InvalidDataError(message)
@@ -164,10 +164,10 @@ def _frame_rows(frame: Any) -> Iterator[dict[Any, Any]]:
 def _without_arrays(value: Any) -> Any:
     """Convert NumPy arrays, which pandas reads from Parquet, to lists, also inside mappings and lists."""
     if isinstance(value, dict):
-        return {name: _without_arrays(each) for name, each in value.items()}
+        return {name: _without_arrays(entry) for name, entry in value.items()}
     if type(value).__name__ == "ndarray" and value.ndim:
         value = value.tolist()
-    return [_without_arrays(each) for each in value] if isinstance(value, list) else value
+    return [_without_arrays(entry) for entry in value] if isinstance(value, list) else value
 
 
 _SHOWN = 5
@@ -198,24 +198,24 @@ def join(results: Data, references: Data, on: str = "qid", *, delimiter: str | N
     Raises:
         InvalidDataError: if a source has no ids or repeats one, or the sources share no id.
     """
-    given, known = _by_id(results, on, "results", delimiter), _by_id(references, on, "references", delimiter)
-    results_only = [key for key in given if key not in known]
-    references_only = [key for key in known if key not in given]
-    if len(results_only) == len(given):
+    by_id, known = _by_id(results, on, "results", delimiter), _by_id(references, on, "references", delimiter)
+    results_only = [key for key in by_id if key not in known]
+    references_only = [key for key in known if key not in by_id]
+    if len(results_only) == len(by_id):
         raise InvalidDataError(
             f"The results and the references share no id (results: {_first_few(results_only)}; references: "
             f"{_first_few(references_only)}); check `on`, which is {on!r}."
         )
-    matched = [key for key in given if key in known]
-    differing = [key for key in matched if _questions_differ(given[key], known[key])]
+    matched = [key for key in by_id if key in known]
+    differing = [key for key in matched if _questions_differ(by_id[key], known[key])]
     warnings = (
-        (results_only, f"{len(results_only)} of {len(given)} results without a reference"),
+        (results_only, f"{len(results_only)} of {len(by_id)} results without a reference"),
         (references_only, f"{len(references_only)} of {len(known)} references without a result"),
         (differing, f"{len(differing)} of {len(matched)} rows with another question than the reference, which is used"),
     )
     warning = " ".join(f"{sentence}: {_first_few(keys)}." for keys, sentence in warnings if keys)
     keys = (*matched, *results_only, *references_only)
-    rows = tuple({"id": key, **_merged(given.get(key, {}), known.get(key, {}))} for key in keys)
+    rows = tuple({"id": key, **_merged(by_id.get(key, {}), known.get(key, {}))} for key in keys)
     return Joined(rows, warning or None)
 
 
@@ -225,7 +225,7 @@ def _by_id(data: Data, on: str, source: str, delimiter: str | None) -> dict[str,
         name = next((name for name in (on, *_ID_NAMES) if name in row), on)
         key = text_of(row.get(name), "id")
         if not key:
-            there = ", ".join(repr(each) for each in list(row)[:20])
+            there = ", ".join(repr(name) for name in list(row)[:20])
             raise InvalidDataError(f"Row {number} of the {source} has no id in {name!r}; it has {there}.")
         if key in rows:
             raise InvalidDataError(f"Row {number} of the {source} repeats the id {key!r}; each row needs its own.")
@@ -256,7 +256,7 @@ def _merged(result: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str
 
 
 def _questions_differ(result: Mapping[str, Any], reference: Mapping[str, Any]) -> bool:
-    asked, known = (
+    texts, known = (
         {
             str(value).strip()
             for name, value in row.items()
@@ -264,7 +264,7 @@ def _questions_differ(result: Mapping[str, Any], reference: Mapping[str, Any]) -
         }
         for row in (result, reference)
     )
-    return bool(asked and known and asked.isdisjoint(known))
+    return bool(texts and known and texts.isdisjoint(known))
 
 
 def _first_few(keys: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ def records_of_exports(rows: Iterable[Any]) -> Iterator[Any]:
         return
     everything = chain([first], stream)
     if isinstance(first, Mapping) and (_is_phoenix_span(first) or _is_langsmith_run(first)):
-        yield from _records_of_spans(each for each in everything if isinstance(each, Mapping))
+        yield from _records_of_spans(entry for entry in everything if isinstance(entry, Mapping))
     else:
         yield from map(_record_of_export, everything)
 
@@ -63,9 +63,9 @@ def _converter_of(names: tuple[Any, ...]) -> Callable[[Record], Record] | None:
 def _numbered(names: Iterable[Any]) -> list[list[str]]:
     """The columns of passages in the order of their numbers, such as ``Context 1`` and ``Context 2``, per name."""
     columns: dict[str, dict[int, str]] = {}
-    for found in filter(None, map(_NUMBERED.fullmatch, map(str, names))):
-        columns.setdefault(found["name"].lower(), {})[int(found["number"])] = found[0]
-    return [[each for _, each in sorted(numbers.items())] for numbers in columns.values() if len(numbers) > 1]
+    for match in filter(None, map(_NUMBERED.fullmatch, map(str, names))):
+        columns.setdefault(match["name"].lower(), {})[int(match["number"])] = match[0]
+    return [[name for _, name in sorted(numbers.items())] for numbers in columns.values() if len(numbers) > 1]
 
 
 def _with_passages(row: Record) -> Record:
@@ -118,8 +118,8 @@ def _langsmith_example(row: Record) -> Record:
     """An example of a LangSmith data set; its outputs are the reference, not a chain's answer."""
     kept = {name: value for name, value in row.items() if name not in ("inputs", "outputs")}
     inputs = decoded(row["inputs"])
-    asked = inputs if isinstance(inputs, Mapping) else {"input": inputs}
-    named = {"question": next(iter(asked.values()))} if len(asked) == 1 else asked
+    fields = inputs if isinstance(inputs, Mapping) else {"input": inputs}
+    named = {"question": next(iter(fields.values()))} if len(fields) == 1 else fields
     return {**kept, **named, **_reference_in(decoded(row.get("outputs")))}
 
 
@@ -152,8 +152,8 @@ def _reference_in(values: Any) -> dict[str, Any]:
     """The reference under a usual name, or the value if there is only one."""
     if isinstance(values, Mapping):
         names = ("answer", "output", "reference", "ground_truth", "expected", "expected_output")
-        found = next((values[name] for name in names if not is_missing(values.get(name))), None)
-        values = next(iter(values.values())) if found is None and len(values) == 1 else found
+        value = next((values[name] for name in names if not is_missing(values.get(name))), None)
+        values = next(iter(values.values())) if value is None and len(values) == 1 else value
     return {} if is_missing(values) else {"reference": values}
 
 

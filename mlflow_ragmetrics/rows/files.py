@@ -58,16 +58,16 @@ def extension_of(path: str | os.PathLike[str]) -> str | None:
     """The supported extension of the file, without ``.gz``; ``None`` if it is not supported."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes[-1:] == [".gz"]:
-        suffixes = [each for each in suffixes[:-1] if each not in (".parquet", ".arrow")]
+        suffixes = [suffix for suffix in suffixes[:-1] if suffix not in (".parquet", ".arrow")]
     return suffixes[-1] if suffixes and suffixes[-1] in _ACCEPTED else None
 
 
 def _files_in(folder: Path) -> list[Path]:
     """The files of rows in ``folder``, sorted by name; ``InvalidDataError`` if there are none."""
-    named = (each for each in sorted(folder.iterdir()) if not each.name.endswith(SUITE_SUFFIX))
-    files = {each: extension_of(each) for each in named if not each.name.startswith(".")}
-    arrow = [each for each, kind in files.items() if kind == ".arrow"]
-    chosen = arrow or [each for each, kind in files.items() if kind not in (None, ".txt", *_TREC)]
+    named = (entry for entry in sorted(folder.iterdir()) if not entry.name.endswith(SUITE_SUFFIX))
+    files = {entry: extension_of(entry) for entry in named if not entry.name.startswith(".")}
+    arrow = [entry for entry, kind in files.items() if kind == ".arrow"]
+    chosen = arrow or [entry for entry, kind in files.items() if kind not in (None, ".txt", *_TREC)]
     if not chosen:
         raise InvalidDataError(f"{folder} has no file of rows; supported are {', '.join(_ACCEPTED)}.")
     return chosen

@@ -72,19 +72,19 @@ def _elements(value: Any) -> Sequence[Any] | None:
     if isinstance(value, Chunk) or hasattr(value, "page_content"):
         return [value]
     listed = elements_of(value, "contexts")
-    if not any(isinstance(each, dict) for each in listed or ()):
+    if not any(isinstance(entry, dict) for entry in listed or ()):
         return listed
-    return [passage for each in listed or () for passage in (_passages_by_id(each) or [each])]
+    return [passage for entry in listed or () for passage in (_passages_by_id(entry) or [entry])]
 
 
 def _passages_by_id(element: Any) -> list[dict[str, Any]]:
     """The passages of a mapping from ids, files or URLs to one or several texts; else ``[]``."""
-    given = element.items() if isinstance(element, Mapping) else ()
-    if not all(isinstance(key, str) and is_pointer(key) for key, _ in given):
+    entries = element.items() if isinstance(element, Mapping) else ()
+    if not all(isinstance(key, str) and is_pointer(key) for key, _ in entries):
         return []
-    lists = [(key, texts if is_list(texts) else [texts]) for key, texts in given]
+    lists = [(key, texts if is_list(texts) else [texts]) for key, texts in entries]
     passages = [{"id": key, "text": text} for key, texts in lists for text in texts]
-    return passages if all(isinstance(each["text"], str) for each in passages) else []
+    return passages if all(isinstance(passage["text"], str) for passage in passages) else []
 
 
 def passages_of_columns(columns: Mapping[Any, Any]) -> list[dict[Any, Any]]:
@@ -112,9 +112,9 @@ def with_text(value: Any, name: str) -> Any:
     """``value`` with ``text`` in each mapping inside it that has the entry ``name``."""
     value = decoded(value)
     if isinstance(value, Mapping):
-        inner = {key: with_text(each, name) for key, each in value.items()}
+        inner = {key: with_text(entry, name) for key, entry in value.items()}
         return {**inner, "text": inner[name]} if name in inner else inner
-    return [with_text(each, name) for each in value] if is_list(value) else value
+    return [with_text(entry, name) for entry in value] if is_list(value) else value
 
 
 def distinct(chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
@@ -170,7 +170,7 @@ def document_ids_of(chunks: Iterable[Chunk], *, prefer_uri: bool = False) -> tup
     """
     uris = ((chunk.metadata.get("doc_uri") if prefer_uri else None, chunk.id) for chunk in chunks)
     ids = (uri if isinstance(uri, str) and uri else chunk_id for uri, chunk_id in uris)
-    return tuple(each for each in ids if each)
+    return tuple(doc_id for doc_id in ids if doc_id)
 
 
 def _labelled(text: str) -> list[str]:

@@ -103,8 +103,8 @@ def read_field(field: str, found: Mapping[str, Any]) -> Reading:
     differing = next((other for other, another in others if another.value != reading.value), None)
     if differing is None:
         return reading
-    texts = {each: str(present[each].value) for each in (name, differing)}
-    best = min(texts, key=lambda each: len(texts[each]))  # a longer text may repeat the prompt
+    texts = {column: str(present[column].value) for column in (name, differing)}
+    best = min(texts, key=lambda column: len(texts[column]))  # a longer text may repeat the prompt
     return Reading(
         problem=f"`{field}` is given as `{name}` and as `{differing}` with different values; keep one of them, "
         f"or choose one with columns={{{field!r}: {best!r}}} or --columns {field}={best}."
@@ -120,14 +120,14 @@ def fits(field: str, value: object) -> bool:
 
 def entries_by_nature(entries: Mapping[Any, Any]) -> dict[str, dict[Any, Any]]:
     """The entries with ambiguous aliases whose values fit, by field; a list of ``answers`` is of accepted answers."""
-    found: dict[str, dict[Any, Any]] = {}
+    by_field: dict[str, dict[Any, Any]] = {}
     for name in [name for name in entries if name in FIELD_BY_NATURE]:
         field, value = FIELD_BY_NATURE[name], entries[name]
         if name == "answers" and not (isinstance(value, str) and not looks_structured(value)):
             field = "reference"
         if fits(field, value):
-            found.setdefault(field, {})[name] = value
-    return found
+            by_field.setdefault(field, {})[name] = value
+    return by_field
 
 
 def read_nested(
@@ -142,19 +142,19 @@ def read_nested(
     ``expected_retrieved_context``. Other fields are read from ``outputs``, else from ``inputs``.
     """
     others = {"inputs": asked, "outputs": outputs}
-    mappings = {each: map(mapping_of, (row.get(each), *others.get(each, ()))) for each in MLFLOW_COLUMNS}
+    mappings = {column: map(mapping_of, (row.get(column), *others.get(column, ()))) for column in MLFLOW_COLUMNS}
     columns = {column: with_accepted_names(next(filter(None, found), {})) for column, found in mappings.items()}
     inner = {column: entries_by_field(entries, {}) for column, entries in columns.items()}
     readings: dict[str, Reading] = {}
     for field, names in _NESTED.items():
         for column in names:
             if readings.get(field, MISSING).empty:
-                found, rest = inner[column]
-                reading = read_field(field, found.get(field) or entries_by_nature(rest).get(field, {}))
+                by_nature, rest = inner[column]
+                reading = read_field(field, by_nature.get(field) or entries_by_nature(rest).get(field, {}))
                 readings[field] = reading._replace(name=f"{column}.{reading.name}" if column in row else reading.name)
             if field == "contexts" and readings[field].empty:
-                given = contexts_in(columns[column].get("messages"), answer_in(columns["outputs"]))
-                readings[field] = Reading(given, name=f"{column}.messages")
+                turns_contexts = contexts_in(columns[column].get("messages"), answer_in(columns["outputs"]))
+                readings[field] = Reading(turns_contexts, name=f"{column}.messages")
     for field, read in (("reference", _expected_facts), ("gold_doc_ids", _document_uris)):
         if readings[field].empty:
             try:
@@ -181,7 +181,7 @@ def entries_by_field(
     row: Mapping[Any, Any], columns: Mapping[str, str | None]
 ) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
     """The entries of each field by name, and the entries that belong to no field."""
-    found = {field: {name: entry_at(row, name)} for field, name in columns.items() if name is not None}
+    by_field = {field: {name: entry_at(row, name)} for field, name in columns.items() if name is not None}
     taken = set(columns.values())
     rest: dict[Any, Any] = {}
     for name, value in row.items():
@@ -191,18 +191,18 @@ def entries_by_field(
         is_other_history = field == "history" and not is_missing(value) and not fits(field, value)
         if field is None or is_other_history or columns.get(field, "") is None:
             rest[name] = value
-        elif field in found:
+        elif field in by_field:
             if field not in columns:
-                found[field][name] = value
+                by_field[field][name] = value
         else:
-            found[field] = {name: value}
-    contexts = found.get("contexts", {})
+            by_field[field] = {name: value}
+    contexts = by_field.get("contexts", {})
     if "context" in contexts and not contexts.keys().isdisjoint(("retrieval_context", "retrievalContext")):
         rest["context"] = contexts.pop("context")  # deepeval's is the ideal one
     pointers = [name for name, value in contexts.items() if not are_texts(value)] if len(contexts) > 1 else []
     if len(pointers) < len(contexts):
         rest |= {name: contexts.pop(name) for name in pointers}  # ids or titles next to the texts
-    return found, rest
+    return by_field, rest
 
 
 _UNWRAPPED: Mapping[str, Callable[[object], object]] = {
@@ -224,9 +224,9 @@ def _read(field: str, name: str, value: object) -> Reading:
 
 def _way_out(field: str, name: str, value: object) -> str:
     """A sentence that names the mapping for an answer with several texts, or for a text inside a mapping."""
-    given = value if isinstance(value, Mapping) else {}
-    entries = {each: inner for each, inner in given.items() if not is_missing(inner)}
-    inner = next((each for each in entries if isinstance(entries[each], str)), next(iter(entries), None))
+    content = value if isinstance(value, Mapping) else {}
+    entries = {column: inner for column, inner in content.items() if not is_missing(inner)}
+    inner = next((column for column in entries if isinstance(entries[column], str)), next(iter(entries), None))
     if field == "answer" and is_list(value):
         field, condition = "reference", "it lists accepted answers"
     elif field in _UNWRAPPED and inner is not None:
@@ -280,7 +280,7 @@ def _references(value: object) -> tuple[str, ...] | None:
     """Accepted answers without blank and repeated ones: a text, a list of texts, or mappings of SQuAD and TriviaQA."""
     if isinstance(value, str) and value.lstrip()[:1] == "[":
         listed = decoded(value)
-        are_answers = is_list(listed) and all(isinstance(each, str) or _accepted(each) for each in listed)
+        are_answers = is_list(listed) and all(isinstance(entry, str) or _accepted(entry) for entry in listed)
         value = listed if are_answers or is_printed(value) else value
     if isinstance(value, Mapping):
         value = [value]
@@ -340,14 +340,14 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
     if columns:
         columns = check_columns(columns, named)
     row = with_accepted_names(named, columns.values())
-    found, rest = entries_by_field(row, columns)
-    readings = {**_NOTHING, **{field: read_field(field, entries) for field, entries in found.items()}}
-    for field in [field for field, entries in found.items() if len(entries) > 1]:
-        rest |= _unread(found[field], readings[field].name)
+    by_field, rest = entries_by_field(row, columns)
+    readings = {**_NOTHING, **{field: read_field(field, entries) for field, entries in by_field.items()}}
+    for field in [field for field, entries in by_field.items() if len(entries) > 1]:
+        rest |= _unread(by_field[field], readings[field].name)
     nested: Mapping[str, Any] = {}
-    asked, outputs = _structures(found.get("question")), _structures(found.get("answer"))
-    if asked or outputs or not row.keys().isdisjoint(MLFLOW_COLUMNS):
-        inner, nested = read_nested(row, asked, outputs)
+    questions, outputs = _structures(by_field.get("question")), _structures(by_field.get("answer"))
+    if questions or outputs or not row.keys().isdisjoint(MLFLOW_COLUMNS):
+        inner, nested = read_nested(row, questions, outputs)
         readings |= {field: reading for field, reading in inner.items() if readings[field].empty}
         if mapping_of(rest.get("expectations")):
             del rest["expectations"]
@@ -359,7 +359,7 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
         rest |= _add_conversation(readings, rest.pop("messages"))
     if thoughts := _split_thoughts(readings, outputs):
         rest["thoughts"] = thoughts
-    _add_history(readings, () if "history" in columns else asked)
+    _add_history(readings, () if "history" in columns else questions)
     metadata = {**_metadata(rest), **nested}
     if readings["id"].name in QUESTION_IDS:
         metadata[readings["id"].name] = readings["id"].value
@@ -378,14 +378,14 @@ def _without_thoughts(sample: Sample) -> Sample:
 
 def _unread(entries: Mapping[str, Any], read: str | None) -> dict[str, Any]:
     """The entries of a field that was read from the one named ``read``, if their values are others."""
-    given = str(entries.get(read or ""))
+    read_value = str(entries.get(read or ""))
     others = {name: value for name, value in entries.items() if name != read and not is_missing(value)}
-    return {name: value for name, value in others.items() if read and str(value) != given}
+    return {name: value for name, value in others.items() if read and str(value) != read_value}
 
 
 def _structures(entries: Mapping[str, Any] | None) -> list[Any]:
     """The values that are not plain texts."""
-    return [each for each in (entries or {}).values() if not isinstance(each, str) or looks_structured(each)]
+    return [entry for entry in (entries or {}).values() if not isinstance(entry, str) or looks_structured(entry)]
 
 
 def _with_spelling(
@@ -412,7 +412,7 @@ def check_columns(columns: Mapping[str, str | None], names: Iterable[str]) -> di
             continue
         alike = [other for other in known if folded(str(other)) == folded(str(name))]
         if len(alike) != 1:
-            there = ", ".join(repr(each) for each in known[:20]) or "none"
+            there = ", ".join(repr(column) for column in known[:20]) or "none"
             message = f"`columns` maps {field} to {name!r}, which the data lacks; the data has {there}."
             raise InvalidOptionError(message, param="columns")
         spelled[field] = alike[0]
@@ -421,8 +421,8 @@ def check_columns(columns: Mapping[str, str | None], names: Iterable[str]) -> di
 
 def content_id(question: str | None, references: Sequence[str] | None) -> str:
     """The default id of a record: the first 16 hex digits of SHA-256 over question and reference."""
-    asked = [question, None if references is None else "\n".join(references)]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+    identifying = [question, None if references is None else "\n".join(references)]
+    return hashlib.sha256(json.dumps(identifying).encode()).hexdigest()[:16]
 
 
 def shown_id(sample: Sample, index: int) -> str:
@@ -434,7 +434,7 @@ def _mapping(record: Any, text_name: str | None) -> Mapping[Any, Any]:
     if not isinstance(record, Mapping) and callable(getattr(record, "to_dict", None)):
         record = record.to_dict()
     if isinstance(record, Mapping):
-        return {name: with_text(each, text_name) for name, each in record.items()} if text_name else record
+        return {name: with_text(entry, text_name) for name, entry in record.items()} if text_name else record
     raise InvalidDataError(
         f"A record is {kind_of(record)}, but must be a mapping with entries such as `question`, `answer`, `contexts`."
     )

@@ -57,7 +57,7 @@ def slices_of(rows: Rows, name: str, *, param: str = "by") -> list[Union[str, No
     if isinstance(rows, Sequence):
         fields = [field for field in _FIELDS if any(getattr(sample, field) is not None for sample in rows)]
         return _present(
-            _values(rows, name), name, param, [*fields, *(each for sample in rows for each in sample.metadata)]
+            _values(rows, name), name, param, [*fields, *(entry for sample in rows for entry in sample.metadata)]
         )
     return _present(_values(rows, name), name, param, rows.columns)
 
@@ -78,7 +78,7 @@ def _values(rows: Rows, name: str) -> list[Any]:
         values = [_value_in(sample.metadata, name) for sample in rows]
         pairs = zip(rows, values, strict=True)
         return [getattr(row, field) if value is None and field in _FIELDS else value for row, value in pairs]
-    columns = [each for each in dict.fromkeys((name, field, *_NESTED)) if each in rows.columns]
+    columns = [column for column in dict.fromkeys((name, field, *_NESTED)) if column in rows.columns]
     records = rows[columns].to_dict("records") or [{}] * len(rows)  # before pandas 3, none without a column
     values = [_value_in(record, name) for record in records]
     return [record.get(field) if value is None else value for record, value in zip(records, values, strict=True)]
@@ -88,17 +88,17 @@ def _value_in(entries: Mapping[Any, Any], name: str) -> Any:
     """The entry ``name``, else the entry ``name`` in the metadata or in MLflow's columns."""
     if name in entries:
         return entries[name]
-    nested = (mapping_of(entries[each]) for each in _NESTED if each in entries)
-    return next((each[name] for each in nested if name in each), None)
+    nested = (mapping_of(entries[column]) for column in _NESTED if column in entries)
+    return next((entries[name] for entries in nested if name in entries), None)
 
 
 def _present(values: Sequence[Any], name: str, param: str, there: Iterable[Any]) -> list[Union[str, None]]:
     """The values as text, ``None`` if missing; the error message lists the names in ``there``."""
-    found = [None if is_missing(value) or not str(value).strip() else str(value) for value in values]
-    if found and not any(each is not None for each in found):
+    texts = [None if is_missing(value) or not str(value).strip() else str(value) for value in values]
+    if texts and not any(text is not None for text in texts):
         known = ", ".join(dict.fromkeys(map(str, there))) or "none"
         raise InvalidOptionError(f"{param}: no row has {shown(name)}; the rows have {known}", param=param)
-    return found
+    return texts
 
 
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
@@ -115,18 +115,18 @@ def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterat
     for row, sample in enumerate(samples, start=1):
         if "id" in sample.invalid:
             raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")
-        given = unique = sample.id or content_id(sample.question, sample.references)
-        if (earlier := rows.get(given)) and given != content_id(sample.question, sample.references):
+        sample_id = unique = sample.id or content_id(sample.question, sample.references)
+        if (earlier := rows.get(sample_id)) and sample_id != content_id(sample.question, sample.references):
             name = sample.read_from.get("id", "id")
             if accepted_name(name) not in QUESTION_IDS:
                 ways = "give each row its own `id`, or drop the column with columns={'id': None} or --columns id="
-                message = f"Rows {earlier} and {row} have the same id {given!r} in {name!r}; {ways}"
+                message = f"Rows {earlier} and {row} have the same id {sample_id!r} in {name!r}; {ways}"
                 raise InvalidFieldError(message, field="id")
             if not is_said:
                 is_said, shared = True, f"rows {earlier} and {row} and others share a {name!r}"
                 warnings.warn(f"{shared}: it is their group, and their ids get a number", stacklevel=2)
         while rows.get(unique):
-            repeats[given] = (repeats.get(given) or 1) + 1
-            unique = f"{given}-{repeats[given]}"
+            repeats[sample_id] = (repeats.get(sample_id) or 1) + 1
+            unique = f"{sample_id}-{repeats[sample_id]}"
         rows[unique] = row
         yield sample if unique == sample.id else replace(sample, id=unique)

@@ -45,9 +45,9 @@ def retrieved_documents(trace: Trace) -> list[Any] | None:
     by_id = {span.span_id: span for span in spans}
     retrievers = [span for span in spans if _retrieves(span) and not _is_within_retriever(span, by_id)]
     stored = [documents_in(span.attributes or {}) or _documents(span.outputs) for span in retrievers]
-    found = stored if retrievers else map(_returned_documents, spans)
-    known = [documents for documents in found if documents is not None]
-    return [each for documents in known for each in documents] if known else None
+    found_documents = stored if retrievers else map(_returned_documents, spans)
+    known = [documents for documents in found_documents if documents is not None]
+    return [document for documents in known for document in documents] if known else None
 
 
 def session_of(trace: Trace) -> dict[str, Any]:
@@ -100,14 +100,14 @@ def documents_in(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The documents in a retriever's attributes, stored as a list or under numbered names."""
     numbered: dict[int, dict[str, Any]] = {}
     for name, value in attributes.items():
-        if (found := _NUMBERED.fullmatch(name)) and not is_missing(value):
-            numbered.setdefault(int(found["number"]), {})[found["name"]] = value
+        if (match := _NUMBERED.fullmatch(name)) and not is_missing(value):
+            numbered.setdefault(int(match["number"]), {})[match["name"]] = value
     listed: Any = [numbered[number] for number in sorted(numbered)]
     for name in ("retrieval.documents", "gen_ai.retrieval.documents"):
         listed = listed or decoded(attributes.get(name))
     documents = []
-    for each in map(mapping_of, listed if isinstance(listed, list) else ()):
-        entries = mapping_of(each.get("document")) or each
+    for entry in map(mapping_of, listed if isinstance(listed, list) else ()):
+        entries = mapping_of(entry.get("document")) or entry
         document = {str(name).removeprefix("document."): value for name, value in entries.items()}
         if any(isinstance(document.get(key), str) for key in ("content", "text")):
             documents.append({**document, "metadata": dict(mapping_of(document.get("metadata")))})
@@ -133,7 +133,7 @@ def _returned_documents(span: Span) -> list[Any] | None:
     if isinstance(outputs, Mapping) and isinstance(outputs.get("output"), list):  # OpenAI's Responses
         calls = [each for each in outputs["output"] if isinstance(each, Mapping) and each.get("type") == _FILE_SEARCH]
         results = [call["results"] for call in calls if isinstance(call.get("results"), list)]
-        return [each for result in results for each in result] if results else None
+        return [document for result in results for document in result] if results else None
     if not _is_a(span, "TOOL", "execute_tool"):
         return None
     if isinstance(outputs, Mapping):
@@ -141,7 +141,7 @@ def _returned_documents(span: Span) -> list[Any] | None:
         outputs = next((outputs[name] for name in names if isinstance(outputs.get(name), list)), None)
     if not isinstance(outputs, list) or not outputs:
         return None
-    return outputs if all(isinstance(each, Mapping) and are_texts([each]) for each in outputs) else None
+    return outputs if all(isinstance(entry, Mapping) and are_texts([entry]) for entry in outputs) else None
 
 
 def _root_content(trace: Trace, *names: str) -> Any:
@@ -210,10 +210,10 @@ def milliseconds(text: str, param: str) -> int:
     >>> milliseconds("24h", "since")
     86400000
     """
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
         raise InvalidOptionError(f"{param}={shown(text)} is not a duration such as 30m, 24h or 7d", param=param)
-    return int(found["number"]) * _UNITS[found["unit"]] * 1000
+    return int(match["number"]) * _UNITS[match["unit"]] * 1000
 
 
 def moment(text: str, param: str) -> int:
@@ -221,15 +221,15 @@ def moment(text: str, param: str) -> int:
     if _DURATION.fullmatch(text.strip()):
         return int(time.time() * 1000) - milliseconds(text, param)
     try:
-        given = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+        instant = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
     except ValueError:
         message = (
             f"{param}={shown(text)} is neither a duration (24h, 7d) nor a date such as 2026-07-01 or 2026-07-01T12:00"
         )
         raise InvalidOptionError(message, param=param) from None
-    if given.tzinfo is None:
-        given = given.replace(tzinfo=timezone.utc)
-    return (given - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=timezone.utc)
+    return (instant - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
@@ -252,16 +252,16 @@ class TraceSearch:
         Each page starts at the time of the previous page's last trace, not at an offset. So no trace is lost or
         repeated if traces are added, changed or deleted during the search.
         """
-        start, given, token = self.since, set[str](), None
+        start, seen, token = self.since, set[str](), None
         while True:
             infos, token = self._page(start, token)
-            yield from (info for info in infos if info.trace_id not in given and self._takes(info.trace_id))
+            yield from (info for info in infos if info.trace_id not in seen and self._takes(info.trace_id))
             if token is None or not infos:
                 return
             last = infos[-1].request_time
-            given |= {info.trace_id for info in infos}
+            seen |= {info.trace_id for info in infos}
             if infos[0].request_time < last:  # else the whole page has one time: use the token
-                given = {info.trace_id for info in infos if info.request_time == last}
+                seen = {info.trace_id for info in infos if info.request_time == last}
                 start, token = last, None
 
     def _page(self, since: int, token: Union[str, None]) -> tuple[list[TraceInfo], Union[str, None]]:

@@ -55,7 +55,7 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
         message = f"groups: the frame has no column {groups!r}; its columns are {', '.join(columns)}"
         raise InvalidOptionError(message, param="groups")
     diagnosis = next((each for each in columns if each.endswith(DIAGNOSIS) and f"{each}_reason" in columns), None)
-    silent = next((each for each in columns if each.endswith(NON_ANSWER)), None)
+    silent = next((column for column in columns if column.endswith(NON_ANSWER)), None)
     names = [f"{key}{suffix}" for key in keys for suffix in _READ] + ["id", groups, diagnosis, silent]
     errors = [f.when(f.col(f"`{key}_status`") == "error", f.col(f"`{key}_reason`")) for key in keys]
     table = scored.select(

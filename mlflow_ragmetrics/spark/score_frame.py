@@ -124,9 +124,9 @@ def suite_of(recipe: Recipe) -> Suite:
 
 def is_remote(suite: Suite) -> bool:
     """Whether the suite uses models over a network."""
-    asked = {who for metric in suite.metrics for who in metric.definition.asks}
-    judges = [judge.local for judge in suite.judges] if "judge" in asked else []
-    embeddings = [embedding.local for embedding in suite.embeddings] if "embeddings" in asked else []
+    services = {who for metric in suite.metrics for who in metric.definition.asks}
+    judges = [judge.local for judge in suite.judges] if "judge" in services else []
+    embeddings = [embedding.local for embedding in suite.embeddings] if "embeddings" in services else []
     return not all([*judges, *embeddings])
 
 
@@ -147,13 +147,13 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
     if "contexts" in fields or "doc_uri" in names:
         fields.add("retrieved_doc_ids")
     if not any(name in names for name in MLFLOW_COLUMNS):
-        given: dict[str, Any] = {field: () for field in FIELDS if field in fields}
-        references = given.pop("reference", None)
+        by_field: dict[str, Any] = {field: () for field in FIELDS if field in fields}
+        references = by_field.pop("reference", None)
         unused = [name for name, known in accepted.items() if known not in RECORD_NAMES]
-        row = Sample(references=None if references is None else ("",), metadata=dict.fromkeys(unused), **given)
+        row = Sample(references=None if references is None else ("",), metadata=dict.fromkeys(unused), **by_field)
         for warning in check_presence(suite.selection, [row])[1]:
             _logger.warning("%s", render(warning, suite.language))
-    if any("metadata" in (*each.definition.required, *each.definition.optional) for each in suite.metrics):
+    if any("metadata" in (*metric.definition.required, *metric.definition.optional) for metric in suite.metrics):
         return tuple(names)
     wanted = {*RECORD_NAMES, *_BESIDE_FIELDS, *mapping.values()}
     return tuple(name for name in names if name in wanted or accepted.get(name) in wanted)
@@ -235,9 +235,9 @@ class ScoreColumns:
             if "_items" in suffixes:
                 arrays.append(_items(scores, rows))
         if self._diagnosis:
-            found = [diagnose(row.scores, self._language) for row in rows]
-            arrays.append(pa.array(["not measured" if each is None else each.cause for each in found], pa.string()))
-            arrays.append(pa.array([None if each is None else each.reason for each in found], pa.string()))
+            diagnoses = [diagnose(row.scores, self._language) for row in rows]
+            arrays.append(pa.array(["not measured" if each is None else each.cause for each in diagnoses], pa.string()))
+            arrays.append(pa.array([None if each is None else each.reason for each in diagnoses], pa.string()))
         return [*arrays, pa.array([gives_no_answer(row.sample.answer) for row in rows], pa.bool_())]
 
 
@@ -384,7 +384,7 @@ def _spark_schema(schema: pa.Schema, ranges: Mapping[str, tuple[float, float]]) 
     """The schema for Spark, with value ranges in the columns' metadata."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    made = from_arrow_schema(schema)
-    for each in made.fields:
-        each.metadata = {RANGE: list(map(str, ranges[each.name]))} if each.name in ranges else {}
-    return made
+    spark_schema = from_arrow_schema(schema)
+    for column in spark_schema.fields:
+        column.metadata = {RANGE: list(map(str, ranges[column.name]))} if column.name in ranges else {}
+    return spark_schema

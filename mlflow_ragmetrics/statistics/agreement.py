@@ -88,19 +88,19 @@ def agreement(
     If no row changes κ, as with perfect verdicts, the interval uses the share of disagreeing rows (or groups) that the
     sample can miss (``unseen_share``).
     """
-    said, truth = np.asarray(flagged, dtype=bool), np.asarray(bad, dtype=bool)
-    kinds = np.select([said & truth, said & ~truth, ~said & truth], [0, 1, 2], 3)
-    codes = np.arange(said.size) if groups is None else group_codes(groups)
-    own = np.bincount(4 * codes + kinds, minlength=4 * (int(codes.max(initial=-1)) + 1)).reshape(-1, 4)
-    cells = own.sum(axis=0)
-    found, false_alarms, missed, cleared = (int(cell) for cell in cells)
+    flags, truth = np.asarray(flagged, dtype=bool), np.asarray(bad, dtype=bool)
+    kinds = np.select([flags & truth, flags & ~truth, ~flags & truth], [0, 1, 2], 3)
+    codes = np.arange(flags.size) if groups is None else group_codes(groups)
+    table = np.bincount(4 * codes + kinds, minlength=4 * (int(codes.max(initial=-1)) + 1)).reshape(-1, 4)
+    cells = table.sum(axis=0)
+    caught, false_alarms, missed, cleared = (int(cell) for cell in cells)
     kappa = None
-    if 0 < found + missed < said.size:  # with labels of one class κ is not informative
-        chance = float(said.mean() * truth.mean() + (~said).mean() * (~truth).mean())
+    if 0 < caught + missed < flags.size:  # with labels of one class κ is not informative
+        chance = float(flags.mean() * truth.mean() + (~flags).mean() * (~truth).mean())
         value = float(_kappas(cells[None, :])[0])
-        own = own[own.sum(axis=1) < said.size]
-        kappa = _jackknifed(value, _kappas(cells - own), least=-chance / (1 - chance))
-    return Agreement(found, false_alarms, missed, cleared, kappa)
+        table = table[table.sum(axis=1) < flags.size]
+        kappa = _jackknifed(value, _kappas(cells - table), least=-chance / (1 - chance))
+    return Agreement(caught, false_alarms, missed, cleared, kappa)
 
 
 def _jackknifed(value: float, without: Values, least: float = -1.0) -> Estimate:
@@ -121,9 +121,9 @@ def _jackknifed(value: float, without: Values, least: float = -1.0) -> Estimate:
 
 
 def _kappas(cells: Values) -> Values:
-    found, alarms, missed, cleared = (cells / cells.sum(axis=1, keepdims=True)).T
-    observed = found + cleared
-    chance = (found + alarms) * (found + missed) + (missed + cleared) * (alarms + cleared)
+    caught, alarms, missed, cleared = (cells / cells.sum(axis=1, keepdims=True)).T
+    observed = caught + cleared
+    chance = (caught + alarms) * (caught + missed) + (missed + cleared) * (alarms + cleared)
     undefined = np.full_like(observed, np.nan)
     kappas: Values = np.divide(observed - chance, 1 - chance, out=undefined, where=chance < 1 - 1e-12)
     return kappas
@@ -178,7 +178,7 @@ def correlation(values: Values, grades: Values, kind: str, *, groups: Labels | N
     if groups is not None:
         codes = group_codes(groups)
         blocks = np.random.default_rng(0).permutation(np.arange(codes.max() + 1) % _MOST_BLOCKS)[codes]
-        parts = (blocks != each for each in range(blocks.max() + 1))
+        parts = (blocks != block for block in range(blocks.max() + 1))
         return _jackknifed(found, np.array([_coefficient(values[part], grades[part], kind) for part in parts]))
     # Bonett and Wright (2000): for a rank correlation r, the variance of Fisher's z is larger by a factor 1 + r²/2.
     spread = 1.0 if kind == "pearson" else 1.0 + found**2 / 2
@@ -271,8 +271,8 @@ def threshold_gain(
     held_out = np.zeros(values.size)
     for repeat in range(_REPEATS):
         fold = _folds(names, bad, np.random.default_rng([seed, repeat]))
-        for each in range(_FOLDS):
-            here = fold == each
+        for number in range(_FOLDS):
+            here = fold == number
             cut = best_threshold(values[~here], bad[~here], default)
             held_out[here] += _right(values[here], bad[here], cut) / _REPEATS
     usual = _right(values, bad, default)

@@ -49,7 +49,7 @@ def bootstrap_limits(
     order = np.lexsort((counts, turned), axis=-1)
     turned, counts = np.take_along_axis(turned, order, axis=-1), np.take_along_axis(counts, order, axis=-1)
     are_rows = not studentized and bool((counts == 1).all())
-    found = bootstrap(
+    result = bootstrap(
         (turned,) if are_rows else (turned, counts),
         _student_t if studentized else np.mean if are_rows else _ratio,
         paired=not are_rows,
@@ -61,7 +61,7 @@ def bootstrap_limits(
         method="percentile" if studentized else "BCa",
         random_state=np.random.default_rng(seed),
     )
-    limits = found.confidence_interval.low, found.confidence_interval.high
+    limits = result.confidence_interval.low, result.confidence_interval.high
     low, high = (np.atleast_1d(end) * units[:, 0] for end in limits)
     if studentized:
         error = np.sqrt((turned**2).sum(axis=1)) * units[:, 0] / counts.sum(axis=1)
@@ -76,7 +76,7 @@ def sign_flip_p_values(values: Matrix, *, resamples: int, seed: int) -> list[flo
 
     whole, _ = _whole_numbers(values.T)
     order = np.lexsort((whole, np.abs(whole)), axis=-1)
-    found = permutation_test(
+    result = permutation_test(
         (np.take_along_axis(whole, order, axis=-1),),
         np.sum,
         permutation_type="samples",
@@ -86,7 +86,7 @@ def sign_flip_p_values(values: Matrix, *, resamples: int, seed: int) -> list[flo
         batch=max(1, _CELLS // whole.size),
         random_state=np.random.default_rng(seed),
     )
-    return [float(p) for p in np.atleast_1d(found.pvalue)]
+    return [float(p) for p in np.atleast_1d(result.pvalue)]
 
 
 def _ratio(sums: Matrix, counts: Matrix, axis: int) -> Matrix:
@@ -161,11 +161,11 @@ class Clusters:
         if counts[0] == counts[-1]:
             return counts.size - 1.0
         shares = counts / self.rows
-        weights, own = 1 / (1 - shares), counts**2
-        total, of_shares, of_both = own.sum(), (weights * shares**2).sum(), (weights * shares * own).sum()
-        expected = (weights * own * (1 - 2 * shares)).sum() + of_shares * total
-        spread = (weights**2 * own * (own + 2 * (total * shares**2 - 2 * shares * own))).sum()
-        spread += 2 * of_shares * (weights * own**2).sum()
+        weights, squares = 1 / (1 - shares), counts**2
+        total, of_shares, of_both = squares.sum(), (weights * shares**2).sum(), (weights * shares * squares).sum()
+        expected = (weights * squares * (1 - 2 * shares)).sum() + of_shares * total
+        spread = (weights**2 * squares * (squares + 2 * (total * shares**2 - 2 * shares * squares))).sum()
+        spread += 2 * of_shares * (weights * squares**2).sum()
         spread += 2 * of_both**2 + (total * of_shares) ** 2 - 4 * total * of_shares * of_both
         return max(float(expected**2 / spread), 1.0)
 
@@ -245,7 +245,7 @@ def bootstrap_intervals(
     """
     samples = [clusters_of(np.asarray(values, dtype=float), groups) for values in columns]
     ends = ranges or [(0.0, 1.0)] * len(samples)
-    known = [_of_mean(each, groups is not None, own) for each, own in zip(samples, ends, strict=True)]
+    known = [_of_mean(sample, groups is not None, end) for sample, end in zip(samples, ends, strict=True)]
     return _resampled(samples, known, resamples, 0, studentized=groups is not None)
 
 
@@ -264,7 +264,7 @@ def paired_intervals(
     """
     samples = [clusters_of(column, groups) for column in differences.T]
     ends = spans or [1.0] * len(samples)
-    known = [_of_difference(each, groups is not None, own) for each, own in zip(samples, ends, strict=True)]
+    known = [_of_difference(sample, groups is not None, end) for sample, end in zip(samples, ends, strict=True)]
     return _resampled(samples, known, resamples, seed)
 
 
@@ -309,8 +309,8 @@ def _of_mean(sample: Union[Clusters, None], is_grouped: bool, ends: Range) -> In
         values = sample.residuals + sample.mean
         usual = float(np.median(values))
         if np.count_nonzero(np.abs(values - usual) > 1e-9) < min(_FEW_CHANGES, 0.3 * values.size):
-            found = _of_few(sample, values - usual, (low - usual, high - usual))
-            return found[0] + usual, found[1] + usual
+            limits = _of_few(sample, values - usual, (low - usual, high - usual))
+            return limits[0] + usual, limits[1] + usual
     return _of_t(sample, is_grouped, 0.0 if sample.least >= 0 else -1.0)
 
 
@@ -336,7 +336,7 @@ def _of_few(sample: Clusters, changes: Vector, ends: Range, is_grouped: bool = F
     The added rows are halfway between the largest change and the ends of the range.
     """
     largest = max(abs(sample.least), abs(sample.most)) if is_grouped else float(np.abs(changes).max())
-    low, high = ((each + math.copysign(min(largest, abs(each)), each)) / 2 for each in ends)
+    low, high = ((end + math.copysign(min(largest, abs(end)), end)) / 2 for end in ends)
     if is_grouped:
         mean, mean_square, rows = sample.mean, sample.squares / sample.rows + sample.mean**2, sample.effective_rows
     else:
@@ -380,8 +380,8 @@ def _resampled(
         tail = float(stdtrit(degrees, (1 + LEVEL) / 2)) * math.sqrt(groups / (groups - 1))
         widened = min(2 * float(ndtr(tail)) - 1, 1 - 1 / resamples)
         lows, highs = bootstrap_limits(
-            np.array([each.residuals for each in chosen]),
-            np.array([each.counts for each in chosen]),
+            np.array([sample.residuals for sample in chosen]),
+            np.array([sample.counts for sample in chosen]),
             studentized=studentized,
             level=LEVEL if studentized else widened,
             resamples=resamples,
@@ -411,7 +411,7 @@ def crossed_interval(scores: Matrix, *, groups: Union[Labels, None] = None) -> U
     if added == 0:
         return interval
     deviate = float(stdtrit(rows - 1, 0.975))
-    own = max(((interval[1] - interval[0]) / 2 / deviate) ** 2, 1e-300)
-    degrees = (own + added) ** 2 / (own**2 / (rows - 1) + added**2 / (repeats - 1))
-    widened = math.sqrt(1 + added / own) * float(stdtrit(degrees, 0.975)) / deviate
+    variance = max(((interval[1] - interval[0]) / 2 / deviate) ** 2, 1e-300)
+    degrees = (variance + added) ** 2 / (variance**2 / (rows - 1) + added**2 / (repeats - 1))
+    widened = math.sqrt(1 + added / variance) * float(stdtrit(degrees, 0.975)) / deviate
     return middle - (middle - interval[0]) * widened, middle + (interval[1] - middle) * widened

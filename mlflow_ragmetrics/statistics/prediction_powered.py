@@ -73,9 +73,9 @@ def _estimate(labels: Vector, scores: Vector, groups: Union[Labels, None]) -> tu
     y = np.where(is_labelled, labels, 0.0)[order]
     f = np.where(is_scored, scores - centre, 0.0)[order]
     n = is_labelled[order].astype(float)
-    own = codes[order] if groups is not None else codes
+    ordered_codes = codes[order] if groups is not None else codes
     sums = np.column_stack(
-        [np.bincount(own, weights=each) for each in (n, y, n * f, f * y, n * f**2, np.ones(n.size), f)]
+        [np.bincount(ordered_codes, weights=weights) for weights in (n, y, n * f, f * y, n * f**2, np.ones(n.size), f)]
     )
     total = np.array([np.sort(column).sum() for column in sums.T])
     count = int(total[0])

@@ -39,14 +39,14 @@ def paired_tests(
     losses; above ``MANY_ROWS`` rows or groups it is used alone. 1 for fewer than two rows or groups.
     """
     samples = [clusters_of(column, groups) for column in differences.T]
-    p_values = [1.0 if each is None or each.groups < 2 else skewed_t_test(each) for each in samples]
-    units = max([2, *(each.groups for each in samples if each is not None)])
+    p_values = [1.0 if sample is None or sample.groups < 2 else skewed_t_test(sample) for sample in samples]
+    units = max([2, *(sample.groups for sample in samples if sample is not None)])
     if units > MANY_ROWS or not samples:
         return p_values
     sums = np.zeros((units, len(samples)))
-    for place, each in enumerate(samples):
-        if each is not None:
-            sums[: each.groups, place] = each.residuals + each.counts * each.mean
+    for place, sample in enumerate(samples):
+        if sample is not None:
+            sums[: sample.groups, place] = sample.residuals + sample.counts * sample.mean
     return list(map(max, p_values, sign_flip_p_values(sums, resamples=resamples, seed=seed)))
 
 
@@ -74,32 +74,32 @@ def welch_tests(
     has fewer than two rows or groups, or all scores are equal.
     """
     names = np.arange(len(values)) if groups is None else np.asarray(groups)
-    found: list[Union[float, None]] = []
+    p_values: list[Union[float, None]] = []
     for column in values.T:
         a, b = (clusters_of(column[side], names[side]) for side in (inside, ~inside))
         if a is None or b is None or min(a.groups, b.groups) < 2:
-            found.append(None)
+            p_values.append(None)
             continue
         variance, difference = a.variance + b.variance, abs(a.mean - b.mean)
         if variance == 0:
-            found.append(None if difference == 0 else 0.0)
+            p_values.append(None if difference == 0 else 0.0)
             continue
         degrees = variance**2 / (a.variance**2 / a.degrees + b.variance**2 / b.degrees)
-        found.append(2 * float(stdtr(degrees, -difference / math.sqrt(variance))))
-    return found
+        p_values.append(2 * float(stdtr(degrees, -difference / math.sqrt(variance))))
+    return p_values
 
 
 def equal_columns(*sides: Union[Sequence[Vector], Matrix]) -> list[int]:
     """For each column, the index of the first column that equals it in every row on each side (its own if none)."""
-    found: list[int] = []
+    representatives: list[int] = []
     for place in range(len(sides[0])):
         same = (
             first
-            for first in found
+            for first in representatives
             if all(np.allclose(side[first], side[place], 0, 1e-9, equal_nan=True) for side in sides)
         )
-        found.append(next(same, place))
-    return found
+        representatives.append(next(same, place))
+    return representatives
 
 
 def holm(p_values: Sequence[Union[float, None]]) -> list[Union[float, None]]:
@@ -149,17 +149,17 @@ def power_of(
     correction; the others are assumed to have no difference. ``groups``: the group of each row. ``None`` for fewer than
     two rows or groups. ``spans`` as in ``paired_intervals``.
     """
-    found: list[Union[Power, None]] = []
+    powers: list[Union[Power, None]] = []
     alpha = 0.05 / tests
     for column, span in zip(np.asarray(differences, dtype=float).T, spans or repeat(1.0), strict=False):
         sample = clusters_of(column, groups)
         if sample is None or sample.groups < 2:
-            found.append(None)
+            powers.append(None)
             continue
         number = sample.groups
         deviation = math.sqrt(sample.variance * number)  # of a group
         needed = rows_needed(deviation, detect, alpha=alpha, span=span) if detect else None
-        found.append(
+        powers.append(
             Power(
                 rows=int(sample.rows),
                 groups=None if groups is None else number,
@@ -170,7 +170,7 @@ def power_of(
                 unseen=unseen_share(number) * span,
             )
         )
-    return found
+    return powers
 
 
 def rows_needed(deviation: float, difference: float, *, alpha: float = 0.05, span: float = 1.0) -> int:
@@ -195,9 +195,9 @@ def smallest_difference(deviation: float, rows: int, *, alpha: float = 0.05, spa
     z = float(ndtri(1 - alpha / 2))
     if rows < 6 or rows <= z * z / 2:
         return None
-    own = float(ndtri(_POWER)) * deviation
-    seen = (z * deviation + own) / math.sqrt(rows - z * z / 2)
-    return max(seen, unseen_share(rows) * span + own / math.sqrt(rows))
+    chance_part = float(ndtri(_POWER)) * deviation
+    seen = (z * deviation + chance_part) / math.sqrt(rows - z * z / 2)
+    return max(seen, unseen_share(rows) * span + chance_part / math.sqrt(rows))
 
 
 def about(number: int) -> int:

@@ -115,8 +115,8 @@ def say(code: str, **values: Any) -> Text:
 
 def joined(text: Text, *more: str | None) -> Text:
     """The sentences joined in order, without missing or blank ones."""
-    for each in more:
-        text = say("joined", first=text, second=each) if each else text
+    for part in more:
+        text = say("joined", first=text, second=part) if part else text
     return text
 
 

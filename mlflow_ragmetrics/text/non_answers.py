@@ -287,10 +287,10 @@ def _state(text: str | None, indistinct: Indistinct) -> State:
     if text is None:
         return "missing"
     if callable(indistinct):
-        found = bool(indistinct(text))
+        is_matched = bool(indistinct(text))
     else:
-        found = indistinct != "off" and is_indistinct(text, () if isinstance(indistinct, str) else indistinct)
-    return "indistinct" if found else "clear"
+        is_matched = indistinct != "off" and is_indistinct(text, () if isinstance(indistinct, str) else indistinct)
+    return "indistinct" if is_matched else "clear"
 
 
 _SORRY = (
@@ -347,10 +347,10 @@ def declines(sentence: str) -> bool:
         return False
     if _NEGATIVE.isdisjoint(_LETTERS.findall(sentence.casefold())) and not _OTHER.search(sentence):
         return False
-    found = _DECLINES.search(sentence)
-    if found is None or _BUT.search(sentence, found.end()):
+    match = _DECLINES.search(sentence)
+    if match is None or _BUT.search(sentence, match.end()):
         return False
-    before, after = sentence[: found.start()], sentence[found.end() :]
+    before, after = sentence[: match.start()], sentence[match.end() :]
     return len(_WORD.findall(before)) <= _MOST_BEFORE and len(_WORD.findall(after)) <= _MOST_AFTER
 
 

@@ -24,7 +24,7 @@ def phrases_of(name: str) -> list[list[str]]:
 
 def pattern_of(name: str, *, before: str = "", after: str = "", **parts: str) -> re.Pattern[str]:
     """Combine a list's patterns into one, ignoring case; ``<name>`` in a pattern is replaced by the part ``name``."""
-    found = f"{before}(?:{'|'.join(lines_of(name))}){after}"
+    pattern_text = f"{before}(?:{'|'.join(lines_of(name))}){after}"
     for part, pattern in parts.items():
-        found = found.replace(f"<{part}>", pattern)
-    return re.compile(found, re.IGNORECASE)
+        pattern_text = pattern_text.replace(f"<{part}>", pattern)
+    return re.compile(pattern_text, re.IGNORECASE)

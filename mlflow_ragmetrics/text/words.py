@@ -178,10 +178,10 @@ def answer_terms(answer: str) -> AnswerTerms:
     >>> answer_terms("The cat saw. The other cat?").terms
     [['the', 'cat', 'saw'], ['the', 'other', 'cat']]
     """
-    found = plain_sentences(answer)
-    each = list(map(terms, found))
+    sentences = plain_sentences(answer)
+    each = list(map(terms, sentences))
     in_pieces = answer.isascii()  # a piece that is not a sentence has no terms
-    return AnswerTerms(found, each, Counter(chain.from_iterable(each) if in_pieces else terms(answer)))
+    return AnswerTerms(sentences, each, Counter(chain.from_iterable(each) if in_pieces else terms(answer)))
 
 
 @kept
@@ -201,12 +201,12 @@ class ByWord(dict[str, T]):
         self._read = read
 
     def __missing__(self, word: str) -> T:
-        found = self._read(word)
+        stemmed = self._read(word)
         if len(word) <= _LONGEST_WORD:
             if len(self) >= _MOST_WORDS:
                 self.clear()
-            self[word] = found
-        return found
+            self[word] = stemmed
+        return stemmed
 
 
 def terms_of_word(word: str) -> tuple[str, ...]:
@@ -214,17 +214,17 @@ def terms_of_word(word: str) -> tuple[str, ...]:
     folded = normalize("NFKC", word).casefold()
     if folded.isalnum() and folded.isascii():
         return (folded,) if len(folded) >= _SHORTEST_TERM else ()
-    inside = [each for each in set(folded) if each.isalnum() or each in "-_" or _is_mark(each)]
-    separators = {ord(each): " " for each in set(folded).difference(inside)}
-    found: list[str] = []
+    inside = [character for character in set(folded) if character.isalnum() or character in "-_" or _is_mark(character)]
+    separators = {ord(character): " " for character in set(folded).difference(inside)}
+    word_terms: list[str] = []
     for piece in folded.translate(separators).split():
         for place, part in enumerate(_CJK_RUN.split(piece)):
             if place % 2:
                 characters = _CJK_CHARACTER.findall(part)
-                found.extend(map(add, characters, characters[1:]) if len(characters) > 1 else characters)
+                word_terms.extend(map(add, characters, characters[1:]) if len(characters) > 1 else characters)
             elif len(term := part.strip("-_")) >= _SHORTEST_TERM:
-                found.append(term)
-    return tuple(found)
+                word_terms.append(term)
+    return tuple(word_terms)
 
 
 _word_terms = ByWord(terms_of_word)
@@ -238,13 +238,13 @@ def _is_mark(character: str) -> bool:
 def _words_of(token: str) -> list[str]:
     if not _CJK_CHARACTER.search(token):
         return [token]
-    found: list[str] = []
+    words: list[str] = []
     for place, part in enumerate(_CJK_RUN.split(token)):
         if place % 2:
-            found.extend(_CJK_CHARACTER.findall(part))
+            words.extend(_CJK_CHARACTER.findall(part))
         elif has_content(part):
-            found.append(part)
-    return found
+            words.append(part)
+    return words
 
 
 @kept

@@ -83,7 +83,7 @@ def diagnosis_feedback(diagnosis: Diagnosis, run_id: str | None = None) -> Feedb
 
 def feedback_on(scores: Mapping[str, Score], run_id: str, language: str) -> list[Feedback]:
     """The scores and their diagnosis as feedback of ``run_id``; composites first."""
-    ordered = sorted(scores.items(), key=lambda each: "coverage" not in each[1].details)
+    ordered = sorted(scores.items(), key=lambda entry: "coverage" not in entry[1].details)
     diagnosis = diagnose(scores, language)
     feedback = [feedback_of(key, score, run_id) for key, score in ordered]
     return feedback if diagnosis is None else [*feedback, diagnosis_feedback(diagnosis, run_id)]
@@ -147,14 +147,14 @@ def assessments_of(row: Row, run_id: str, trace_id: str, span_id: str, language:
     """
     from mlflow.entities import AssessmentSource, Expectation
 
-    found: list[Assessment] = [*feedback_on(row.scores, run_id, language)]
+    assessments: list[Assessment] = [*feedback_on(row.scores, run_id, language)]
     if row.sample.reference is not None:
         source = AssessmentSource(source_type="HUMAN", source_id="dataset")
         value = plain_text(row.sample.reference)
         metadata = {SOURCE_RUN: run_id}
-        found.append(Expectation(name="expected_response", value=value, source=source, metadata=metadata))
-    for number, assessment in enumerate(found):
-        assessment.create_time_ms = assessment.last_update_time_ms = found[0].create_time_ms
+        assessments.append(Expectation(name="expected_response", value=value, source=source, metadata=metadata))
+    for number, assessment in enumerate(assessments):
+        assessment.create_time_ms = assessment.last_update_time_ms = assessments[0].create_time_ms
         assessment.assessment_id = _assessment_id(trace_id, f"{number} {run_id}")
         assessment.trace_id, assessment.span_id = trace_id, span_id
-    return found
+    return assessments

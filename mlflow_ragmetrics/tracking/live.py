@@ -164,16 +164,16 @@ class MLflowSink:
             live.wait(deadline)
             live.hurry(-1)
         self._adopted = [live for live in self._adopted if not live.closed]
-        said = self._counts.snapshot()
-        if said["unwritten"] or said["lost"]:
+        counts = self._counts.snapshot()
+        if counts["unwritten"] or counts["lost"]:
             reasons = [live.failure for live in self._lives.values() if live.failure]
             why = for_log(reasons[0] if reasons else "there was not enough time")
             message = "scored answers not yet written to MLflow: %d, lost: %d (%s)"
-            _logger.warning(message, said["unwritten"], said["lost"], why)
-        if said["withheld"]:
+            _logger.warning(message, counts["unwritten"], counts["lost"], why)
+        if counts["withheld"]:
             message = "answers without feedback, because their trace is unknown or the store does not accept it: %d"
-            _logger.warning(message, said["withheld"])
-        return not said["unwritten"]
+            _logger.warning(message, counts["withheld"])
+        return not counts["unwritten"]
 
     def close(self) -> None:
         """Stop writing; leave each run that no other handler uses."""
@@ -367,7 +367,7 @@ def live_run(service: Service, name: str, run_id: str | None, user: object = Non
 def adopt_runs(service: Service) -> list[LiveRun]:
     """Start writing the answers left by ended processes with the same store, experiment and suite; return the runs."""
     with _LOCK:
-        return [live_run(service, *each) for each in service.outbox.adopt(service.home)]
+        return [live_run(service, *row) for row in service.outbox.adopt(service.home)]
 
 
 def close_runs(deadline: float) -> None:

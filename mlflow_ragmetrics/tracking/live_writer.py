@@ -164,7 +164,7 @@ class LiveWriter:
         trace_id = answer.content["trace_id"]
         trace = trace_id and unless_absent(lambda: self._client.get_trace(trace_id, display=False))
         assessments = trace.info.assessments if trace else ()
-        return any((each.metadata or {}).get(SOURCE_RUN) == run_id for each in assessments)
+        return any((assessment.metadata or {}).get(SOURCE_RUN) == run_id for assessment in assessments)
 
     def _share(self, writer: RunWriter, run: Run, others: Sequence[Mapping[str, Any]]) -> None:
         """Store the sums in the run, then add up those of all outboxes.
@@ -318,12 +318,12 @@ class Sums(Counter[str]):
             key, separator, coverage = name.partition(_COVERAGE)
             if separator:
                 coverages.setdefault(key, {})[float(coverage)] = count
-        found: dict[str, float] = {name: count for name, count in self.items() if not _INTERNAL.search(name)}
+        figures: dict[str, float] = {name: count for name, count in self.items() if not _INTERNAL.search(name)}
         for key, counts in coverages.items():
             mean = sum(share * count for share, count in counts.items()) / sum(counts.values())
-            found[f"{key}/n_partial"] = sum(counts.values()) - counts[max(counts)]
-            found |= {f"{key}/coverage": mean} if mean < 1 else {}
-        return {name: float(count) for name, count in found.items() if count}
+            figures[f"{key}/n_partial"] = sum(counts.values()) - counts[max(counts)]
+            figures |= {f"{key}/coverage": mean} if mean < 1 else {}
+        return {name: float(count) for name, count in figures.items() if count}
 
 
 class LiveFigures:

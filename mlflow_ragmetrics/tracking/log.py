@@ -102,7 +102,7 @@ def log_report(
     if texts and run_id is None and run_name is None and mlflow.active_run() is None:
         run_id = self.run_id
     report = self if texts else self._without_texts()
-    asked = questions_digest(self.rows)
+    digest_of_questions = questions_digest(self.rows)
     model = model_id or mlflow.get_active_model_id()
     name = dataset if isinstance(dataset, str) else "" if report.source is None else Path(report.source).stem
     described = {"suite": report.description.get("suite"), "judge": report.description.get("judge")}
@@ -113,14 +113,14 @@ def log_report(
         writer = RunWriter(target)
         writer.tags({"ragmetrics.version": __version__, STATUS_TAG: WRITING, WRITER_TAG: this_process()})
         writer.params({**described, **(params or {})})
-        datasets = [_dataset(len(report.rows), asked, name)] if dataset else []
+        datasets = [_dataset(len(report.rows), digest_of_questions, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
         large = write_tables(writer, {ROWS: report.table, CLAIMS: report.items})
         pages: dict[str, Content] = {PAGE: partial(write_page, self, run=run_link(info))} if texts else {}
-        suite = description_of(report, digest(row.sample for row in self.rows), asked)
+        suite = description_of(report, digest(row.sample for row in self.rows), digest_of_questions)
         about_run = {"suite": suite, "warnings": report.warnings, "usage": report.usage, "large_tables": large}
-        own = {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about_run, indent=2))}
-        writer.files({**pages, **(files or {}), **own})
+        own_files = {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about_run, indent=2))}
+        writer.files({**pages, **(files or {}), **own_files})
         figures = {name: value for name, value in run_metrics_of(report).items() if name not in omit}
         writer.figures(figures, step=step, model_id=model, run_id=target)
         if feedback:
@@ -157,9 +157,9 @@ def run_metrics_of(report: Evaluation) -> dict[str, float]:
 
 def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     key, _, figure = name.partition("/")
-    own = key.removesuffix("_1to5")
-    if own != key and f"{key}/n_scored" not in figures:
-        return f"{own}/coverage" in figures
+    base_key = key.removesuffix("_1to5")
+    if base_key != key and f"{key}/n_scored" not in figures:
+        return f"{base_key}/coverage" in figures
     if figure == "n_measured":
         return value < sum(figures.get(f"{key}/{name}", 0.0) for name in _STATES)
     if figure in _MARKS or key == DIAGNOSIS:
@@ -225,11 +225,11 @@ def _run_name(described: Mapping[str, Any], rows: int) -> str:
     from mlflow.tracking.fluent import _get_experiment_id
 
     judges = described["judge"] or ()
-    judge = ", ".join(str(each).rpartition("/")[2] for each in ([judges] if isinstance(judges, str) else judges))
+    judge = ", ".join(str(name).rpartition("/")[2] for name in ([judges] if isinstance(judges, str) else judges))
     about = [described["data"], described["version"]]
     about = about if any(about) else [counted(rows, "row")]
     suite = described["suite"] if described["suite"] != "custom" else ""
-    name = redact(" · ".join(dict.fromkeys(each for each in (*about, suite, judge) if each)))[:240]
+    name = redact(" · ".join(dict.fromkeys(part for part in (*about, suite, judge) if part)))[:240]
     with suppress(*write_errors()):
         return unused_name(mlflow.MlflowClient(), str(_get_experiment_id()), name)
     return name

@@ -145,8 +145,8 @@ class Outbox:
         """
         with self._changing() as db:
             query = "SELECT number, name, run_id FROM runs WHERE store = ? AND experiment = ? AND suite = ?"
-            found = db.execute(query, (home.store, home.experiment, home.suite)).fetchall()
-            left = [each for each in found if not self._is_used(each[0])]
+            records = db.execute(query, (home.store, home.experiment, home.suite)).fetchall()
+            left = [record for record in records if not self._is_used(record[0])]
             for number, _, _ in left:
                 self._absorb_ended(number)
                 self._enter(number)
@@ -157,8 +157,8 @@ class Outbox:
         self._db.execute(insert, (this_process(), number, time.time()))
 
     def _is_used(self, number: int) -> bool:
-        found = self._rows("SELECT process, active FROM processes WHERE run = ?", number)
-        return any(is_alive(process, active) for process, active in found)
+        processes = self._rows("SELECT process, active FROM processes WHERE run = ?", number)
+        return any(is_alive(process, active) for process, active in processes)
 
     def _absorb_ended(self, number: int) -> None:
         """Count answers that ended processes accepted but did not score, and remove the processes."""
@@ -186,7 +186,7 @@ class Outbox:
         """The numbers of waiting answers and of unscored answers in runs of a store that no process uses."""
         runs = [number for (number,) in self._rows("SELECT number FROM runs WHERE store = ?", store)]
         left = [number for number in runs if not self._is_used(number)]
-        unscored = sum(int(each[2]) for number in left for each in self._rows(_UNSCORED, number))
+        unscored = sum(int(record[2]) for number in left for record in self._rows(_UNSCORED, number))
         return sum(map(self.waiting, left)), unscored
 
     def forget(self, number: int) -> None:
@@ -279,8 +279,8 @@ class Outbox:
         """The oldest answers that are not in the figures or, if ``measured``, whose trace lacks the scores."""
         which = "measured AND outcome IS NULL" if measured else "NOT measured"
         query = f"SELECT number, content, attempts FROM answers WHERE run = ? AND number > ? AND {which}"
-        found = self._rows(f"{query} ORDER BY number LIMIT {_CHUNK}", number, after)
-        return [Waiting(answer, json.loads(text), attempts) for answer, text, attempts in found]
+        records = self._rows(f"{query} ORDER BY number LIMIT {_CHUNK}", number, after)
+        return [Waiting(answer, json.loads(text), attempts) for answer, text, attempts in records]
 
     def note_measured(self, number: int, answers: Collection[int], figures: Mapping[str, Any]) -> None:
         """Store the run's figures, which include these answers."""
@@ -301,9 +301,9 @@ class Outbox:
 def _make_tables(path: Path) -> None:
     """Create the tables; ``sqlite3.DatabaseError`` if the file is damaged or not an outbox of this version."""
     with closing(_connected(path)) as db:
-        (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise sqlite3.DatabaseError(found)
+        (state,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if state != "ok":
+            raise sqlite3.DatabaseError(state)
         query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
         version, tables = db.execute(query).fetchone()
         if tables and version != _VERSION:
@@ -321,12 +321,12 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 def outbox_folder() -> Path:
     """The folder ``outbox`` in ``RAGMETRICS_OUTBOX``, by default in the user's data folder."""
-    given = os.environ.get("RAGMETRICS_OUTBOX")
-    if not given:
+    folder = os.environ.get("RAGMETRICS_OUTBOX")
+    if not folder:
         from platformdirs import user_data_dir
 
-        given = user_data_dir("mlflow_ragmetrics", appauthor=False)
-    return Path(given, "outbox").absolute()
+        folder = user_data_dir("mlflow_ragmetrics", appauthor=False)
+    return Path(folder, "outbox").absolute()
 
 
 def open_outbox() -> Outbox:
@@ -339,8 +339,8 @@ def _opened(folder: Path) -> Outbox:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.name == "posix":
-            found = folder.stat()
-            if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            status = folder.stat()
+            if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise PermissionError("other users can write there; restrict it to this user with mode 0700")
             folder.chmod(0o700)
         return _prepared(folder / "outbox.db")

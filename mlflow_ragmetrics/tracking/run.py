@@ -71,13 +71,13 @@ def run_link(info: RunInfo) -> dict[str, str]:
     """The ``name`` and ``id`` of a run and, if the store is a server, the ``url`` of its page in MLflow."""
     import mlflow
 
-    found = {"name": redact(info.run_name or ""), "id": str(info.run_id)}
+    link = {"name": redact(info.run_name or ""), "id": str(info.run_id)}
     server = urlsplit(mlflow.get_tracking_uri())
     if server.scheme in ("http", "https") and server.hostname:
         address = server._replace(netloc=server.netloc.rpartition("@")[2], query="", fragment="")
         base = urlunsplit(address).rstrip("/")
-        found["url"] = f"{base}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
-    return found
+        link["url"] = f"{base}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
+    return link
 
 
 @contextmanager
@@ -128,9 +128,9 @@ def new_target(run_name: str | None) -> Iterator[str]:
         begun = f"tags.`{WRITER_TAG}` = '{tags[WRITER_TAG]}' and tags.`{STATUS_TAG}` = '{WRITING}'"
         try:
             with few_attempts():
-                found = [] if run_id else mlflow.search_runs(filter_string=begun, output_format="list")
-                for each in [run_id] if run_id else [str(run.info.run_id) for run in found]:
-                    RunWriter(each).end("interrupted")
+                begun_runs = [] if run_id else mlflow.search_runs(filter_string=begun, output_format="list")
+                for name in [run_id] if run_id else [str(run.info.run_id) for run in begun_runs]:
+                    RunWriter(name).end("interrupted")
                 mlflow.end_run("FAILED")  # no longer active
         except write_errors() as error:
             _logger.warning("a new run may keep the status %r: %s", WRITING, reason_of(error))
@@ -225,13 +225,13 @@ def abandoned_runs(experiments: Sequence[str], *, live: bool = False) -> list[Ru
     filters = [f"tags.`{STATUS_TAG}` = '{WRITING}'"]
     if live:
         filters.append("tags.`ragmetrics.live` != '' and attributes.status = 'RUNNING'")
-    found = {
+    by_id = {
         run.info.run_id: run
-        for each in filters
-        for run in client.search_runs(list(experiments), each, max_results=1000)
+        for expression in filters
+        for run in client.search_runs(list(experiments), expression, max_results=1000)
         if not is_being_written(run)
     }
-    return list(found.values())
+    return list(by_id.values())
 
 
 def mark_abandoned(experiment_id: str) -> Iterator[Run]:
@@ -289,8 +289,8 @@ def pool_shortage(uri: str) -> str | None:
     """
 
     def number(name: str, default: int) -> int:
-        given = os.environ.get(name, "")
-        return int(given) if given.isdecimal() else default
+        text = os.environ.get(name, "")
+        return int(text) if text.isdecimal() else default
 
     pool = number("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", 5) + number("MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW", 10)
     workers = number("MLFLOW_GENAI_EVAL_MAX_WORKERS", 40)

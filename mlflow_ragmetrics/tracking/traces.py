@@ -114,16 +114,16 @@ def log_feedback(rows: Sequence[Row], run_id: str, language: str = "en") -> list
         feedback = feedback_on(row.scores, run_id, language)
         for earlier in client.get_trace(trace_id).info.assessments:
             is_ours = (earlier.metadata or {}).get(SOURCE_RUN) == run_id
-            if is_ours and earlier.name in [each.name for each in feedback]:
+            if is_ours and earlier.name in [assessment.name for assessment in feedback]:
                 remove_assessment(trace_id, str(earlier.assessment_id))
         valid = {
             (earlier.name, earlier.source.source_id): earlier.assessment_id
             for earlier in client.get_trace(trace_id).info.assessments  # a removal can make earlier ones valid
             if earlier.valid is not False and SOURCE_RUN in (earlier.metadata or {})
         }
-        for each in feedback:
-            each.overrides = valid.get((each.name, each.source.source_id))
-            _write_insistently(trace_id, each, f"{run_id} {each.name}")
+        for assessment in feedback:
+            assessment.overrides = valid.get((assessment.name, assessment.source.source_id))
+            _write_insistently(trace_id, assessment, f"{run_id} {assessment.name}")
     link_traces(list(traced), run_id)
     return list(traced)
 
@@ -155,8 +155,8 @@ def written_traces(experiment_id: str, run_id: str) -> list[Trace]:
     import mlflow
 
     mine = f"tags.`{TRACES_TAG}` = '{run_id}'"
-    found: list[Trace] = mlflow.search_traces([experiment_id], mine, return_type="list", include_spans=False)
-    return found
+    traces: list[Trace] = mlflow.search_traces([experiment_id], mine, return_type="list", include_spans=False)
+    return traces
 
 
 def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:

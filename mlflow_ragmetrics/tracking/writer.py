@@ -77,8 +77,8 @@ class RunWriter:
         """Set tags."""
         from mlflow.entities import RunTag
 
-        found = [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
-        self._client.log_batch(self.run_id, tags=found, synchronous=True)
+        run_tags = [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
+        self._client.log_batch(self.run_id, tags=run_tags, synchronous=True)
 
     def present_tags(self) -> dict[str, str]:
         """The run's tags; raises an error if the store does not answer."""
@@ -140,13 +140,13 @@ class RunWriter:
 
     def note_failure(self, reason: str) -> None:
         """Tag the run with the reason of a failure; if that fails too, log a warning."""
-        said = f"failed: {reason}"[:LONGEST_TAG]
+        status = f"failed: {reason}"[:LONGEST_TAG]
         try:
             with few_attempts():
-                self._client.set_tag(self.run_id, STATUS_TAG, said)
+                self._client.set_tag(self.run_id, STATUS_TAG, status)
         except write_errors() as error:
             message = "run %s could not be tagged as %r: %s"
-            _logger.warning(message, self.run_id, said, reason_of(error))
+            _logger.warning(message, self.run_id, status, reason_of(error))
 
 
 def this_process(number: int | None = None) -> str:

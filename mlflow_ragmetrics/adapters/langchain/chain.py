@@ -147,8 +147,8 @@ def evaluate_chain(
         def make_report(kept: WorstRows, seconds: float, expenses: Expenses) -> Report:
             failures = _failures(kept.rows)
             said = (say("chain.failed", n=len(failures), rows=len(kept.rows), error=failures[0]),) if failures else ()
-            found = (*warnings, *_missing_retrieval(reduced, kept.rows)[0], *said)
-            report = suite.report(kept.rows, warnings=found, source=source, seconds=seconds, expenses=expenses)
+            notes = (*warnings, *_missing_retrieval(reduced, kept.rows)[0], *said)
+            report = suite.report(kept.rows, warnings=notes, source=source, seconds=seconds, expenses=expenses)
             return replace(report, figures=_timings(kept.rows), stopped=_failed_on_all(kept.rows, suite.language))
 
         with ask_all(caller, samples, concurrency) as answers:
@@ -251,13 +251,13 @@ def _missing_retrieval(suite: Suite, rows: Sequence[Row]) -> tuple[tuple[str, ..
     keys = [metric.key for metric in suite.metrics if "contexts" in metric.required]
     if not without or not keys:
         return (), None
-    said = say("chain.without_retrieval", n=without, answers=len(answered), keys=", ".join(keys))
+    warning = say("chain.without_retrieval", n=without, answers=len(answered), keys=", ".join(keys))
     named = [key for key in keys if key not in suite.selection.optional]
     if without < len(answered) or not named:
-        return (said,), None
+        return (warning,), None
     why = answered[0].metadata.get(WHY, "contexts= returned none")
     message = f"{named[0]} needs 'contexts', but no answer had any retrieval: {why}; name them with contexts="
-    return (said,), MissingFieldError(message, field="contexts", metric=named[0])
+    return (warning,), MissingFieldError(message, field="contexts", metric=named[0])
 
 
 def _log(report: Report, run_id: str, chain: Runnable[Any, Any], feedback: bool) -> None:
@@ -286,11 +286,11 @@ def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Call
 
     def input_of(sample: Sample) -> dict[str, Any]:
         turns = [{"role": turn.role, "content": turn.content} for turn in sample.history or () if is_turn(turn)]
-        asked: Any = sample.question or ""
+        prompt: Any = sample.question or ""
         if input_key == "messages":
-            asked = [*turns, {"role": "user", "content": asked}]
+            prompt = [*turns, {"role": "user", "content": prompt}]
         known = {**dict.fromkeys(_HISTORY if turns else (), convert_to_messages(turns)), **sample.metadata}
-        return {**{name: value for name, value in known.items() if name in names}, input_key: asked}
+        return {**{name: value for name, value in known.items() if name in names}, input_key: prompt}
 
     return input_of
 
@@ -335,18 +335,18 @@ class Caller:
                 outputs = self._call(inputs, self._config_of(sample, recorder))
             # a lone model or retriever reports no chain
             exchange = recorder.exchange or Exchange(uuid4(), inputs=None, metadata={}, outputs=outputs)
-            found = self.reading.sample(exchange)
+            reading = self.reading.sample(exchange)
         except Exception as error:  # application code: one failure must not stop the other rows
             message = redact(" ".join(f"{type(error).__name__}: {error}".split()))
             trace_id = recorder.exchange.trace_id if recorder.exchange is not None else None
             link = {} if trace_id is None else {"trace_id": trace_id}
             return replace(sample, metadata={**sample.metadata, **link}), message
-        answered = _with_answer(sample, found, _figures_of(exchange), self.reading.question is not None)
+        answered = _with_answer(sample, reading, _figures_of(exchange), self.reading.question is not None)
         return answered, "it was interrupted before it gave an answer" if exchange.left else None
 
     def _config_of(self, sample: Sample, recorder: Recorder) -> RunnableConfig:
-        given = self.config(sample) if callable(self.config) else self.config
-        config = merge_configs(cast(Any, given), {"callbacks": [recorder]})
+        config_of_row = self.config(sample) if callable(self.config) else self.config
+        config = merge_configs(cast(Any, config_of_row), {"callbacks": [recorder]})
         named = config.get("configurable") or {}
         if getattr(self.chain, "checkpointer", None) and "thread_id" not in named:
             config["configurable"] = {**named, "thread_id": f"{sample.id}-{uuid4().hex[:12]}"}
@@ -372,8 +372,8 @@ class Caller:
 
 
 def _is_for_async(error: Exception) -> bool:
-    said = ("coroutine function synchronously", "No synchronous function provided")  # LangChain and LangGraph
-    return isinstance(error, NotImplementedError) or any(each in str(error) for each in said)
+    phrases = ("coroutine function synchronously", "No synchronous function provided")  # LangChain and LangGraph
+    return isinstance(error, NotImplementedError) or any(phrase in str(error) for phrase in phrases)
 
 
 @contextmanager
@@ -381,7 +381,7 @@ def ask_all(caller: Caller, samples: Sequence[Sample], concurrency: int) -> Iter
     """Yield the answers in the order of ``samples``; leaving the block drops calls that have not begun."""
     pool = ThreadPoolExecutor(concurrency, thread_name_prefix="ragmetrics-chain")
     try:
-        tasks = [pool.submit(copy_context().run, caller.ask, each) for each in samples]
+        tasks = [pool.submit(copy_context().run, caller.ask, sample) for sample in samples]
         yield map(result_of, tasks)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # after an interruption, running calls are not awaited
@@ -407,10 +407,10 @@ def _figures_of(exchange: Exchange) -> dict[str, float]:
     figures: dict[str, float] = {"latency_seconds": round(exchange.seconds, 6)} if exchange.seconds else {}
     for step in exchange.steps:
         for message in replied(step.reply):
-            said = dict(getattr(message, "usage_metadata", None) or {})
+            usage = dict(getattr(message, "usage_metadata", None) or {})
             billed = (getattr(message, "response_metadata", None) or {}).get("token_usage") or {}
-            said["cost"] = billed.get("cost") if isinstance(billed, Mapping) else None
+            usage["cost"] = billed.get("cost") if isinstance(billed, Mapping) else None
             for name in ("input_tokens", "output_tokens", "cost"):
-                if isinstance(said.get(name), (int, float)):
-                    figures[name] = figures.get(name, 0) + said[name]
+                if isinstance(usage.get(name), (int, float)):
+                    figures[name] = figures.get(name, 0) + usage[name]
     return figures

@@ -82,8 +82,8 @@ class RagMetricsMiddleware(AgentMiddleware):
         answer: str | None = None,
     ) -> None:
         super().__init__()
-        given = {"on_failure": on_failure, "on_exhausted": on_exhausted, "on_judge_failure": on_judge_failure}
-        for name, value in given.items():
+        policies = {"on_failure": on_failure, "on_exhausted": on_exhausted, "on_judge_failure": on_judge_failure}
+        for name, value in policies.items():
             choices = ("annotate", "retry", "stop") if name == "on_failure" else ("pass", "stop")
             if value not in choices:
                 raise InvalidOptionError(f"{name}={value!r} is not one of {', '.join(choices)}", param=name)
@@ -173,8 +173,8 @@ class RagMetricsMiddleware(AgentMiddleware):
             message = f"the tool {request.tool.name} ends the turn without a message, so its answer cannot be judged"
             raise InvalidOptionError(message, param="suite")
         messages = request.state["messages"] if isinstance(request.state, Mapping) else request.state
-        found = result.model_copy(update={"content": ""})  # the documents in its artifact are passages
-        scores = self._scores([*messages, *([found] if tool_chunks(found) else [])], read_text(str(result.text)))
+        emptied = result.model_copy(update={"content": ""})  # the documents in its artifact are passages
+        scores = self._scores([*messages, *([emptied] if tool_chunks(emptied) else [])], read_text(str(result.text)))
         if not scores:
             return result
         noted = {**result.response_metadata, "ragmetrics": _described(scores)}
@@ -215,8 +215,8 @@ def _answer_fields(response_format: Any, name: str | None) -> dict[str, str]:
     fields = {}
     for spec in specs:
         properties = spec.json_schema.get("properties", {})
-        texts = [each for each, schema in properties.items() if _is_text(schema)]
-        known = [name] if name is not None else [each for each in _ANSWER_FIELDS if each in texts] or texts
+        texts = [field for field, schema in properties.items() if _is_text(schema)]
+        known = [name] if name is not None else [field for field in _ANSWER_FIELDS if field in texts] or texts
         if not known or known[0] not in texts or (len(known) > 1 and known[0] not in _ANSWER_FIELDS):
             way_out = f"name one of its text fields with answer=: {texts}" if texts else "it has no text field"
             raise InvalidOptionError(f"the answer's field in {spec.name} is unknown; {way_out}", param="answer")

@@ -293,7 +293,7 @@ class Recorder(_Listener):
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: UUID, **more: Any) -> None:
         """Record a model's prompt."""
-        self.on_llm_start(serialized, [message for each in messages for message in each], run_id=run_id, **more)
+        self.on_llm_start(serialized, [message for batch in messages for message in batch], run_id=run_id, **more)
 
     def on_llm_start(self, serialized: Any, prompts: Sequence[Any], *, run_id: UUID, **more: Any) -> None:
         """Record a model's prompt."""
@@ -337,7 +337,7 @@ def _copied(value: Any) -> Any:
     """Copy a value, because applications may change the dicts and lists that they passed."""
     value = fields_of(value)
     if isinstance(value, Mapping):
-        return {key: list(each) if isinstance(each, list) else each for key, each in value.items()}
+        return {key: list(entry) if isinstance(entry, list) else entry for key, entry in value.items()}
     return list(value) if isinstance(value, list) else value
 
 

@@ -62,18 +62,18 @@ class Reading:
         ``contexts_assumed`` in the metadata says why. ``retrieved_doc_ids``: the ids of the retrieved documents.
         ``citations``: those in the outputs or in the blocks of the answer's message.
         """
-        given = {name: value for name, value in exchange.metadata.items() if name in _CALL_NAMES}
-        found = to_sample(given)
+        call_fields = {name: value for name, value in exchange.metadata.items() if name in _CALL_NAMES}
+        call_sample = to_sample(call_fields)
         question = self._question(exchange)
-        sample_id = found.id if any(given.get(name) is not None for name in ("id", *ALIASES["id"])) else ""
+        sample_id = call_sample.id if any(call_fields.get(name) is not None for name in ("id", *ALIASES["id"])) else ""
         answer = None if exchange.left else self._answer(exchange)
-        gold = found.gold_doc_ids
+        gold = call_sample.gold_doc_ids
         record: dict[str, Any] = {
             "id": sample_id or str(exchange.run_id),
             "question": question,
             "answer": answer,
             "history": _history_of(exchange),
-            "reference": list(found.references or ()) or _looked_up(self.references, question, sample_id),
+            "reference": list(call_sample.references or ()) or _looked_up(self.references, question, sample_id),
             "gold_doc_ids": _looked_up(self.gold_doc_ids, question, sample_id) if gold is None else gold,
         }
         if citations := citations_in(exchange.outputs):
@@ -97,9 +97,9 @@ class Reading:
             return _text(call_with(self.question, exchange.inputs, exchange.outputs))
         if self.question is not None:
             return _text(question_in(attribute_of(exchange.inputs, self.question)))
-        asked = _text(question_in(exchange.inputs))
-        if asked or exchange.inputs is None or hasattr(exchange.inputs, "resume"):
-            return asked or _resumed_question(exchange)
+        asked_text = _text(question_in(exchange.inputs))
+        if asked_text or exchange.inputs is None or hasattr(exchange.inputs, "resume"):
+            return asked_text or _resumed_question(exchange)
         return _only_text(exchange.inputs) or _text(question_in({"messages": _messages(exchange.outputs)}))
 
     def _answer(self, exchange: Exchange) -> str | None:
@@ -111,7 +111,7 @@ class Reading:
 def _with_names(outputs: Any) -> Any:
     """Return outputs of the form (answer, [passage, …], …) as a mapping, and others unchanged."""
     if isinstance(outputs, (list, tuple)) and len(outputs) > 1 and not is_turn(outputs[0]) and not is_turn(outputs):
-        passages = next((each for each in outputs[1:] if isinstance(each, (list, tuple))), None)
+        passages = next((output for output in outputs[1:] if isinstance(output, (list, tuple))), None)
         if passages is not None and (isinstance(outputs[0], str) or hasattr(outputs[0], "content")):
             return {"answer": outputs[0], "contexts": passages}
     return outputs
@@ -163,12 +163,12 @@ def _history_of(exchange: Exchange) -> tuple[Message, ...] | None:
     named = (messages_of(inputs.get(name)) for name in ("history", *ALIASES_BY_NATURE["history"]))
     if spoken := next(filter(None, named), None):
         return spoken
-    given, answered = messages_in(exchange.inputs) or (), messages_of(_messages(exchange.outputs)) or ()
-    is_whole = len(answered) > len(given) and any(message.role == "user" for message in answered)
-    return (answered if is_whole else given) or None
+    in_input, answered = messages_in(exchange.inputs) or (), messages_of(_messages(exchange.outputs)) or ()
+    is_whole = len(answered) > len(in_input) and any(message.role == "user" for message in answered)
+    return (answered if is_whole else in_input) or None
 
 
-_CALL_NAMES = frozenset(name for each in _FROM_CALL for name in (each, *ALIASES[each]))
+_CALL_NAMES = frozenset(name for field in _FROM_CALL for name in (field, *ALIASES[field]))
 
 
 def call_with(function: Callable[..., Any], *values: Any) -> Any:
@@ -178,7 +178,7 @@ def call_with(function: Callable[..., Any], *values: Any) -> Any:
     except (TypeError, ValueError):  # a built-in function without a signature
         return function(values[0])
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = sum(each.kind in positional and each.default is each.empty for each in parameters)
+    needed = sum(parameter.kind in positional and parameter.default is parameter.empty for parameter in parameters)
     return function(*values[: max(1, needed)])
 
 
@@ -204,16 +204,16 @@ def _metadata_of(exchange: Exchange) -> dict[str, Any]:
         "tags": list(exchange.tags),
         "trace_id": exchange.trace_id,
     }
-    return {**own, **{name: each for name, each in back.items() if each}, "seconds": round(exchange.seconds, 6)}
+    return {**own, **{name: entry for name, entry in back.items() if entry}, "seconds": round(exchange.seconds, 6)}
 
 
 def _messages(value: Any) -> Sequence[Any]:
-    found = value.get("messages") if isinstance(value, Mapping) else value
-    return found if isinstance(found, (list, tuple)) else ()
+    messages = value.get("messages") if isinstance(value, Mapping) else value
+    return messages if isinstance(messages, (list, tuple)) else ()
 
 
 def _only_text(value: Any) -> str | None:
-    texts = [each for each in value.values() if isinstance(each, str)] if isinstance(value, Mapping) else []
+    texts = [entry for entry in value.values() if isinstance(entry, str)] if isinstance(value, Mapping) else []
     return texts[0] if len(texts) == 1 else None
 
 

@@ -55,7 +55,7 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
     Passages of an earlier turn count only if the answer's claims rest on them. If no model call matches the answer,
     all retrieved passages become its contexts, and ``assumed`` says so.
     """
-    lists, given = _documents(exchange, tools)
+    lists, listed_chunks = _documents(exchange, tools)
     models = [step for step in _lasting(exchange) if step.kind == "model"]
     closing = _closing_result(exchange.outputs, answer)
     calls = leading_calls(models, answer, least=1 if closing is None else 3)
@@ -66,25 +66,25 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
         retrieved = retrieved or of_tools or distinct(_texts_in(exchange.outputs)) or (() if lists else None)
         assumed = "no_call_matches" if models else "no_model_call"
         return Found(retrieved, retrieved, assumed=assumed if retrieved else None)
-    prompts = [reading for call in calls for asked in call.value for reading in readings(_text_of(asked))]
-    chosen = _seen([*(chunk for found in lists for chunk in found), *given], prompts)
+    prompts = [reading for call in calls for message in call.value for reading in readings(_text_of(message))]
+    chosen = _seen([*(chunk for chunks in lists for chunk in chunks), *listed_chunks], prompts)
     retrieved = _handed_on(lists, tuple(chosen)) if lists else None
     chosen = {key: chosen[key] for key in (*map(_key, retrieved or ()), *chosen) if key in chosen}
     by_turn = [tool_chunks_by_turn(call.value, tools) for call in calls]
-    told, earlier = ([chunk for turns in by_turn for chunk in turns[place]] for place in (0, 1))
-    of_tools = distinct((*(chunk for chunk in told if chunk in of_tools), *of_tools))  # tools may run in parallel
-    this_turn, earlier = ([chunk for chunk in group if chunk.text not in known] for group in (told, earlier))
+    current, earlier = ([chunk for turns in by_turn for chunk in turns[place]] for place in (0, 1))
+    of_tools = distinct((*(chunk for chunk in current if chunk in of_tools), *of_tools))  # tools may run in parallel
+    this_turn, earlier = ([chunk for chunk in group if chunk.text not in known] for group in (current, earlier))
     for group in (of_tools, this_turn, earlier, in_steps):
         # a text that only shares a part with the prompts by chance is not a passage
         chosen |= _uncovered(_seen(group, prompts, as_whole=group is in_steps), chosen.values())
     kept = _kept_before(exchange).union(map(_key, earlier))
-    kept -= {_key(chunk) for found in (*lists, of_tools, this_turn) for chunk in found}
-    own = [chunk for key, chunk in chosen.items() if key not in kept]
+    kept -= {_key(chunk) for group in (*lists, of_tools, this_turn) for chunk in group}
+    unseen = [chunk for key, chunk in chosen.items() if key not in kept]
     before = [chunk for key, chunk in chosen.items() if key in kept]
-    own += rested_on(answer or "", own, before)
+    unseen += rested_on(answer or "", unseen, before)
     retrieved = retrieved or of_tools or retrieved
-    if own or not lists:
-        return Found(retrieved, distinct(own) if own or before else None)
+    if unseen or not lists:
+        return Found(retrieved, distinct(unseen) if unseen or before else None)
     if not lists[-1] or not any(lists):
         return Found(retrieved, ())
     return Found(retrieved, None, "none of the retrieved text is in the prompts that led to the answer")
@@ -96,18 +96,18 @@ def document_lists(value: Any, name: object = None, depth: int = 0) -> Iterator[
     A pair of a document and its score counts as the document. An empty list counts under a name for contexts.
     """
     if isinstance(value, (list, tuple)):
-        documents = [_document(each) for each in value]
+        documents = [_document(entry) for entry in value]
         if documents and None not in documents:
             yield documents
         elif not value:
             yield from ([],) if name in _CONTEXT_NAMES else ()
         elif depth < _DEEPEST:
-            for each in value:
-                if isinstance(each, (list, tuple, Mapping)):
-                    yield from document_lists(each, None, depth + 1)
+            for entry in value:
+                if isinstance(entry, (list, tuple, Mapping)):
+                    yield from document_lists(entry, None, depth + 1)
     elif isinstance(value, Mapping):
-        for key, each in value.items() if depth <= _DEEPEST else ():
-            yield from document_lists(each, key, depth + 1)
+        for key, entry in value.items() if depth <= _DEEPEST else ():
+            yield from document_lists(entry, key, depth + 1)
     elif hasattr(value, "page_content"):
         yield [value]
     elif getattr(value, "artifact", None) is not None:
@@ -128,14 +128,14 @@ def leading_calls(calls: Sequence[Step], answer: str | None, least: int = 1) -> 
     prompts of other leading calls. ``None`` if no reply is at least this (``least``) like it.
     """
     done = [call for call in calls if call.reply is not None]
-    given = [_written_in(call.reply) for call in done]
-    ranks = [max((_likeness(text, answer or "") for text in texts), default=0) for texts in given]
+    written = [_written_in(call.reply) for call in done]
+    ranks = [max((_likeness(text, answer or "") for text in texts), default=0) for texts in written]
     if max(ranks, default=0) < least:
         return None
     last = max(range(len(done)), key=lambda place: (ranks[place], place))
     leading = [done[last]]
-    prompts = [_text_of(asked) for asked in done[last].value]
-    for call, texts in reversed(list(zip(done[:last], given, strict=False))):
+    prompts = [_text_of(message) for message in done[last].value]
+    for call, texts in reversed(list(zip(done[:last], written, strict=False))):
         if any(_stands_in(text, prompt) for text in texts for prompt in prompts):
             leading.append(call)
             prompts += map(_text_of, call.value)
@@ -152,7 +152,7 @@ def replies_of(result: Any) -> Iterator[str]:
 
 def replied(result: Any) -> Iterator[Any]:
     """Yield the messages of a model's reply, or its texts if it has no messages."""
-    for generation in (each for group in getattr(result, "generations", ()) for each in group):
+    for generation in (answer for group in getattr(result, "generations", ()) for answer in group):
         yield getattr(generation, "message", None) or str(getattr(generation, "text", ""))
 
 
@@ -212,8 +212,8 @@ def _lasting(exchange: Exchange) -> Iterator[Step]:
 def _documents(exchange: Exchange, tools: Collection[str] | None) -> tuple[list[tuple[Chunk, ...]], list[Chunk]]:
     """Return the lists of documents that the call returned, in order, and those from its inputs or state."""
     lists: list[tuple[Chunk, ...]] = []
-    found: set[_Key] = set()
-    given: dict[_Key, Chunk] = {}
+    from_steps: set[_Key] = set()
+    unlisted: dict[_Key, Chunk] = {}
     begins, ends = Step("input", exchange.run_id, exchange.inputs), Step("output", exchange.run_id, exchange.outputs)
     for step in (begins, *_lasting(exchange), ends):
         if step.kind == "model" or (step.kind == "tool" and tools is not None and step.name not in tools):
@@ -222,16 +222,16 @@ def _documents(exchange: Exchange, tools: Collection[str] | None) -> tuple[list[
         inside = [[]] if step.kind == "retriever" and not value else document_lists(value)
         for chunks in (chunks_of(documents) or () for documents in inside):
             if step.kind == "input":
-                given.update({_key(chunk): chunk for chunk in chunks if _key(chunk) not in found})
+                unlisted.update({_key(chunk): chunk for chunk in chunks if _key(chunk) not in from_steps})
                 continue
             own = step.kind in ("retriever", "tool")
-            fresh = tuple(chunk for chunk in chunks if own or _key(chunk) in found or _key(chunk) not in given)
+            fresh = tuple(chunk for chunk in chunks if own or _key(chunk) in from_steps or _key(chunk) not in unlisted)
             if fresh or not chunks:
                 lists.append(fresh)
-                found.update(map(_key, fresh))
+                from_steps.update(map(_key, fresh))
     if not lists:
         lists = [chunks for documents in document_lists(exchange.inputs) if (chunks := chunks_of(documents) or ())]
-    return lists, list(given.values())
+    return lists, list(unlisted.values())
 
 
 def _handed_on(lists: Sequence[Sequence[Chunk]], seen: Collection[_Key]) -> tuple[Chunk, ...]:
@@ -250,9 +250,9 @@ def _handed_on(lists: Sequence[Sequence[Chunk]], seen: Collection[_Key]) -> tupl
             kept.append(chunks)
             known.update(keys)
             continue
-        replaced = [each for each in kept if not set(keys).isdisjoint(map(_key, each))]
-        if not any(_key(chunk) in seen and _key(chunk) not in keys for each in replaced for chunk in each):
-            kept = [*(each for each in kept if not any(each is other for other in replaced)), chunks]
+        replaced = [group for group in kept if not set(keys).isdisjoint(map(_key, group))]
+        if not any(_key(chunk) in seen and _key(chunk) not in keys for group in replaced for chunk in group):
+            kept = [*(group for group in kept if not any(group is other for other in replaced)), chunks]
     return distinct(chunk for chunks in kept for chunk in chunks)
 
 
@@ -265,11 +265,11 @@ def _texts(exchange: Exchange, tools: Collection[str] | None) -> tuple[tuple[Chu
     in_steps = list(_texts_in(exchange.inputs))
     known = {chunk.text for chunk in in_steps}
     done: list[Step] = []
-    said: list[str] = []
+    written: list[str] = []
     for step in sorted(_lasting(exchange), key=lambda step: step.known):
         if step.kind == "model":
             done.append(step)
-            said += [text for text in _written_in(step.reply) if not any(text in each for each in known)]
+            written += [text for text in _written_in(step.reply) if not any(text in line for line in known)]
         elif step.kind == "tool":
             if directs_agents(step.name) if tools is None else step.name not in tools:
                 continue
@@ -279,9 +279,9 @@ def _texts(exchange: Exchange, tools: Collection[str] | None) -> tuple[tuple[Chu
             of_tools += [chunk for chunk in chunks if not _is_made_of(wrote, chunk.text)]
             known.update(chunk.text for chunk in chunks)
         elif step.kind != "retriever":
-            found = distinct(_texts_in(step.value, listed=step.kind == "output"))
-            fresh = [chunk for chunk in found if chunk.text not in known]
-            in_steps += [chunk for chunk in fresh if not _is_made_of(said, chunk.text)]
+            read_chunks = distinct(_texts_in(step.value, listed=step.kind == "output"))
+            fresh = [chunk for chunk in read_chunks if chunk.text not in known]
+            in_steps += [chunk for chunk in fresh if not _is_made_of(written, chunk.text)]
             known.update(chunk.text for chunk in fresh)
     return distinct(of_tools), in_steps, known
 
@@ -322,16 +322,16 @@ def _seen(chunks: Iterable[Chunk], prompts: Sequence[str], as_whole: bool = Fals
     A part of another chunk that was found whole does not count for this one. Chunks with the same text count as often
     as the text occurs.
     """
-    found = {_key(chunk): (chunk, seen_in(chunk.text, prompts)) for chunk in distinct(chunks)}
-    whole = Counter(" ".join(chunk.text.split()) for chunk, text in found.values() if text == chunk.text)
+    seen_texts = {_key(chunk): (chunk, seen_in(chunk.text, prompts)) for chunk in distinct(chunks)}
+    whole = Counter(" ".join(chunk.text.split()) for chunk, text in seen_texts.values() if text == chunk.text)
     shown = {text: max(_count(text, prompt) for prompt in prompts) if n > 1 else 1 for text, n in whole.items()}
     seen: dict[_Key, Chunk] = {}
-    for key, (chunk, text) in found.items():
+    for key, (chunk, text) in seen_texts.items():
         plain = " ".join(chunk.text.split())
         if text == chunk.text and shown[plain]:
             shown[plain] -= 1
             seen[key] = chunk
-        elif text != chunk.text and text and not as_whole and not any(text in each for each in whole):
+        elif text != chunk.text and text and not as_whole and not any(text in other for other in whole):
             seen[key] = Chunk(text, chunk.id, chunk.metadata)
     return seen
 
@@ -339,16 +339,16 @@ def _seen(chunks: Iterable[Chunk], prompts: Sequence[str], as_whole: bool = Fals
 def _uncovered(chunks: Mapping[_Key, Chunk], chosen: Iterable[Chunk]) -> dict[_Key, Chunk]:
     """Return the chunks that neither consist of ``chosen`` texts nor are part of one."""
     texts = [" ".join(chunk.text.split()) for chunk in chosen]
-    parts = [found for text in texts if (found := _sentences(text))]
+    parts = [pieces for text in texts if (pieces := _sentences(text))]
     fresh: dict[_Key, Chunk] = {}
     for key, chunk in chunks.items():
         forms = readings(chunk.text)
-        made = any(
+        is_copied = any(
             text == form or (len(text) >= _SHORT and text in form) or (len(form) >= _SHORT and form in text)
             for text in texts
             for form in forms
         )
-        if not made and not any(all(part in forms[0] for part in sentences) for sentences in parts):
+        if not is_copied and not any(all(part in forms[0] for part in sentences) for sentences in parts):
             fresh[key] = chunk
             texts.append(forms[0])
     return fresh
@@ -370,14 +370,14 @@ def _is_made_of(replies: Sequence[str], text: str) -> bool:
 
 def _likeness(reply: str, answer: str) -> int:
     """Return how likely ``answer`` was made from ``reply``: 0 (not at all) to 4 (identical)."""
-    given, said = (" ".join(text.casefold().split()) for text in (reply, answer))
-    if not given or not said:
+    first_text, said = (" ".join(text.casefold().split()) for text in (reply, answer))
+    if not first_text or not said:
         return 0
-    if given == said:
+    if first_text == said:
         return 4
-    if (said in given and len(said) > 3) or (given in said and 2 * len(given) >= len(said)):
+    if (said in first_text and len(said) > 3) or (first_text in said and 2 * len(first_text) >= len(said)):
         return 3
-    first, second = set(re.findall(r"\w+", given)), set(re.findall(r"\w+", said))
+    first, second = set(re.findall(r"\w+", first_text)), set(re.findall(r"\w+", said))
     return 1 if second and 2 * len(first & second) >= max(2, len(second)) and len(first) > 1 else 0
 
 
@@ -418,13 +418,13 @@ _BETWEEN = re.compile(r"(?<=[.!?。！？])\s+")
 
 def _sentences(text: str) -> list[str]:
     """Return the sentences of ``text`` that are too long to match by chance."""
-    return [part for each in re.split(_BETWEEN, text) if len(part := each.strip()) >= _SHORTEST_PART]
+    return [part for piece in re.split(_BETWEEN, text) if len(part := piece.strip()) >= _SHORTEST_PART]
 
 
 def _sentence_around(text: str, place: int) -> tuple[int, int]:
     """Return the begin and the end of the sentence at ``place``."""
     begins = [0, *(match.end() for match in re.finditer(_BETWEEN, text)), len(text)]
-    return max(each for each in begins if each <= place), next(each for each in begins if each >= place)
+    return max(begin for begin in begins if begin <= place), next(each for each in begins if each >= place)
 
 
 def _is_edited(sentence: str, prompts: Sequence[str]) -> bool:
@@ -454,5 +454,5 @@ def _text_of(asked: Any) -> str:
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
-        yield from _strings(each)
+    for entry in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from _strings(entry)

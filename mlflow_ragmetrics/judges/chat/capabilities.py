@@ -128,7 +128,7 @@ class Manner:
         text = f"{error} {getattr(error, 'body', '')}"
         if _FILTERED.search(text):
             return None
-        stated = next((name for name, each in _STATED.items() if getattr(self, name) and each.search(text)), None)
+        stated = next((name for name, pattern in _STATED.items() if getattr(self, name) and pattern.search(text)), None)
         if stated is not None:
             return stated, True
         return ("structured", False) if self.structured and status not in (None, 404) else None
@@ -192,8 +192,8 @@ class JudgeModel:
 
 
 def _limit_in(settings: Mapping[str, Any]) -> int | None:
-    given = [settings.get(name) for name in _LIMITS]
-    return next((limit for limit in given if isinstance(limit, int) and limit > 0), None)
+    limits = [settings.get(name) for name in _LIMITS]
+    return next((limit for limit in limits if isinstance(limit, int) and limit > 0), None)
 
 
 @contextmanager

@@ -127,8 +127,8 @@ class ChatJudge(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Return one outcome per question; a call's questions go into one message, and again if the reply is bad."""
-        asked = [question for question in questions if not isinstance(question, Declined)]
-        outcomes = answers_of(self.name, asked, self._room, self.prompt_length, self._outcomes)
+        asked_questions = [question for question in questions if not isinstance(question, Declined)]
+        outcomes = answers_of(self.name, asked_questions, self._room, self.prompt_length, self._outcomes)
         for question, outcome in outcomes.items():
             self._remember_declines(question, outcome)
         for question in questions:

@@ -232,14 +232,14 @@ class ModelClient:
     def _received(
         self, model: Any, arguments: Mapping[str, Any], messages: Sequence[ChatMessage], keys: Collection[str]
     ) -> Reply:
-        asked = next((text for role, text in messages if role == "human"), "")
+        human_text = next((text for role, text in messages if role == "human"), "")
 
         def call() -> Any:
             with nullcontext() if self._trace else untraced():
                 return model.invoke(list(messages), **arguments)
 
         try:
-            return read_reply(run_in_thread(call, self._timeout), keys, asked)
+            return read_reply(run_in_thread(call, self._timeout), keys, human_text)
         except ThreadTimeoutError as error:
             raise JudgeError(str(error), code="timeout") from None
         except Exception as error:

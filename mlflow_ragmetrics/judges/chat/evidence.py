@@ -78,8 +78,8 @@ def claims_part(questions: Sequence[Claims]) -> Part:
 def _situation(questions: Sequence[Claims | Verify | RelatedChunks]) -> list[Block]:
     """The context of the texts: the earlier turns and the question."""
     history = next((text.history for text in questions if isinstance(text, Claims) and text.history), ())
-    asked = dict.fromkeys(about.question for about in questions if about.question)
-    return [*history_block(history), *[Block("question", text) for text in asked]]
+    asked_texts = dict.fromkeys(about.question for about in questions if about.question)
+    return [*history_block(history), *[Block("question", text) for text in asked_texts]]
 
 
 def _texts(questions: Sequence[Claims]) -> list[Block]:
@@ -151,9 +151,9 @@ def _matched(
     A claim matches if it shares a word with one of the sentences that it names; for a very short sentence, words of the
     question count too. A claim that names no sentence covers a sentence if it has a third of the sentence's words.
     """
-    asked = _words(" ".join((question.question or "", *question.history)))
+    question_words = _words(" ".join((question.question or "", *question.history)))
     stems = {number: _words(line) for number, line in enumerate(lines, 1)}
-    near = {n: line | asked if len(line) < _FEW_WORDS else line for n, line in stems.items()}
+    near = {n: line | question_words if len(line) < _FEW_WORDS else line for n, line in stems.items()}
     covered: set[int] = set()
     invented = []
     for claim, entry in claims.items():
@@ -263,8 +263,8 @@ def _text_of(
 
 
 def _read_verdicts(data: Mapping[str, Any], verify: Sequence[Verify], layout: _Layout) -> dict[_Evidence, Any]:
-    asked = [label for question in verify for label in layout.claim_ids[question]]
-    entries = entries_by_id(data, "verdicts", asked) if verify else {}
+    labels = [label for question in verify for label in layout.claim_ids[question]]
+    entries = entries_by_id(data, "verdicts", labels) if verify else {}
     if isinstance(entries, Problem):
         return dict.fromkeys(verify, entries)
     answers: dict[_Evidence, Any] = {}
@@ -353,11 +353,11 @@ def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) 
         number = layout.passage_of(entry.get("passage"), question.chunks)
         if not number:
             return Problem('"related" must name passages by the ids that they have above, and no others')
-        said = str(entry.get("related", True)).strip().casefold()
-        if said not in ("true", "false"):
+        verdict = str(entry.get("related", True)).strip().casefold()
+        if verdict not in ("true", "false"):
             return Problem('"related" must be true or false for each passage')
         quote = quote_in(entry, "quote", question.chunks[number - 1])
-        judged.setdefault(number, Related(number, quote, reason_in(entry)) if said == "true" else None)
+        judged.setdefault(number, Related(number, quote, reason_in(entry)) if verdict == "true" else None)
     lists_all = any("related" in entry for entry in entries)  # a custom prompt may list only related passages
     if (lists_all or not entries) and len(judged) < len(question.chunks):
         return Problem('"related" must have an entry for each passage')

@@ -65,8 +65,8 @@ def open_model(model: Any, options: JudgeOptions) -> tuple[Any, dict[str, Any]]:
     if provider in _THROUGH_MLFLOW:
         with created_by_langchain(f"the judge {redact(model)!r}", "model"):
             address, key = _server_of(provider)
-        given = {"base_url": options.base_url or address, "api_key": options.api_key or SecretStr(key)}
-        options, provider = options.model_copy(update=given), "openai"
+        updates = {"base_url": options.base_url or address, "api_key": options.api_key or SecretStr(key)}
+        options, provider = options.model_copy(update=updates), "openai"
     return _through_langchain(model, _PROVIDERS.get(provider, provider.replace("-", "_")), match["model"], options), {}
 
 
@@ -178,11 +178,11 @@ def _decisive(value: Any, place: str) -> Any:
 
 def _keeps_state(model: BaseModel) -> bool:
     """Whether a class outside LangChain has private attributes, excluded fields or metadata with a value."""
-    own: Any = next((kind for kind in type(model).__mro__ if kind.__module__.startswith(_LANGCHAIN)), BaseModel)
-    if own is type(model):
+    known_class: Any = next((kind for kind in type(model).__mro__ if kind.__module__.startswith(_LANGCHAIN)), BaseModel)
+    if known_class is type(model):
         return False
-    private = (model.__pydantic_private__ or {}).keys() - own.__private_attributes__.keys()
-    new = {name: field for name, field in type(model).model_fields.items() if name not in own.model_fields}
+    private = (model.__pydantic_private__ or {}).keys() - known_class.__private_attributes__.keys()
+    new = {name: field for name, field in type(model).model_fields.items() if name not in known_class.model_fields}
     excluded = {name for name, field in new.items() if field.exclude}
     metadata = (getattr(model, "metadata", None) or {}).keys() - {"lc_versions"}
     return bool(metadata) or any(getattr(model, name, None) is not None for name in (*private, *excluded))

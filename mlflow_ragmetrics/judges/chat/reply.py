@@ -88,12 +88,12 @@ def read_reply(message: Any, keys: Collection[str] = (), asked: str = "") -> Rep
     parts = [content] if isinstance(content, str) else content or []
     blocks = [part if isinstance(part, dict) else {"text": part} for part in parts]
     calls = [*(getattr(message, "tool_calls", None) or []), *(getattr(message, "invalid_tool_calls", None) or [])]
-    said = "".join(block["text"] for block in blocks if isinstance(block.get("text"), str))
+    text_of_reply = "".join(block["text"] for block in blocks if isinstance(block.get("text"), str))
     if calls:
         arguments = calls[0].get("args")
-        said = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    is_whole = _is_object(said := said.strip())
-    text = said if is_whole else _bare(said)
+        text_of_reply = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    is_whole = _is_object(text_of_reply := text_of_reply.strip())
+    text = text_of_reply if is_whole else _bare(text_of_reply)
     facts = getattr(message, "response_metadata", None) or {}
     endings = [*map(facts.get, _ENDINGS), (facts.get("incomplete_details") or {}).get("reason")]
     ended = str(next(filter(None, endings), "")).lower()
@@ -217,7 +217,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 def _shaped(value: Any, keys: Collection[str], asked: str) -> dict[str, Any] | None:
     """Return the object in the requested form; accepts a bare list, a list as text, entries keyed by id, and an object
     in a wrapper such as ``{"output": {…}}``, unless it is copied from ``asked``."""
-    if isinstance(value, list) and len(keys) == 1 and value and all(isinstance(each, dict) for each in value):
+    if isinstance(value, list) and len(keys) == 1 and value and all(isinstance(entry, dict) for entry in value):
         value = value[0] if len(value) == 1 and not value[0].keys().isdisjoint(keys) else dict.fromkeys(keys, value)
     if isinstance(value, dict) and keys and value.keys().isdisjoint(keys):
         wrapped = next((value[name] for name in _WRAPPERS if isinstance(value.get(name), (dict, str))), None)
@@ -226,13 +226,13 @@ def _shaped(value: Any, keys: Collection[str], asked: str) -> dict[str, Any] | N
             return None
     if not isinstance(value, dict):
         return None
-    return {key: _entries(each) if key in keys else each for key, each in value.items()}
+    return {key: _entries(entry) if key in keys else entry for key, entry in value.items()}
 
 
 def _entries(value: Any) -> Any:
     parsed = _read(value)
     value = parsed if isinstance(parsed, (list, dict)) else value
-    if isinstance(value, dict) and value and all(isinstance(each, dict) for each in value.values()):
+    if isinstance(value, dict) and value and all(isinstance(entry, dict) for entry in value.values()):
         return [{"id": name, "passage": name, **entry} for name, entry in value.items()]
     return value
 
@@ -264,10 +264,10 @@ def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> di
     entries = data.get(key)
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         return Problem(f'"{key}" must be a list of objects')
-    known = {name: each for each in asked for name in (each[1:], each.casefold(), each)}
-    given = [str(entry.get("id", "")).strip(" []") for entry in entries]
-    ids = [known.get(each) or known.get(each.casefold()) or each for each in given]
-    missing = [each for each in asked if each not in ids]
+    known = {name: label for label in asked for name in (label[1:], label.casefold(), label)}
+    reply_ids = [str(entry.get("id", "")).strip(" []") for entry in entries]
+    ids = [known.get(reply_id) or known.get(reply_id.casefold()) or reply_id for reply_id in reply_ids]
+    missing = [label for label in asked if label not in ids]
     if missing:
         return Problem(f'"{key}" has no entry with the id {", ".join(missing[:5])}')
     if len(ids) != len(asked):
@@ -311,13 +311,13 @@ def found_in(passage: str, quote: str) -> bool:
     >>> found_in("It opens at 9 – on weekdays, that is – and closes at 5.", "“opens at 9 - on weekdays … closes at 5”")
     True
     """
-    parts = [part for each in _ELLIPSIS.split(quote) if has_content(part := _plain(each).strip(_EDGES))]
+    parts = [part for piece in _ELLIPSIS.split(quote) if has_content(part := _plain(piece).strip(_EDGES))]
     text, place = _plain(passage) if parts else "", 0
     for part in parts:
-        found = text.find(part, place)
-        if found < 0:
+        at = text.find(part, place)
+        if at < 0:
             return False
-        place = found + len(part)
+        place = at + len(part)
     return bool(parts)
 
 

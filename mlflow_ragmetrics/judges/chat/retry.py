@@ -72,8 +72,8 @@ def quota_is_spent(error: BaseException) -> bool:
     """Whether the code, body or message says that the account's quota is exhausted, so waiting cannot help."""
     if status_of(error) == 402:
         return True
-    said = [f"{getattr(cause, 'code', '')} {getattr(cause, 'body', '')} {cause}" for cause in _causes(error)]
-    return any(_SPENT.search(text) and not _SOON.search(text) for text in said)
+    messages = [f"{getattr(cause, 'code', '')} {getattr(cause, 'body', '')} {cause}" for cause in _causes(error)]
+    return any(_SPENT.search(text) and not _SOON.search(text) for text in messages)
 
 
 def is_spoiled(error: BaseException) -> bool:

@@ -32,8 +32,8 @@ class Overlap(NamedTuple):
 
 def _overlap(value: float, wanted: Mapping[str, str], available: Container[str]) -> Overlap:
     """Return ``value`` with the words of ``wanted`` (texts by key) that are available, and the others."""
-    found = [text for key, text in wanted.items() if key in available]
-    return Overlap(value, found, [text for key, text in wanted.items() if key not in available])
+    present = [text for key, text in wanted.items() if key in available]
+    return Overlap(value, present, [text for key, text in wanted.items() if key not in available])
 
 
 def _words_of(text: str, *, every: bool = False) -> list[tuple[str, str]]:
@@ -57,10 +57,10 @@ def compare(answer: str, reference: str, question: str = "") -> Overlap:
     if len(gold) > _SHORT:
         shared = (Counter([key for key, _ in gold]) & counts).total()
         return _overlap(2 * shared / (len(gold) + counts.total()), dict(gold), counts)
-    asked = {key for key, _ in _words_of(question)}
-    whole = _recall(dict(gold), counts, asked)
+    question_keys = {key for key, _ in _words_of(question)}
+    whole = _recall(dict(gold), counts, question_keys)
     core = dict(_words_of(_ASIDE.sub(" ", reference)))
-    return max(whole, _recall(core, counts, asked), key=lambda each: each.value) if core else whole
+    return max(whole, _recall(core, counts, question_keys), key=lambda overlap: overlap.value) if core else whole
 
 
 def _recall(gold: Mapping[str, str], available: Mapping[str, int], asked: set[str]) -> Overlap:
@@ -160,21 +160,21 @@ def cover_question(question: str, history: tuple[str, ...], source: Source) -> Q
     than tables and menus, which list words without stating anything. The score sees only words, not whether the passage
     answers the question.
     """
-    asked = dict(_words_of(question))
+    question_words = dict(_words_of(question))
     before = [analysed(turn) for turn in history[-1:]]
     weights = {turn.terms.keys[place]: _EARLIER for turn in before for place in turn.content()}
-    weights.update(dict.fromkeys(asked, 1.0))
+    weights.update(dict.fromkeys(question_words, 1.0))
     passages: dict[int, list[Place]] = {}
     for place in source.places.values():
         passages.setdefault(place.passage, []).append(place)
-    if not asked or not passages:
-        return QuestionCoverage(0.0, 0, "", [], list(asked.values()))
-    shares = {number: _share(weights, asked, places, source) for number, places in passages.items()}
+    if not question_words or not passages:
+        return QuestionCoverage(0.0, 0, "", [], list(question_words.values()))
+    shares = {number: _share(weights, question_words, places, source) for number, places in passages.items()}
     best = max(shares, key=lambda number: shares[number])
-    sentence = max(passages[best], key=lambda place: len(asked.keys() & set(place.keys)))
+    sentence = max(passages[best], key=lambda place: len(question_words.keys() & set(place.keys)))
     value = 1 / (1 + math.exp(-_STEEPNESS * (shares[best] - _MIDDLE)))
-    _, found, missing = _overlap(value, asked, {key for place in passages[best] for key in place.keys})
-    return QuestionCoverage(value, best, sentence.text, found, missing)
+    _, present, missing = _overlap(value, question_words, {key for place in passages[best] for key in place.keys})
+    return QuestionCoverage(value, best, sentence.text, present, missing)
 
 
 def _share(weights: Mapping[str, float], asked: Container[str], places: list[Place], source: Source) -> float:
@@ -183,7 +183,7 @@ def _share(weights: Mapping[str, float], asked: Container[str], places: list[Pla
     length = _SATURATION * (1 - _LENGTH + _LENGTH * len(kinds) / _USUAL_LENGTH)
     total = credit = 0.0
     for key, weight in weights.items():
-        related = (count for each, count in counts.items() if len(key) > _PREFIX and each.startswith(key[:_PREFIX]))
+        related = (count for word, count in counts.items() if len(key) > _PREFIX and word.startswith(key[:_PREFIX]))
         count: float = counts[key] or _RELATED * max(related, default=0)
         if key in asked or count:  # words of earlier turns count only if found
             total += weight

@@ -116,20 +116,20 @@ class LexicalJudge(Judge):
     def _finding(self, judgement: Judgement, against: Against) -> Finding:
         """Return a verdict that quotes the sentences that decided it, or the nearest ones, with passage numbers."""
         places = judgement.coverage.source.places
-        quotes = tuple([(places[each].passage, places[each].text[:_QUOTE]) for each in judgement.quoted])
+        quotes = tuple([(places[place].passage, places[place].text[:_QUOTE]) for place in judgement.quoted])
         return Finding(judgement.verdict, self._reason(judgement, against), round(judgement.support, 4), quotes)
 
     def _reason(self, judgement: Judgement, against: Against) -> str:
         coverage = judgement.coverage
         if judgement.difference is not None:
             return self._differs(coverage.passage, judgement.difference, against)
-        found, missing = (list(map(coverage.terms.text_at, each)) for each in (coverage.found, coverage.missing))
-        values = _where(against, coverage.passage, self.language) | _counted(found, missing)
+        present, missing = (list(map(coverage.terms.text_at, places)) for places in (coverage.found, coverage.missing))
+        values = _where(against, coverage.passage, self.language) | _counted(present, missing)
         if judgement.verdict == "SUPPORTED" and coverage.support < self.threshold:
             return self._say("lexical_judge.supported.verbatim", **values)
         if judgement.stray_number and coverage.support >= self.threshold:
             return self._say("lexical_judge.neutral.number", claim=judgement.stray_number, **values)
-        return self._say(f"lexical_judge.{judgement.verdict.lower()}{_extent(found, missing)}", **values)
+        return self._say(f"lexical_judge.{judgement.verdict.lower()}{_extent(present, missing)}", **values)
 
     def _differs(self, passage: int, difference: Difference, against: Against) -> str:
         values = _where(against, passage, self.language)
@@ -194,13 +194,13 @@ class LexicalJudge(Judge):
         return Finding(better, self._say("lexical_judge.preference", **values), round(min(1.0, 0.5 + abs(gap)), 4))
 
     def _quality(self, question: Prefer, answer: str) -> float:
-        grades = [self._correctness(answer, each, question.question) for each in question.references]
-        found = [max((each.checked_grade("preference") - 1) / 4 for each in grades)] if grades else []
+        grades = [self._correctness(answer, reference, question.question) for reference in question.references]
+        parts = [max((grade.checked_grade("preference") - 1) / 4 for grade in grades)] if grades else []
         claims = split_claims(answer)
         if question.contexts and claims:
             judged = self._verify(Verify(claims, question.contexts))
-            found.append(sum(each.verdict == "SUPPORTED" for each in judged) / len(judged))
-        return sum(found) / max(1, len(found))
+            parts.append(sum(coverage.verdict == "SUPPORTED" for coverage in judged) / len(judged))
+        return sum(parts) / max(1, len(parts))
 
     def _too_long(self, names: list[str]) -> JudgeError:
         held = f"{' and '.join(names)} together have" if len(names) > 1 else f"the {names[0]} has"

@@ -108,7 +108,7 @@ class Source:
                     piece = content[first : first + _LONGEST]
                     begin = start if first == 0 else terms.starts[piece[0]]
                     stop = end if first + _LONGEST >= len(content) else terms.ends[piece[-1]]
-                    keys = [terms.keys[each] for each in piece]
+                    keys = [terms.keys[place] for place in piece]
                     self.places[number] = Place(passage, terms, begin, stop, piece, keys)
                     for key in set(keys):
                         self.postings.setdefault(key, []).append(number)
@@ -209,8 +209,8 @@ class Coverage:
         near = sum(source.nearness(left, right) for left, right in pairs)
         together = near / len(pairs) if pairs else len(self.found) / total
         in_sentence = max(map(int.bit_count, self.masks.values()), default=0)
-        found = _ANYWHERE * len(self.found) + _SENTENCE * in_sentence + _WINDOW * self.fullest
-        share = found / total + _TOGETHER * together
+        weighed = _ANYWHERE * len(self.found) + _SENTENCE * in_sentence + _WINDOW * self.fullest
+        share = weighed / total + _TOGETHER * together
         for kind in (NUMBER, NAME):
             lacking = sum(bool(kinds[place] & kind) for place in self.missing)
             if lacking:

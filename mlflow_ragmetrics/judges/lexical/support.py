@@ -36,13 +36,13 @@ def find_difference(coverage: Coverage, place: int) -> Difference | None:
     if shared < max(_FEWEST_SHARED, total - 1):
         return None
     terms, sentence = coverage.terms, coverage.source.places[place]
-    claim_words = {terms.keys[each]: each for each in coverage.content}
+    claim_words = {terms.keys[place]: place for place in coverage.content}
     others = [number for number, key in enumerate(sentence.keys) if key not in claim_words]
     if shared == total and len(others) < 2:
         return _negation(terms, coverage.content, sentence)
     if shared == total or len(others) != 1:
         return None
-    (missing,) = [each for key, each in claim_words.items() if key not in sentence.keys]
+    (missing,) = [place for key, place in claim_words.items() if key not in sentence.keys]
     (number,) = others
     word, key, kind = terms.text_at(missing), terms.keys[missing], terms.kinds[missing]
     other, key_there = sentence.word(number), sentence.keys[number]
@@ -118,16 +118,16 @@ def doubted_words(claim: str, passages: Sequence[str]) -> list[tuple[int, int, f
     coverage = source.coverage(claim)
     terms = coverage.terms
     near = {key for place in coverage.nearest[:2] for key in source.places[place].keys}
-    own = {
+    doubts = {
         place: 0.0 if terms.keys[place] in near else _ELSEWHERE if terms.keys[place] in source.postings else 1.0
         for place in terms.content()
     }
     lead = len(claim) - len(terms.text)
     words = []
     for place, (start, end) in enumerate(zip(terms.starts, terms.ends, strict=True)):
-        beside = [each for each in range(place - _REACH, place + _REACH + 1) if each in own]
-        total = sum(math.exp(-abs(each - place)) for each in beside)
-        doubt = sum(own[each] * math.exp(-abs(each - place)) for each in beside) / total if beside else 0.0
+        beside = [other for other in range(place - _REACH, place + _REACH + 1) if other in doubts]
+        total = sum(math.exp(-abs(other - place)) for other in beside)
+        doubt = sum(doubts[other] * math.exp(-abs(other - place)) for other in beside) / total if beside else 0.0
         words.append((lead + start, lead + end, doubt))
     return words
 

@@ -130,21 +130,21 @@ def terms_of(text: str) -> Terms:
                 negated = 0
         if place < following or place == len(tokens):
             continue
-        word, own, kind, following = words[place], keys[place : place + 1], kinds[place], place + 1
+        word, word_keys, kind, following = words[place], keys[place : place + 1], kinds[place], place + 1
         if word in BREAKS:
             negated, opening = 0, word not in ",()"
             continue
         if not keys[place] or tokens[place] in ROMAN:
             negated = 0 if _bind(terms, words, place, starts[place]) else negated
             is_behind_name = place > 0 and capitals[place - 1] and not (in_capitals and word == "i")
-            own, taken = read_with_neighbours(words, tokens, gaps, place, is_behind_name)
+            word_keys, taken = read_with_neighbours(words, tokens, gaps, place, is_behind_name)
             following = place + taken
-            kind = CONTENT if own[0].startswith(NUMBERS) else kind
+            kind = CONTENT if word_keys[0].startswith(NUMBERS) else kind
         if capitals[place] and not (opening or in_capitals):
             kind |= NAME
-        for each in own:
-            of_number = NUMBER if each.startswith(NUMBERS) else 0
-            terms.add(each, starts[place], ends[following - 1], of_number | kind | negated if kind else 0)
+        for key in word_keys:
+            of_number = NUMBER if key.startswith(NUMBERS) else 0
+            terms.add(key, starts[place], ends[following - 1], of_number | kind | negated if kind else 0)
         negated = NEGATED if is_negator(word) else 0 if kind or word in CANCELLING else negated
         opening = False
     return terms

@@ -234,17 +234,6 @@ def test_an_awaited_chain_runs_in_the_caller_s_loop() -> None:
     assert loops == {callers}
 
 
-class AsyncModel(Model):
-    """A model that can only be awaited."""
-
-    def _generate(self, *given: Any, **options: Any) -> Any:
-        raise NotImplementedError
-
-    async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
-        await asyncio.sleep(0)
-        return super()._generate(messages, stop)
-
-
 def answer_of(target: Any, *, awaited: bool) -> str:
     """The answer of a chain to one row, or its error; a chain that hangs is an error after a while."""
     if awaited:
@@ -253,18 +242,6 @@ def answer_of(target: Any, *, awaited: bool) -> str:
         report = evaluated(target, rm.Suite(["rouge"]), DATA[:1], timeout=30)
     (row,) = report.rows
     return str(row.sample.answer or row.scores["rouge1_f1"].error)
-
-
-@pytest.mark.parametrize("awaited", [False, True])
-def test_an_async_chain_may_wait_for_an_async_judge(awaited: bool) -> None:
-    grades = '{"grades": [{"id": "answer_relevance", "reason": "r", "grade": 4}]}'
-    judge = rm.ChatJudge(AsyncModel(reply=lambda _: grades))
-
-    async def tell(question: str) -> str:
-        score = rm.score("answer_relevance", {"question": question, "answer": "It is b."}, judge=judge)
-        return f"scored {score.value}"
-
-    assert answer_of(RunnableLambda(tell), awaited=awaited) == "scored 0.75"
 
 
 @pytest.mark.parametrize("awaited", [False, True])
