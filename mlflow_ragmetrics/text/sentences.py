@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+import unicodedata
 from collections.abc import Iterator, Sequence
 from html import unescape
 from itertools import accumulate
@@ -14,7 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from mlflow_ragmetrics.text.word_lists import words_of
-from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, kept
+from mlflow_ragmetrics.text.words import ROMAN, STOP_WORDS, has_content, kept
 
 _TAG: Final = r"(?<!`)</?(?i:{})(?:\s[^<>]{{0,500}})?/?>"
 _INLINE_TAG, _BLOCK_TAG = (_TAG.format("|".join(sorted(words_of(kind)))) for kind in ("inline_tags", "block_tags"))
@@ -128,8 +129,12 @@ _MARKER: Final = re.compile(
     r"|\d{1,2}(?:\\?\.|:)|[a-zа-я]\.|\d\ufe0f?\u20e3|[①-⑳])\s+"
     r"|\|[ \t]*|>(?=\s*[^\s\d])\s*)+(?=\S)"
 )
-_FIRST_ITEM: Final = re.compile(r"[.)](?<=[1AaАа].)(?<!\w..)")
-_ITEM: Final = re.compile(r"\s[(*]{0,2}(\d{1,2}|[A-Za-zА-Яа-я])([.)])(?:\*{0,2}\s+|(?<=\d\.)(?=[^\W\d_]))(?=\S)")
+_FIRST_ITEM: Final = re.compile("[.):](?<=[1AaАаIi].)(?<!\\w..)|①|(?<=1)\ufe0f?\u20e3")
+_ITEM: Final = re.compile(
+    r"\s[(*]{0,2}(?:([①-⑳])\s*|(\d{1,2}|[ivxIVX]{1,4}|[A-Za-zА-Яа-я])([.):]|\ufe0f?\u20e3)"
+    r"(?:\*{0,2}\s+|(?<=\d\.)(?=[^\W\d_])))(?=\S)"
+)
+_ENDS: Final = ("", *".:;!?,…")  # what may stand before the mark of a further item
 _STOP_INSIDE: Final = re.compile("[.!?…\u0530-\uffff]")
 _WRAPPED: Final = re.compile(r'\s*(?:"[^"]+"|“[^“”]+”|«[^«»]+»|\([^()]+\)|\[[^\[\]]+\])\s*')
 _SENTENCE_IN_BRACKETS: Final = re.compile(r"\((?:(?<=[.!?…] \()|(?<=\A\())([^()]{3,400}[.!?…])\)(?=\s)")
@@ -246,16 +251,23 @@ def _with_items_on_lines(line: str) -> str:
     line = f"\n{line}"
     items: list[re.Match[str]] = []
     for item in _ITEM.finditer(line):
-        label, style = item[1].lower(), item[2]
-        number = int(label) if label.isdigit() else ord(label) - ord("a" if label.isascii() else "а") + 1
+        style, numbers = item[3], _numbers_of(item[1] or item[2])
         before = line[: item.start()].rstrip()[-1:]
-        if number == 1 and before in ("", *"*:;,—–"):
+        if 1 in numbers and before in ("", *"*:;,—–"):
             items = [item]
-        elif items and number == len(items) + 1 and style == items[0][2] and (style == ")" or before in (*".:;!?,…",)):
+        elif items and len(items) + 1 in numbers and style == items[0][3] and (style in (")", None) or before in _ENDS):
             items.append(item)
     for item in items if len(items) > 1 else ():
         line = line[: item.start()] + "\n•".ljust(len(item[0])) + line[item.end() :]
     return line[1:]
+
+
+def _numbers_of(label: str) -> tuple[int, ...]:
+    """The numbers that the label of a list's item may stand for; "i" is the first Roman number and the ninth letter."""
+    if not label.isalpha():
+        return (int(unicodedata.numeric(label)) if len(label) == 1 else int(label),)
+    letter = ord(label[0].lower()) - ord("a" if label.isascii() else "а") + 1
+    return ROMAN.get(label.upper(), 0), letter if len(label) == 1 else 0
 
 
 def _cut(piece: str, language: str) -> list[tuple[int, int]]:

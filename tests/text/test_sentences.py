@@ -173,6 +173,12 @@ def test_a_mark_behind_a_stop_belongs_to_the_sentence_before(mark: str) -> None:
 @pytest.mark.parametrize(
     "marks",
     [
+        "i. ii. iii.",
+        "I. II. III.",
+        "(i) (ii) (iii)",
+        "① ② ③",
+        "1️⃣ 2️⃣ 3️⃣",
+        "1: 2: 3:",
         "1. 2. 3.",
         "(a) (b) (c)",
         "A. B. C.",
