@@ -105,7 +105,10 @@ _MISSING_TEXTS = frozenset({"nan", "NaN", "<NA>", "NaT"})
 _NOT_AVAILABLE = frozenset({"none", "null", "na", "n/a", "#n/a", "#na", "\\n"})
 _JSON = re.compile(r'\s*["\[{]|null\Z')
 _STRUCTURED = re.compile(f"{_JSON.pattern}|{PRINTED_START.pattern}")
-_FORMS: Sequence[tuple[re.Pattern[str], Callable[[str], Any]]] = ((_JSON, json.loads), (PRINTED_START, parse_printed))
+_FORMS: Sequence[tuple[Callable[[str], object], Callable[[str], Any]]] = (
+    (_JSON.match, json.loads),
+    (PRINTED_START.match, parse_printed),
+)
 _CONTAINERS = (bytes, list, tuple, dict)
 _ID_FIELDS = ("id", "retrieved_doc_ids", "gold_doc_ids")
 
@@ -138,8 +141,8 @@ def decoded(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value.tolist() if callable(getattr(value, "tolist", None)) else value
-    for start, parse in _FORMS:
-        if start.match(value):
+    for begins, parse in _FORMS:
+        if begins(value):
             with suppress(ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
                 return parse(value)
     return value

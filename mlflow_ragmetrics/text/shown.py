@@ -51,7 +51,7 @@ _REASONED = re.compile(
 
 _TURN = re.compile(
     r"\A\s*(?:<\|im_start\|>assistant|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model)\s*"
-    r"|(?:\s*(?:<\|(?:im_end|eot_id|endoftext|end_of_text|eom_id)\|>|<(?:end_of_turn|eos)>))+\s*\Z",
+    r"|(?:<(?:\|(?:im_end|eot_id|endoftext|end_of_text|eom_id)\||end_of_turn|eos)>\s*)+\Z",
     re.IGNORECASE,
 )  # where a chat template begins and ends a turn
 
@@ -81,6 +81,7 @@ def shown(output: str) -> Shown:
     if not any(sign in output for sign in ("<", "[", "◁", "```")):
         return Shown(output, "")
     rest, thoughts = _TURN.sub("", output) if "<" in output else output, []
+    rest = rest if len(rest) == len(output) else rest.rstrip()
     while (opening := _OPENING.match(rest)) is not None:
         kind = opening.lastgroup or ""
         closing = re.compile(_CLOSING[kind].format(opening[kind]), re.IGNORECASE).search(rest, opening.end())

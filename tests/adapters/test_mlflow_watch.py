@@ -91,7 +91,7 @@ def test_each_pass_scores_what_came_since_and_the_run_has_the_figures_of_all(exp
 
 def test_another_judge_or_metric_is_another_run_and_scores_only_what_is_missing(experiment: str) -> None:
     ids = answered(["a", "b"])
-    rm.Suite([length]).evaluate("traces:/live?limit=1", progress=False).log(feedback=True)
+    rm.Suite([length]).evaluate([mlflow.get_trace(ids[0])], progress=False).log(feedback=True)
     first = watch().once()
     assert (first.scored, logged(first)["traces/scored"]) == (1, 1)
     second = watch(length, letters).once()
