@@ -124,7 +124,12 @@ def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # answers quote the texts, so only the owner may read
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    # in write-ahead mode SQLite creates more files next to this one, unless the file is declared immutable
+    frozen = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
+    address = f"{path.absolute().as_uri()}?{'immutable=1' if frozen else 'mode=rw'}"
+    connection = sqlite3.connect(
+        address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
     try:
         _prepare(connection)
     except BaseException:

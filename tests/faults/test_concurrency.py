@@ -150,5 +150,5 @@ def test_a_thread_that_fails_is_not_waited_for(tmp_path: Path) -> None:
     suite = rm.Suite(["correctness"], judge=Broken(), cache=tmp_path)  # a folder
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(RuntimeWarning, match="cannot be used"):
+        with pytest.raises(RuntimeWarning, match="cannot be read"):
             suite.evaluate([{"question": "Q?", "answer": "A.", "reference": "A."}])

@@ -20,7 +20,7 @@ _PROGRAM = """
 import resource, sys
 import mlflow, mlflow.genai, pandas, scipy.stats, scipy.special, pyarrow.parquet, matplotlib.pyplot, sqlalchemy, jinja2
 import mlflow_ragmetrics as rm
-import mlflow_ragmetrics.cli.evaluate, mlflow_ragmetrics.display.plots, mlflow_ragmetrics.comparison
+import mlflow_ragmetrics.cli.evaluate, mlflow_ragmetrics.comparison
 mlflow.set_tracking_uri("sqlite:///mlflow.db")
 mlflow.search_experiments()
 rm.Suite(["rouge", "coherence"]).evaluate([{"answer": "b c", "reference": "c"}] * 20).to_html()

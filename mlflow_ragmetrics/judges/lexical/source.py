@@ -16,6 +16,9 @@ from mlflow_ragmetrics.text.words import kept, normalised
 
 _LONGEST: Final = 60
 _NEAR: Final = 4
+_FEWEST_PLACES: Final = 5
+_MOST_KEPT: Final = 500
+_WORK: Final = 10**7  # characters of the passages × sentences compared per word; the square of a length takes minutes
 _ANYWHERE: Final = 0.30
 _SENTENCE: Final = 0.15
 _WINDOW: Final = 0.25
@@ -99,7 +102,7 @@ class Source:
         self._pairs: set[tuple[str, str]] = set()
         self._near_pairs: set[tuple[str, str]] = set()
         self._coverages: dict[str, Coverage] = {}
-        number = 0
+        number, most = 0, max(_FEWEST_PLACES, _WORK // max(1, sum(map(len, passages))))
         for passage, text in enumerate(passages, start=1):
             terms, sentences = analysed(text)
             for start, end, places in sentences:
@@ -111,7 +114,8 @@ class Source:
                     keys = [terms.keys[place] for place in piece]
                     self.places[number] = Place(passage, terms, begin, stop, piece, keys)
                     for key in set(keys):
-                        self.postings.setdefault(key, []).append(number)
+                        if len(postings := self.postings.setdefault(key, [])) < most:
+                            postings.append(number)
                     self._pairs.update(pairwise(keys))
                     for distance in range(2, _NEAR + 1):
                         self._near_pairs.update(zip(keys, keys[distance:], strict=False))
@@ -120,9 +124,10 @@ class Source:
 
     def coverage(self, claim: str) -> Coverage:
         """How the passages cover the claim."""
-        if claim not in self._coverages:
-            self._coverages[claim] = Coverage(terms_of_claim(claim), self)
-        return self._coverages[claim]
+        coverage = self._coverages.get(claim) or Coverage(terms_of_claim(claim), self)
+        if len(self._coverages) < _MOST_KEPT:
+            self._coverages[claim] = coverage
+        return coverage
 
     def says(self, claim: str) -> bool:
         """Whether a passage contains the claim word for word."""
