@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass
 class Evaluation:
-    """The samples, suite arguments and chain of one marker, and what was scored of it.
+    """The samples, suite arguments, chain and outcomes of one marker.
 
     ``name`` is the marker's location. ``selected`` has the ids of the rows that tests need (``None``: all).
     ``outcomes`` has the report on the selected rows under ``None``, and those on single rows under their ids.

@@ -35,7 +35,7 @@ Name = Annotated[str, AfterValidator(_identifier)]
 Weights = Annotated[
     Mapping[str, Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]], AfterValidator(_some_weight)
 ]
-"""Weights by metric key: numbers of at least 0, of which one is not 0."""
+"""Weights by metric key: no number is negative, and at least one is positive."""
 
 Span = tuple[float, float]
 Scores = Union[Mapping[str, Union[Score, float, None]], Iterable[Mapping[str, Any]]]

@@ -97,7 +97,7 @@ def asserts(sentence: str) -> bool:
     [True, False, False, False, False, True]
     """
     plain = normalize("NFKC", sentence.strip())
-    return _is_statement(plain) and not all(_declines(clause, _tokens(clause), ()) for clause in _clauses(plain))
+    return _is_statement(plain) and not all(_declines(clause)[0] for clause in _clauses(plain))
 
 
 def _is_statement(plain: str) -> bool:
@@ -187,12 +187,6 @@ def _clauses(sentence: str) -> Iterator[str]:
     return filter(has_content, _CONTRAST.split(_LABEL.sub("", sentence)))
 
 
-def _declines(clause: str, tokens: list[str], extra: tuple[str, ...]) -> bool:
-    if _is_non_answer(tokens, extra) or declines(clause):
-        return True
-    return not _DENYING.isdisjoint(tokens) and _REFUSES.search(_QUOTED.sub(" … ", clause)) is not None
-
-
 _CONTRACTED = word_set("cannot cant wont dont doesnt didnt isnt arent wasnt werent couldnt wouldnt havent hasnt")
 _SIGNS = _DENYING | _CONTRACTED
 _PHRASE_WORDS = _FILLERS | _DROPPED | {word for phrase in _PHRASES for word in phrase}
@@ -200,16 +194,23 @@ _PHRASE_WORDS = _FILLERS | _DROPPED | {word for phrase in _PHRASES for word in p
 searching for them is fast."""
 
 
-def _reading(clause: str, extra: tuple[str, ...]) -> Literal["declines", "states", ""]:
-    """Whether the clause declines, states something, or neither."""
+def _declines(clause: str, extra: tuple[str, ...] = ()) -> tuple[bool, Sequence[str]]:
+    """Whether the clause declines, and its words."""
     folded = clause.casefold()
     words: Sequence[str] = _LETTERS.findall(folded)
     is_spelled = "'" in clause or _NOT_APPLICABLE.search(folded) is not None
-    if extra or is_spelled or not _SIGNS.isdisjoint(words) or _PHRASE_WORDS.issuperset(words):
-        words = _tokens(clause)
-        if _declines(clause, words, extra):
-            return "declines"
-    elif declines(clause):
+    if not (extra or is_spelled or not _SIGNS.isdisjoint(words) or _PHRASE_WORDS.issuperset(words)):
+        return declines(clause), words
+    tokens = _tokens(clause)
+    if _is_non_answer(tokens, extra) or declines(clause):
+        return True, tokens
+    return not _DENYING.isdisjoint(tokens) and _REFUSES.search(_QUOTED.sub(" … ", clause)) is not None, tokens
+
+
+def _reading(clause: str, extra: tuple[str, ...]) -> Literal["declines", "states", ""]:
+    """Whether the clause declines, states something, or neither."""
+    has_declined, words = _declines(clause, extra)
+    if has_declined:
         return "declines"
     has_own_words = any(word not in _FILLERS for word in words) or any(map(str.isdigit, clause))
     return "states" if has_own_words and _is_statement(clause) and _ASIDE.match(clause) is None else ""

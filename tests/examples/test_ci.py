@@ -64,7 +64,8 @@ def test_a_worse_chain_fails_the_step_and_the_summary_says_why(tmp_path: Path) -
         assert re.match(r"## change \(B\) against base \(A\)", done.stdout)
         assert "Gate failed" in done.stderr
         suites = ElementTree.fromstring((tmp_path / "comparison.xml").read_text(encoding="utf-8"))
-        assert any(suite.get("failures") != "0" for suite in suites)
+        assert [suite.get("tests") for suite in suites] == ["7"]
+        assert suites.find(".//testcase/failure") is not None
         assert target.strip() in ('"$GITHUB_STEP_SUMMARY"', "comparison.md")
 
 
