@@ -102,11 +102,20 @@ def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
     """Run ``action`` on a thread, in an empty context; return its result or raise.
 
     Callbacks and open traces are context variables, so the action inherits neither. After ``timeout``
-    seconds, ``ThreadTimeoutError`` is raised, regardless of the client's own timeout.
+    seconds, ``ThreadTimeoutError`` is raised, regardless of the client's own timeout. The abandoned action keeps the
+    slot of its worker until it ends; the worker needs another slot for its next action.
     """
+    slots: Slots | None = getattr(_local, "slots", None)
+    if slots is not None and _local.slot is None:
+        _local.slot = slots.take(timeout)
+        if _local.slot is None:
+            raise ThreadTimeoutError(f"no free slot within {timeout:g} s: abandoned requests are still running")
     done: Future[T] = Future()
     start_thread(lambda: settle(done, action), name="ragmetrics-call")
     if not wait([done], timeout).done:
+        if slots is not None:
+            slot, _local.slot = _local.slot, None
+            done.add_done_callback(lambda _: slot.release())
         raise ThreadTimeoutError(f"no reply within {timeout:g} s")
     return done.result()
 
@@ -188,18 +197,19 @@ class Workers(Generic[T]):
                 return self._results.get(timeout=_SLICE)
 
     def _work(self) -> None:
-        _local.closing = self._closing
+        _local.closing, _local.slots, _local.slot = self._closing, self._slots, None
         while (job := self._jobs.get()[-1]) is not None:
-            slot = None
-            while slot is None:
+            while _local.slot is None:
                 if self._closing.is_set():
                     return
-                slot = self._slots.take(_SLOT_SLICE)
+                _local.slot = self._slots.take(_SLOT_SLICE)
             done: Future[T] = Future()
             try:
                 settle(done, job)
             finally:
-                slot.release()
+                if _local.slot is not None:  # an abandoned action may have kept it
+                    _local.slot.release()
+                    _local.slot = None
             self._results.put(done)
 
 

@@ -36,9 +36,11 @@ _FIRST_MARK = 0xF0000  # a private-use plane, absent from ordinary text
 _MARKS = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_FIRST_MARK + _MOST)}]")
 _BEHIND_STOP = re.compile(rf"(?<![.!?…])([.!?…]+[\"'”’»)]*)([ \t]*)({_MARKS.pattern}(?:[ \t]*{_MARKS.pattern})*)")
 
-_KEYS = (
-    "document_ids", "source_ids", "doc_ids", "document_id", "source_id", "doc_id", "id", "source", "url", "number",
+_ID_KEYS = (
+    "document_ids", "source_ids", "doc_ids", "document_id", "source_id", "doc_id", "id", "source", "file_id", "url",
 )  # fmt: skip
+_NUMBER_KEYS = ("passage", "number", "index", "citation", "chunk")
+_QUOTE_KEYS = ("cited_text", "quote")
 
 
 class Citation(NamedTuple):
@@ -63,17 +65,12 @@ class _Passages:
         """The number itself, or 0 if there is no such passage."""
         return number if 1 <= number <= len(self.texts) else 0
 
-    def named(self, name: str, first: int = 1) -> int:
-        """The number of the passage with this id, or with this number counted from ``first``; 0 if there is none."""
-        is_number = name.isdecimal() and len(name) <= 3
-        return self.ids.get(name) or (self.at(int(name) + 1 - first) if is_number else 0)
-
     def quoted(self, text: str) -> int:
         """The number of the first passage that contains ``text``; 0 if none does."""
         wanted = " ".join(text.split()).strip(" .…\"'“”«»").casefold()
         if len(wanted) < 8:
             return 0
-        return next((i for i, text in enumerate(self.texts, 1) if wanted in " ".join(text.split()).casefold()), 0)
+        return next((i for i, passage in enumerate(self.texts, 1) if wanted in " ".join(passage.split()).casefold()), 0)
 
 
 def cited_statements(
@@ -83,8 +80,8 @@ def cited_statements(
 
     Recognises [1], [1][2], [1, 2], [1-3], (source 2), [doc 3], 【1†source】, footnotes ([^1] with or without
     definitions, superscripts), the passages' ``ids`` in brackets, and ``metadata["citations"]``: numbers, ids, or
-    mappings in the formats of Anthropic, Cohere and LangChain, with an id or quote of the passage and perhaps the text
-    that it covers. A citation after a full stop belongs to the sentence before it.
+    mappings in the formats of Anthropic, Cohere and LangChain (document index, ids or quote; with a position in the
+    answer, or for all of it). A citation after a full stop belongs to the sentence before it.
     """
     passages = _Passages(texts, ids)
     body, labels = _without_definitions(_MARKS.sub("", answer), passages)
@@ -105,7 +102,7 @@ def cited_statements(
         marks = [labelled[ord(mark) - _FIRST_MARK] for mark in _MARKS.findall(line)]
         cited += [Citation(label, number, len(plain)) for label, numbers in marks for number in numbers]
         plain.append(re.sub(r" ([.,;:!?…])", r"\1", " ".join(_MARKS.sub(" ", line).split())))
-    cited += _structured(plain, passages, (metadata or {}).get("citations"))
+    cited += _structured(answer, plain, passages, (metadata or {}).get("citations"))
     citations: dict[tuple[int, int | None], Citation] = {}
     for citation in cited:  # each unknown passage counts
         citations.setdefault((citation.passage or -len(citations), citation.statement), citation)
@@ -149,25 +146,50 @@ def _numbers(inside: str, bare: bool, passages: _Passages, labels: Mapping[str, 
     return numbers
 
 
-def _structured(lines: Sequence[str], passages: _Passages, given: object) -> Iterator[Citation]:
-    """Yield the citations of the metadata; those without the ``text`` of a statement cover the whole answer."""
-    entries = [
-        entry if isinstance(entry, Mapping) else {"id": entry}
-        for entry in (given if isinstance(given, (list, tuple)) else ())
-    ]
-    values = [next((entry[key] for key in _KEYS if entry.get(key) is not None), "") for entry in entries]
-    sources = [
-        [str(name).strip() for name in (value if isinstance(value, (list, tuple)) else [value])] for value in values
-    ]
-    first = 0 if any("0" in names for names in sources) else 1
-    for entry, names in zip(entries, sources, strict=True):
-        quote = str(entry.get("cited_text") or entry.get("quote") or "")
-        text = " ".join(str(entry.get("text") or "").split())
-        places = [place for place, line in enumerate(lines) if text and (text in line or line in text)]
-        for name in names:
-            number = passages.quoted(quote) or passages.named(name, first)
-            for place in places or (None,):
-                yield Citation(quote or name, number, place)
+def _structured(answer: str, lines: Sequence[str], passages: _Passages, given: object) -> Iterator[Citation]:
+    """Yield the citations of the metadata, per passage and statement."""
+    if not isinstance(given, (list, tuple)):
+        return
+    entries = [entry if isinstance(entry, Mapping) else {"source_id": entry} for entry in given]
+    from_0 = any(entry.get(key) in (0, "0") for entry in entries for key in ("source_id", *_NUMBER_KEYS))
+    for entry in entries:
+        for label, number in _sources(entry, passages, from_0):
+            for place in _places(entry, answer, lines):
+                yield Citation(label, number, place)
+
+
+def _sources(entry: Mapping[str, Any], passages: _Passages, from_0: bool) -> list[tuple[str, int]]:
+    """The passages of one structured citation, each with its label; 0 for an unknown passage."""
+    quote = next((str(entry[key]) for key in _QUOTE_KEYS if entry.get(key)), "")
+    index = entry.get("document_index")
+    if isinstance(index, int):
+        return [(quote or f"document_index {index}", passages.at(index + 1))]
+    if quote and (number := passages.quoted(quote)):
+        return [(quote, number)]
+    named = next((entry[key] for key in (*_ID_KEYS, *_NUMBER_KEYS) if entry.get(key) is not None), None)
+    sources = []
+    for name in named if isinstance(named, (list, tuple)) else [named]:
+        text = str(name).strip()
+        if text in passages.ids:
+            sources.append((text, passages.ids[text]))
+        elif text.isdecimal() and len(text) <= 3:
+            sources.append((text, passages.at(int(text) + from_0)))
+        else:
+            sources.append((quote or text, 0))
+    return sources
+
+
+def _places(entry: Mapping[str, Any], answer: str, lines: Sequence[str]) -> list[int | None]:
+    """The statements that a structured citation covers; ``[None]`` if it gives no position."""
+    start, end = (next((entry[key] for key in keys if isinstance(entry.get(key), int)), None) for keys in _SPANS)
+    text = answer[start:end] if start is not None and end is not None else entry.get("text")
+    if not isinstance(text, str) or not text.strip():
+        return [None]
+    wanted = " ".join(text.split())
+    return [place for place, line in enumerate(lines) if wanted in line or line in wanted] or [None]
+
+
+_SPANS = (("start", "start_index"), ("end", "end_index"))
 
 
 def checked_citations(

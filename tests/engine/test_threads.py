@@ -92,6 +92,29 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def test_what_was_given_up_keeps_its_slot_until_it_ends() -> None:
+    gate = threading.Event()
+    slots = Slots(1)
+    workers: Workers[str] = Workers(slots)
+
+    def job() -> str:
+        with pytest.raises(ThreadTimeoutError, match="no reply"):
+            run_in_thread(lambda: gate.wait(30), 0.02)
+        with pytest.raises(ThreadTimeoutError, match=r"no free slot within 0\.02 s"):
+            run_in_thread(lambda: None, 0.02)
+        gate.set()
+        return run_in_thread(lambda: "free again", 10.0)
+
+    workers.submit(job)
+    assert workers.finished() == ["free again"]
+    workers.close()
+    deadline = time.monotonic() + 5
+    while (slot := slots.take(0.1)) is None and time.monotonic() < deadline:
+        pass
+    assert slot is not None
+    assert slots.take(0.01) is None  # one slot, released once
+
+
 def test_a_worker_waits_for_a_slot_that_others_hold() -> None:
     slots = Slots(1)
     held = slots.take()

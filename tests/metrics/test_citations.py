@@ -74,9 +74,9 @@ def test_citations_are_found_in_all_styles(answer: str, cited: list[tuple[int, i
     [
         ([1, 3], [(1, None), (3, None)]),
         (["doc-7"], [(2, None)]),
-        ([{"type": "char_location", "document_index": 1, "cited_text": "old and large"}], [(2, None)]),
+        ([{"type": "char_location", "document_index": 1, "cited_text": "old"}], [(2, None)]),
         ([{"start": 0, "end": 10, "text": "It is red.", "document_ids": ["a.txt", "doc-7"]}], [(1, 0), (2, 0)]),
-        ([{"type": "citation", "text": "It is old.", "cited_text": "old and large"}], [(2, 1)]),
+        ([{"type": "citation", "start_index": 11, "end_index": 21, "cited_text": "old and large"}], [(2, 1)]),
         ([{"source_id": 0, "quote": ""}, {"source_id": 2}], [(1, None), (3, None)]),
         ([{"source_id": 9, "quote": "The house is red"}], [(1, None)]),
         ([{"url": "https://example.org"}], [(0, None)]),
@@ -135,7 +135,7 @@ def test_citations_in_content_blocks_are_kept_with_their_block() -> None:
     from langchain_core.messages import AIMessage
 
     blocks = [
-        {"type": "text", "text": "The house is red.", "citations": [{"cited_text": "The house is red"}]},
+        {"type": "text", "text": "The house is red.", "citations": [{"document_index": 0, "cited_text": "red"}]},
         {
             "type": "text",
             "text": "Trees grow.",
@@ -147,7 +147,7 @@ def test_citations_in_content_blocks_are_kept_with_their_block() -> None:
         found = rm.score("citation_recall", {"output": answer, "contexts": PASSAGES}, judge=Facts())
         assert (found.value, found.details["uncited"]) == (pytest.approx(2 / 3), 1)
     cohere = AIMessage(
-        "The house is red.", additional_kwargs={"citations": [{"text": "The house", "document_ids": ["b"]}]}
+        "The house is red.", additional_kwargs={"citations": [{"start": 0, "end": 9, "document_ids": ["b"]}]}
     )
     contexts = [{"text": "Trees.", "id": "a"}, {"text": "The house is red.", "id": "b"}]
     assert rm.score("citation_precision", {"output": cohere, "contexts": contexts}, judge=Facts()).value == 1.0

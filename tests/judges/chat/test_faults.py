@@ -91,6 +91,15 @@ def test_what_no_row_can_change_ends_a_run_soon(fault: str, monkeypatch: pytest.
     assert len(server.requests) <= 24
 
 
+@pytest.mark.slow
+def test_an_abandoned_request_keeps_its_slot() -> None:
+    rows = [{**ROW, "id": str(i), "answer": f"Answer {i}."} for i in range(6)]
+    with misbehaving_server(*[Fault(drip=0.004)] * 6) as server:
+        judge = ChatJudge("openai:/local", base_url=server.url, timeout=0.6, attempts=2)
+        rm.Suite(["correctness"], judge=judge, concurrency=2).evaluate(rows)
+    assert server.most_open <= 2
+
+
 def test_the_limit_on_cost_holds_where_replies_are_long() -> None:
     rows = [{**ROW, "id": str(i), "answer": f"Answer {i}."} for i in range(40)]
     with misbehaving_server(delay=0.02) as server:
