@@ -7,6 +7,7 @@ own names: ``rm.faithfulness``, ``rm.rouge``, …. The types are in ``__init__.p
 from __future__ import annotations
 
 from importlib import import_module
+from types import FunctionType
 
 __version__ = "0.1.0"
 
@@ -62,7 +63,12 @@ __all__ = sorted([*_HOME, "__version__"])
 
 def __getattr__(name: str) -> object:
     if name in _HOME:
-        globals()[name] = member = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        member = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        if isinstance(member, FunctionType):
+            from mlflow_ragmetrics.core.options import public
+
+            member = public(member, __name__)
+        globals()[name] = member
         return member
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

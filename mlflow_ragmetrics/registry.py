@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import difflib
+import os
 import pkgutil
 import re
+import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any, Union
 
 import mlflow_ragmetrics.metrics as metrics_package
@@ -19,6 +24,36 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.metric import metric as make_metric
 from mlflow_ragmetrics.core.options import plain_name, shown
 from mlflow_ragmetrics.errors import InvalidOptionError
+
+_FOLDER: ContextVar[str | None] = ContextVar("ragmetrics_import_folder", default=None)
+
+
+@contextmanager
+def importing_from(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """In this block, ``import_named`` also searches ``folder``, after all other places.
+
+    This does not apply if Python must not import from such folders (``-P``, ``-I``, ``PYTHONSAFEPATH``).
+    """
+    safe = getattr(sys.flags, "safe_path", False) or sys.flags.isolated  # safe_path exists from Python 3.11
+    token = _FOLDER.set(None if safe or os.environ.get("PYTHONSAFEPATH") else os.fspath(folder))
+    try:
+        yield
+    finally:
+        _FOLDER.reset(token)
+
+
+def import_named(module: str) -> ModuleType:
+    """Import the module of that name; errors from the import are passed on."""
+    folder = _FOLDER.get()
+    if folder is None or folder in sys.path:
+        return import_module(module)
+    sys.path.append(folder)
+    try:
+        return import_module(module)
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
+
 
 GROUP = "mlflow_ragmetrics.metrics"
 Measure = Union[Metric, Composite]
@@ -108,7 +143,7 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
 
 def _imported(module: str, name: str) -> Measure:
     try:
-        value = getattr(import_module(module), name)
+        value = getattr(import_named(module), name)
     except (ImportError, AttributeError) as error:
         message = f"cannot import the metric {module}:{name} ({error}); is its module on the Python path?"
         raise InvalidOptionError(message, param="metrics") from None

@@ -288,7 +288,7 @@ class Stress(Document):
             counts = {"kind": _kind(key), "edits": edits, "noticed": round((share or 0) * edits), "share": share}
             limits = {name: figures.get(f"{key}/{name}") for name in ("ci_low", "ci_high")}
             records.append({**counts, **limits, "failed": int(figures.get(f"{key}/n_error", 0))})
-        return pd.DataFrame(records)
+        return pd.DataFrame(records, columns=["kind", "edits", "noticed", "share", "ci_low", "ci_high", "failed"])
 
     def _blocks(self) -> list[Block]:
         table = self.table.astype(object).where(self.table.notna(), None)

@@ -67,6 +67,21 @@ def test_a_misspelt_keyword_is_answered_with_the_near_one(call: Any, meant: str)
         call()
 
 
+FUNCTIONS = [name for name in rm.__all__ if inspect.isfunction(getattr(rm, name))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_public_function_answers_a_misspelt_keyword(name: str) -> None:
+    function = getattr(rm, name)
+    parameters = inspect.signature(function).parameters.values()
+    if any(each.kind is each.VAR_KEYWORD for each in parameters) or inspect.iscoroutinefunction(function):
+        return
+    for each in parameters:
+        if each.kind is not each.POSITIONAL_ONLY and len(each.name) > 3:
+            with pytest.raises(TypeError, match=f"did you mean '{each.name}'"):
+                function(**{each.name[:-1] + each.name[-1] * 2: None})
+
+
 def test_a_function_under_its_public_name_is_still_the_function() -> None:
     assert pickle.loads(pickle.dumps(rm.score)) is rm.score
     assert "on_missing" in inspect.signature(rm.score).parameters
@@ -81,11 +96,14 @@ def test_a_function_under_its_public_name_is_still_the_function() -> None:
         lambda: rm.evaluate([ROW], ["correctness"], judge=rm.ScriptedJudge(error="down")).check(correctness=0.5),
     ],
 )
-def test_an_error_is_one_traceback(call: Any) -> None:
+def test_an_error_is_one_short_traceback(call: Any) -> None:
     try:
         call()
     except RagMetricsError as error:
         shown = "".join(traceback.format_exception(error))
+        frames = traceback.extract_tb(error.__traceback__)
+    assert len(frames) <= 3 + ("check" in shown)
+    assert "engine" not in shown
     assert "During handling" not in shown
     assert "direct cause" not in shown
 

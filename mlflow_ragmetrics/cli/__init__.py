@@ -112,12 +112,12 @@ def main() -> None:
       ragmetrics evaluate answers.csv --metric rouge --metric "ndcg(k=5)"
       ragmetrics explain faithfulness
     """
+    from mlflow_ragmetrics.registry import importing_from
+
     context = click.get_current_context()
     context.with_resource(rare_collections())
-    if not (sys.flags.isolated or os.environ.get("PYTHONSAFEPATH")):
-        with suppress(OSError):  # the working directory may be deleted
-            sys.path.append(folder := os.getcwd())  # for metrics beside the data, after all other places
-            context.call_on_close(lambda: sys.path.remove(folder))
+    with suppress(OSError):  # the working directory may be deleted
+        context.with_resource(importing_from(os.getcwd()))
     warnings.showwarning = partial(_say_warning, set())
     if (stdout := sys.__stdout__) is not None and sys.stdout is stdout and not stdout.isatty():
         output = io.BufferedWriter(_Pipe(stdout.fileno(), "w", closefd=False))

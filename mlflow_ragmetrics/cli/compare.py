@@ -18,8 +18,10 @@ from mlflow_ragmetrics.cli.output import (
     write_text,
 )
 from mlflow_ragmetrics.cli.shared_options import (
+    cache_option,
     default_option,
     file_option,
+    max_calls_option,
     open_store,
     several_option,
     suite_of,
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     metavar="JUDGE",
     help="Ask this judge which answer is better, in both orders: lexical or a model URI. Repeat it for a majority.",
 )
+@cache_option
+@max_calls_option
 @click.option(
     "--by", multiple=True, metavar="COLUMN", help="Also show the differences for each slice, such as each topic."
 )
@@ -75,6 +79,8 @@ def command(
     tracking_uri: str | None,
     log: bool | None,
     preference: str | list[str] | None,
+    cache: str | None,
+    max_calls: int | None,
     **options: Any,
 ) -> None:
     """Compare RUN_B (and each further run) with RUN_A, row by row. P-values are adjusted over all runs.
@@ -96,7 +102,9 @@ def command(
     if form != "text" and by:
         raise InvalidOptionError(f"--by needs --format text, not {form}", param="format")
     if preference is not None:
-        options["preference"] = suite_of(judge=preference)
+        options["preference"] = suite_of(judge=preference, cache=cache, max_calls=max_calls)
+    elif cache or max_calls:
+        raise InvalidOptionError("--cache and --max-calls need --preference", param="preference")
     baseline, *others = _results(runs, tracking_uri)
     comparisons = compare_runs(baseline, others, **options)
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 import click
 from click.shell_completion import CompletionItem
@@ -57,7 +58,8 @@ def numbers(context: click.Context, parameter: click.Parameter, given: Sequence[
         with suppress(ValueError):
             values[name] = float(value)
         if not math.isfinite(values.get(name, math.nan)):
-            message = f"{option} {name}={value}: {value!r} is not a finite number"
+            assigned = f"{name}={value}" if name else value
+            message = f"{option} {assigned}: {value!r} is not a finite number"
             raise InvalidOptionError(message, param=option.removeprefix("--"))
     return values or None
 
@@ -241,15 +243,27 @@ class Destination:
         silence_mlflow()
         import mlflow
 
+        artifacts = self._artifacts()
         with reaching(self):
             mlflow.set_tracking_uri(self.uri)
+            if artifacts is not None and mlflow.get_experiment_by_name(self.experiment) is None:
+                mlflow.create_experiment(self.experiment, artifact_location=artifacts)
             return str(mlflow.set_experiment(self.experiment).experiment_id)
 
     def command(self) -> str:
         """The command or address that shows the store."""
         if self.is_server:
             return self.shown
+        if self.uri == "databricks" or self.uri.startswith("databricks://"):
+            return "the workspace's Experiments page"
         return f"mlflow ui --backend-store-uri {shlex.quote(self.shown)}"
+
+    def _artifacts(self) -> str | None:
+        """The artifact folder next to a SQLite file in another folder; otherwise MLflow's default."""
+        path = self.sqlite_path
+        if path is None or path.parent == Path.cwd():
+            return None
+        return (path.parent / "mlruns" / quote(self.experiment, safe="")).as_uri()
 
 
 def destination_of(tracking_uri: str | None, experiment: str | None) -> Destination:

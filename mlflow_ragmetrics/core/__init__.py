@@ -1,1 +1,1 @@
-"""Metrics, questions and scores, on the standard library, NumPy, pydantic, tenacity and snowballstemmer."""
+"""Metrics, questions and scores, on the standard library, NumPy, pydantic and tenacity."""

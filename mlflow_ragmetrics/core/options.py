@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from types import FunctionType
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from typing_extensions import get_type_hints  # before Python 3.11, that of ``typing`` adds None for a default of None
 
-from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.text.messages import check_language
 
 Aggregate = Literal["mean", "median", "min", "max", "majority", "consensus"]
@@ -116,3 +118,24 @@ def shown(value: object) -> str:
     """The ``repr`` of ``value`` for messages, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def public(function: FunctionType, module: str) -> Callable[..., Any]:
+    """Wrap a public function of ``module``: short tracebacks for our errors, and suggestions for unknown arguments."""
+    parameters = inspect.signature(function).parameters
+    takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
+
+    @wraps(function)
+    def call(*arguments: object, **options: object) -> object:
+        __tracebackhide__ = True  # pytest and IPython then show the caller's line
+        unknown = [name for name in options if name not in parameters and not takes_all]
+        if unknown:
+            message = f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}"
+            raise TypeError(message + meant(unknown[0], parameters))
+        try:
+            return function(*arguments, **options)
+        except RagMetricsError as error:
+            raise error.with_traceback(None) from None
+
+    call.__module__ = module  # so that pickle finds it
+    return function if inspect.iscoroutinefunction(function) else call

@@ -48,6 +48,8 @@ def test_store_experiment_and_name_are_the_ones_asked_for(ragmetrics, written, r
     experiment = client.get_experiment_by_name("tower")
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.run_name == "first"
+    assert (tmp_path / "elsewhere" / "mlruns").is_dir()
+    assert not (tmp_path / "mlruns" / "tower").exists()
 
 
 @pytest.mark.parametrize(
