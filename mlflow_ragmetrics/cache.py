@@ -77,7 +77,7 @@ class SQLiteStore:
                 self._usable_at[use] = time.monotonic() + (_PAUSE_SECONDS if is_locked else math.inf)
                 first, self._has_warned = not self._has_warned, True
             if first:
-                end = "it is tried again every few seconds" if is_locked else "answers are not stored"
+                end = "it is tried again every few seconds" if is_locked else f"answers are not {use}"
                 message = f"the cache {str(self.path)!r} cannot be {use} ({error}); {end}"
                 warnings.warn(message, CacheWarning, stacklevel=3)
             return []

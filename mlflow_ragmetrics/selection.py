@@ -480,9 +480,9 @@ def _doubts(samples: Sequence[Sample], fields: Collection[str]) -> Iterator[Text
     if {"answer", "reference"} <= {*fields} and len(pairs) > _LEAST and 2 * equal > len(pairs):
         yield say("doubt.equal", n=equal, total=len(pairs))
     for field in sorted({"answer", "reference"}.intersection(fields)):
-        answers = [str(getattr(sample, field)).strip() for sample in samples if getattr(sample, field)]
-        labels = Counter(text for text in answers if _LABEL.fullmatch(text))
-        if len(answers) >= _LEAST and 2 * labels.total() > len(answers):
+        texts_given = [str(getattr(sample, field)).strip() for sample in samples if getattr(sample, field)]
+        labels = Counter(text for text in texts_given if _LABEL.fullmatch(text))
+        if len(texts_given) >= _LEAST and 2 * labels.total() > len(texts_given):
             name = next((sample.read_from[field] for sample in samples if field in sample.read_from), field)
             listing = ", ".join(map(shown, labels))
-            yield say("doubt.labels", n=labels.total(), total=len(answers), field=field, name=name, labels=listing)
+            yield say("doubt.labels", n=labels.total(), total=len(texts_given), field=field, name=name, labels=listing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from itertools import combinations
 from typing import Annotated, Any, TypedDict, Union
 
@@ -168,9 +168,13 @@ class Composite:
 
     def __call__(self, **options: Unpack[_Options]) -> Composite:
         """The same composite with other ``weights``, or another ``threshold``, ``min_coverage`` or ``key``."""
-        fields = {name: value for name, value in vars(self).items() if name != "__doc__"}
-        fields |= {"name" if name == "key" else name: value for name, value in options.items()}
-        return check_options(self.name, Composite, fields)
+        current = {member.name: getattr(self, member.name) for member in fields(self)}
+        fixed = next((name for name in options if name in current and name not in _Options.__annotations__), None)
+        if fixed is not None:
+            message = f"{self.name}: no option {fixed!r}; a composite accepts {', '.join(_Options.__annotations__)}"
+            raise InvalidOptionError(message, param=fixed, metric=self.name)
+        name = options.pop("key", self.name)
+        return check_options(self.name, Composite, {**current, **options, "name": name})
 
     def score(self, scores: Mapping[str, Score], spans: Mapping[str, Span], language: str = "en") -> Score:
         """The composite score of one sample; ``spans`` gives the range of each metric that is not on 0–1."""
@@ -188,7 +192,7 @@ class Composite:
             threshold=self.threshold,
             passed=score.passed if self.threshold is None or value is None else passes(value, self.threshold),
             reason=render(score.reason, language),
-            judge=", ".join(dict.fromkeys(score.judge for score in present.values() if score.judge)) or None,
+            judge=", ".join(dict.fromkeys(member.judge for member in present.values() if member.judge)) or None,
         )
 
     def _marked(self, score: Score, present: Mapping[str, Score], language: str) -> Score:
@@ -197,9 +201,9 @@ class Composite:
         if score.value is not None and coverage < self.min_coverage - 1e-9:
             reason = say("combine.coverage", share=100 * coverage, least=100 * self.min_coverage)
             return score.changed(value=None, status="skipped", passed=None, reason=reason)
-        weighed = {key: score for key, score in present.items() if self.weights[key] > 0}
+        weighed = {key: member for key, member in present.items() if self.weights[key] > 0}
         vain = [k for k, s in weighed.items() if s.status == "error" or (s.value is not None and not s.measured)]
-        doubts = {code: text for score in weighed.values() for code, text in score.warnings if code in DOUBTS}
+        doubts = {code: text for member in weighed.values() for code, text in member.warnings if code in DOUBTS}
         score = score.changed(warnings=(*score.warnings, *doubts.items())) if doubts else score
         if not vain:
             return score

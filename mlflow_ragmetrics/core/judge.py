@@ -92,9 +92,15 @@ def as_judge(given: AnswersQuestions) -> Judge:
 
 class _CompletedJudge(Judge):
     def __init__(self, given: AnswersQuestions) -> None:
-        for member in ("name", *dir(Judge)):
+        self._given = given
+        for member in {"name", *dir(Judge)} - {"fingerprint"}:
             if not member.startswith("_") and hasattr(given, member):
                 setattr(self, member, getattr(given, member))
+
+    @property
+    def fingerprint(self) -> str | None:  # type: ignore[override]
+        """The identity of the completed judge, which may change."""
+        return getattr(self._given, "fingerprint", None)
 
 
 def name_of_model(model: object) -> str:

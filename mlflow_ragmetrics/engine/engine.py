@@ -310,7 +310,9 @@ class Engine:
         if isinstance(question, Embed):
             return self.embedder
         if question.answered_by is not None:  # a judge that the question brings with it
-            return self._own.setdefault(question.answered_by, JudgeSession(question.answered_by))
+            if question.answered_by not in self._own:
+                self._own[question.answered_by] = JudgeSession(question.answered_by)
+            return self._own[question.answered_by]
         return self.sessions[run.judge] if run.judge is not None else next(iter(self.sessions.values()))
 
     def _dispatch(self, job: Job) -> None:

@@ -132,6 +132,8 @@ class Panel:
         min_judges: int | None = None,
         language: str = "en",
     ) -> None:
+        if isinstance(judges, str):
+            raise InvalidOptionError(f"judges={judges!r} must be a list", param="judges")
         check_aggregate(aggregate, tolerance)
         self.judges: tuple[Judge, ...] = tuple(judges_of(list(judges), language=language))
         self.aggregate: Aggregate = aggregate

@@ -210,7 +210,7 @@ def is_refused_rightly(answer: str | None, references: Sequence[str]) -> bool:
 
 def _contextless(table: pd.DataFrame) -> Column:
     held = table["contexts"] if "contexts" in table.columns else [None] * len(table)
-    return np.array([not has_contexts(sample) for sample in held], dtype=bool)
+    return np.array([not has_contexts(contexts) for contexts in held], dtype=bool)
 
 
 def has_contexts(value: Any) -> bool:
@@ -343,8 +343,10 @@ def check_alike(a: Evaluation, b: Evaluation, allow_different: bool) -> list[str
         warnings.append(f"{judged_by}: a difference may come from a changed judge")
     calls = [results.description.get("calls") or None for results in (a, b)]
     if None not in calls and calls[0] != calls[1]:
-        judged_by = f"the judges used different calls ({_brief(calls[0])} / {_brief(calls[1])})"
-        warnings.append(f"{a.name} and {b.name}: {judged_by}; set the same calls= for both to compare only the answers")
+        difference = f"the judges used different calls ({_brief(calls[0])} / {_brief(calls[1])})"
+        warnings.append(
+            f"{a.name} and {b.name}: {difference}; set the same calls= for both to compare only the answers"
+        )
     if not phrases:
         return warnings
     difference = f"{a.name} and {b.name} were measured differently: {'; '.join(phrases)}"

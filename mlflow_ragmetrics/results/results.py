@@ -128,7 +128,12 @@ def _from_run(run: Run) -> Evaluation:
     about = json.loads(texts[_SUITE])
     large = about.get("large_tables", ())
     table, items = (_table(run_id, name, texts[name], name in large) for name in (_ROWS, _ITEMS))
-    return stored(run.info.run_name or run_id, table, items, about.get("suite", about), run_id)
+    suite = about.get("suite", about)
+    if suite.get("n_rows", len(table)) != len(table):
+        raise InvalidDataError(
+            f"the tables of run {run_id} lack rows: a process ended while it wrote them; log it again"
+        )
+    return stored(run.info.run_name or run_id, table, items, suite, run_id)
 
 
 def _from_traces(run: Run) -> Evaluation:

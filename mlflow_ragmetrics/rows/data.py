@@ -15,7 +15,7 @@ from typing import Any
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.safe_text import plain
 from mlflow_ragmetrics.core.score import Sample
-from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, FIELD_BY_NATURE, FIELD_OF, PASSAGE_TEXT, with_accepted_names
 from mlflow_ragmetrics.rows.exports import records_of_exports
 from mlflow_ragmetrics.rows.files import read_file
@@ -223,10 +223,15 @@ def _by_id(data: Data, on: str, source: str, delimiter: str | None) -> dict[str,
     rows: dict[str, Mapping[str, Any]] = {}
     for number, row in enumerate(map(with_accepted_names, read_rows(data, delimiter)), start=1):
         name = next((name for name in (on, *_ID_NAMES) if name in row), on)
-        key = text_of(row.get(name), "id")
+        try:
+            key = text_of(row.get(name), "id")
+        except InvalidFieldError as error:
+            raise InvalidDataError(f"Row {number} of the {source} has no usable id: {error}") from error
         if not key:
-            there = ", ".join(repr(name) for name in list(row)[:20])
-            raise InvalidDataError(f"Row {number} of the {source} has no id in {name!r}; it has {there}.")
+            there = ", ".join(repr(column) for column in list(row)[:20])
+            raise InvalidDataError(
+                f"Row {number} of the {source} has no id, or a blank one, in {name!r}; it has {there}."
+            )
         if key in rows:
             raise InvalidDataError(f"Row {number} of the {source} repeats the id {key!r}; each row needs its own.")
         rows[key] = {name: value for name, value in row.items() if name != on}
@@ -251,8 +256,15 @@ def _merged(result: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str
         known.setdefault("reference", answer)
     row = {name: value for name, value in result.items() if FIELD_OF.get(name) not in ("id", *known)}
     for name, value in others.items():
-        row[name if str(row.get(name, value)) == str(value) else f"reference_{name}"] = value
+        row[name if _equal(row.get(name, value), value) else f"reference_{name}"] = value
     return {**row, **known}
+
+
+def _equal(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except (ValueError, TypeError):  # arrays: keep both
+        return False
 
 
 def _questions_differ(result: Mapping[str, Any], reference: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from mlflow_ragmetrics.rows.json_files import read_json, read_json_lines
 from mlflow_ragmetrics.rows.text_files import Row, check_header, lines_above_header, read_delimited, warn_of_title
 
 _BATCH_ROWS = 16
-_PAGE_BYTES = 64 * 2**10  # by default a whole row group is read first, which may be the whole file
+_PAGE_BYTES = 64 * 2**10
 SUITE_SUFFIX = ".suite.json"
 """The ending of the file that describes the suite of a file of rows; both are in the same folder."""
 _TREC = (".run", ".qrels", ".trec")
@@ -82,6 +82,7 @@ def _read_columns(file: Path) -> Iterator[Row]:
             start = source.read(6)
             source.seek(0)
             if extension_of(file) == ".parquet":
+                # by default a whole row group is read first, which may be the whole file
                 table = pyarrow.parquet.ParquetFile(file, buffer_size=_PAGE_BYTES, pre_buffer=False)
                 batches = table.iter_batches(batch_size=_BATCH_ROWS, use_threads=False)  # threads take more memory
             elif start == b"ARROW1":

@@ -149,8 +149,8 @@ def read_nested(
     for field, names in _NESTED.items():
         for column in names:
             if readings.get(field, MISSING).empty:
-                by_nature, rest = inner[column]
-                reading = read_field(field, by_nature.get(field) or entries_by_nature(rest).get(field, {}))
+                by_field, rest = inner[column]
+                reading = read_field(field, by_field.get(field) or entries_by_nature(rest).get(field, {}))
                 readings[field] = reading._replace(name=f"{column}.{reading.name}" if column in row else reading.name)
             if field == "contexts" and readings[field].empty:
                 turns_contexts = contexts_in(columns[column].get("messages"), answer_in(columns["outputs"]))
@@ -312,7 +312,10 @@ def _document_uris(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
     elements = elements_of(expectations.get("expected_retrieved_context"), "gold_doc_ids")
     if elements is None:
         return None
-    uris = [element.get("doc_uri", element) if isinstance(element, Mapping) else element for element in elements]
+    uris = [element.get("doc_uri") if isinstance(element, Mapping) else element for element in elements]
+    if any(isinstance(element, Mapping) and is_missing(uri) for element, uri in zip(elements, uris, strict=True)):
+        message = "`gold_doc_ids` cannot be read: an element of `expected_retrieved_context` has no `doc_uri`."
+        raise InvalidFieldError(message, field="gold_doc_ids")
     return texts_of(uris, "gold_doc_ids")
 
 

@@ -69,7 +69,7 @@ _MOST_BYTES = 20_000
 def opened(file: Path) -> Iterator[TextIO]:
     """Open the file as text; raises ``InvalidDataError`` if it cannot be read or decoded."""
     try:
-        with open_text(file, _encoding_of(file)) as stream:
+        with _open_text(file, _encoding_of(file)) as stream:
             yield stream
     except UnicodeDecodeError as error:
         message = f"{file} is not UTF-8 text, and no other encoding is clear; save the file as UTF-8."
@@ -79,7 +79,7 @@ def opened(file: Path) -> Iterator[TextIO]:
         raise InvalidDataError(f"{file} cannot be read: {reason}.") from error
 
 
-def open_text(file: Path, encoding: str) -> TextIO:
+def _open_text(file: Path, encoding: str) -> TextIO:
     """Open a text file, which may be compressed, with its line ends unchanged."""
     if file.suffix.lower() == ".gz":
         return cast(TextIO, gzip.open(file, "rt", encoding=encoding, newline=""))
@@ -162,15 +162,27 @@ def check_delimiter(delimiter: str | None) -> str | None:
     return character
 
 
+def _with_long_cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    """The lines, of which a cell may hold a whole document; the limit of the module ``csv`` is kept for other code."""
+    while True:
+        usual = csv.field_size_limit(2**31 - 1)
+        try:
+            line = next(reader, None)
+        finally:
+            csv.field_size_limit(usual)
+        if line is None:
+            return
+        yield line
+
+
 def read_delimited(file: Path, delimiter: str | None, usual: str) -> Iterator[Row]:
     """The rows of a CSV or TSV file with a header, or of a TREC file.
 
     A short row has missing cells, and blank lines are skipped. An empty cell is a missing value: a text table cannot
     distinguish it from a blank answer.
     """
-    csv.field_size_limit(2**31 - 1)  # a cell may hold a whole document
     with opened(file) as stream:
-        with open_text(file, str(stream.encoding)) as beginning:
+        with _open_text(file, str(stream.encoding)) as beginning:
             first_lines = list(islice(beginning, _LOOK_AHEAD_LINES))
         if are_trec_lines(first_lines):
             yield from read_trec(stream, str(file))
@@ -180,10 +192,11 @@ def read_delimited(file: Path, delimiter: str | None, usual: str) -> Iterator[Ro
         if delimiter == "\t" and _has_lone_quotes(file, str(stream.encoding), skipped):
             lines = map(_with_quotes, lines)
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        filled = filter(None, _with_long_cells(reader))
         try:
-            header = next(filter(None, reader), [])
+            header = next(filled, [])
             check_header(header, str(file))
-            for cells in filter(None, reader):
+            for cells in filled:
                 if len(cells) > len(header) and any(cells[len(header) :]):
                     raise csv.Error(f"{len(cells)} cells under a header of {len(header)}")
                 yield {name: cell or None for name, cell in zip(header, cells, strict=False) if name}
@@ -248,7 +261,7 @@ def _has_lone_quotes(file: Path, encoding: str, skipped: int) -> bool:
 
     Without quoting, each line has as many tabs as the header. Otherwise a quoted cell may contain tabs and line ends.
     """
-    with open_text(file, encoding) as stream:
+    with _open_text(file, encoding) as stream:
         lines = islice(stream, skipped, None)
         header = next(lines, "")
         has_lone = False

@@ -201,12 +201,12 @@ class ByWord(dict[str, T]):
         self._read = read
 
     def __missing__(self, word: str) -> T:
-        stemmed = self._read(word)
+        value = self._read(word)
         if len(word) <= _LONGEST_WORD:
             if len(self) >= _MOST_WORDS:
                 self.clear()
-            self[word] = stemmed
-        return stemmed
+            self[word] = value
+        return value
 
 
 def terms_of_word(word: str) -> tuple[str, ...]:

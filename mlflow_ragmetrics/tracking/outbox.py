@@ -52,7 +52,7 @@ COMMIT;
 """
 _UNSCORED = """
 SELECT process, active, max(0,
-    (SELECT total(iif(name = 'seen', number, iif(name = 'settled', -number, 0)))
+    (SELECT total(CASE name WHEN 'seen' THEN number WHEN 'settled' THEN -number ELSE 0 END)
      FROM counts WHERE run = p.run AND process = p.process)
     - (SELECT count(*) FROM answers WHERE run = p.run AND process = p.process))
 FROM processes p WHERE run = ?
@@ -71,11 +71,13 @@ class Waiting(NamedTuple):
 class Outbox:
     """The rows in the file ``path``. A forked process opens it again.
 
-    Changes are not synced to disk: rows survive a killed process, but not a power failure. ``id`` identifies the file.
+    Changes are not synced to disk: rows survive a killed process, but not a power failure. ``id`` identifies the file;
+    ``is_replacement``: this process has set a damaged file aside.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.is_replacement = False
         self._of_parents: list[sqlite3.Connection] = []
         self._open()
         if hasattr(os, "register_at_fork"):  # a child forked during a transaction would find the file locked for ever
@@ -136,6 +138,8 @@ class Outbox:
             number = int(db.execute(query, (home.store, name)).fetchone()[0])
             self._absorb_ended(number)
             self._enter(number)
+        if run_id is not None and self.is_replacement:  # the damaged file may have had answers of this run
+            self.count(number, "damaged")
         return number
 
     def adopt(self, home: Home) -> list[tuple[str, str | None]]:
@@ -359,13 +363,16 @@ def outbox_in_memory() -> Outbox:
 def _prepared(path: Path) -> Outbox:
     """The outbox in the file ``path``; a damaged file is renamed."""
     until = time.monotonic() + _BUSY_SECONDS
+    was_damaged = False
     while True:
         # answers contain texts: readable by the owner only
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
         file = path.stat().st_ino
         try:
             _make_tables(path)
-            return Outbox(path)
+            outbox = Outbox(path)
+            outbox.is_replacement = was_damaged
+            return outbox
         except sqlite3.DatabaseError as error:
             is_busy = "locked" in str(error)  # another process is making the same file
             if time.monotonic() > until or (isinstance(error, sqlite3.OperationalError) and not is_busy):
@@ -373,9 +380,11 @@ def _prepared(path: Path) -> Outbox:
             if is_busy:
                 time.sleep(0.05)
             elif file == path.stat().st_ino:  # no other process has renamed it
+                was_damaged = True
                 aside = Path(f"{path}.damaged-{time.time_ns()}")
                 for suffix in ("-wal", "-shm", ""):
                     with suppress(FileNotFoundError):
                         os.replace(f"{path}{suffix}", f"{aside}{suffix}")
-                message = "the outbox %s was damaged (%s): it was renamed to %s; its unwritten answers are lost"
+                message = "the outbox %s was damaged or has another version (%s): it was renamed to %s"
+                message += "; its unwritten answers are lost"
                 _logger.warning(message, path, for_log(str(error)), aside)

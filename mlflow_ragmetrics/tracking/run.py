@@ -129,8 +129,8 @@ def new_target(run_name: str | None) -> Iterator[str]:
         try:
             with few_attempts():
                 begun_runs = [] if run_id else mlflow.search_runs(filter_string=begun, output_format="list")
-                for name in [run_id] if run_id else [str(run.info.run_id) for run in begun_runs]:
-                    RunWriter(name).end("interrupted")
+                for begun_id in [run_id] if run_id else [str(run.info.run_id) for run in begun_runs]:
+                    RunWriter(begun_id).end("interrupted")
                 mlflow.end_run("FAILED")  # no longer active
         except write_errors() as error:
             _logger.warning("a new run may keep the status %r: %s", WRITING, reason_of(error))

@@ -22,7 +22,7 @@ def test_a_panel_is_a_list_of_judges() -> None:
     ("judges", "options", "param"),
     [
         ([], {}, "judge"),
-        ("lexical", {}, "judge"),
+        ("lexical", {}, "judges"),
         (["lexical"], {"aggregate": "mode"}, "aggregate"),
         (["lexical"], {"tolerance": -1}, "tolerance"),
         (["lexical", "lexical"], {}, "judge"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows import join, read_samples
 
 RESULTS = (
@@ -78,12 +78,12 @@ def test_only_some_unmatched_ids_are_listed() -> None:
         ([{"qid": 1}, {"qid": 1}], [{"qid": 1}], ["Row 2 of the results", "'1'"]),
         ([{"qid": 1}], [{"qid": 1}, {"qid": 3}, {"qid": "3"}], ["Row 3 of the references", "'3'"]),
         ([{"answer": "a"}], [{"qid": 1}], ["Row 1 of the results has no id", "'qid'", "'answer'"]),
-        ([{"qid": None}], [{"qid": 1}], ["no id in 'qid'"]),
-        ([{"qid": ["x"]}], [{"qid": 1}], ["`id` is a list"]),
+        ([{"qid": None}], [{"qid": 1}], ["no id, or a blank one, in 'qid'"]),
+        ([{"qid": ["x"]}], [{"qid": 1}], ["no usable id", "a list"]),
         ([{"qid": 1}], [], ["references have no rows"]),
     ],
 )
 def test_what_cannot_be_joined(results: list[object], references: list[object], words: list[str]) -> None:
-    with pytest.raises(RagMetricsError) as caught:
+    with pytest.raises(InvalidDataError) as caught:
         join(results, references)
     assert all(word in str(caught.value) for word in words), str(caught.value)

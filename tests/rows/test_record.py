@@ -134,7 +134,7 @@ def test_missing_is_not_blank(value: object) -> None:
         ({"contexts": "[Document(page_content='a'), <b"}, "contexts", ["`contexts` is a printed Python object"]),
         ({"gold_doc_ids": True}, "gold_doc_ids", ["bool"]),
         ({"retrieved_doc_ids": b"x"}, "retrieved_doc_ids", ["bytes"]),
-        ({"expectations": {"expected_retrieved_context": [{"x": 1}]}}, "gold_doc_ids", ["a dict", "expectations"]),
+        ({"expectations": {"expected_retrieved_context": [{"x": 1}]}}, "gold_doc_ids", ["doc_uri", "expectations"]),
         ({"metadata": {"doc_uri": [[["x"]]]}}, "retrieved_doc_ids", ["list"]),
     ],
 )

@@ -192,14 +192,18 @@ class RagMetricsCallback(Recorder):
             for code, text in score.warnings:
                 if code == "contexts_assumed":
                     self._warn_once(text)
-        taken = self._attempt("a sink failed", self._pass_on, row, exchange)
-        outcome = _outcome(row) if taken else "failed"
+        logged = self._attempt("MLflow failed", self._log, row, exchange)
+        taken = self._attempt("a sink failed", self._call_sink, row)
+        outcome = _outcome(row) if logged and taken else "failed"
         self._counts.add(outcome, None if outcome == "scored" else exchange.live)
 
-    def _pass_on(self, row: Row, exchange: Exchange) -> bool:
+    def _log(self, row: Row, exchange: Exchange) -> bool:
         if self._mlflow is not None:
             kept = row if self._texts else row_without_texts(row)
             self._mlflow.take(kept, exchange.live, exchange.trace_id, exchange.traceable)
+        return True
+
+    def _call_sink(self, row: Row) -> bool:
         if self._sink is not None:
             self._sink(row.sample, row.scores)
         return True

@@ -79,12 +79,12 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
         chosen |= _uncovered(_seen(group, prompts, as_whole=group is in_steps), chosen.values())
     kept = _kept_before(exchange).union(map(_key, earlier))
     kept -= {_key(chunk) for group in (*lists, of_tools, this_turn) for chunk in group}
-    unseen = [chunk for key, chunk in chosen.items() if key not in kept]
+    of_this_turn = [chunk for key, chunk in chosen.items() if key not in kept]
     before = [chunk for key, chunk in chosen.items() if key in kept]
-    unseen += rested_on(answer or "", unseen, before)
+    of_this_turn += rested_on(answer or "", of_this_turn, before)
     retrieved = retrieved or of_tools or retrieved
-    if unseen or not lists:
-        return Found(retrieved, distinct(unseen) if unseen or before else None)
+    if of_this_turn or not lists:
+        return Found(retrieved, distinct(of_this_turn) if of_this_turn or before else None)
     if not lists[-1] or not any(lists):
         return Found(retrieved, ())
     return Found(retrieved, None, "none of the retrieved text is in the prompts that led to the answer")

@@ -170,7 +170,7 @@ class ModelClient:
             self._request_limiters.append(InMemoryRateLimiter(requests_per_second=options.requests_per_minute / 60))
         self._limiter = TokenLimiter(options.tokens_per_minute)
         self._breaker = Breaker(name)
-        self._retry = Retry(options.retries, sleep=self._sleep)
+        self._retry = Retry(options.retries, sleep=self._sleep, passes=self._breaker.is_passing)
         self._warned = False
 
     def reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Reply:

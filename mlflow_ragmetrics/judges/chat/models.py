@@ -10,9 +10,10 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from langchain_core.runnables import RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -56,6 +57,9 @@ def open_model(model: Any, options: JudgeOptions) -> tuple[Any, dict[str, Any]]:
             if getattr(options, name) is not None:
                 raise InvalidOptionError(f"{name} goes with a model URI; set it on the chat model instead", param=name)
         bare, bound = bare_model(model)
+        if isinstance(bare, RunnableWithFallbacks):
+            message = "a model with fallbacks cannot be a judge: their requests would escape max_calls and max_cost"
+            raise InvalidOptionError(f"{message}; give one model, or a list of judges", param="model")
         return bare, {**bound, **_call_options(options)}
     match = _URI.match(model)
     if match is None:
@@ -76,10 +80,15 @@ def _server_of(provider: str) -> tuple[str, str]:
     from mlflow.tracking import get_tracking_uri
 
     target = get_deployments_target() if provider == "endpoints" else provider
+    server, path, key = target, "v1", "MLFLOW_TRACKING_TOKEN"
     if target.startswith("databricks"):
-        return f"{os.environ.get('DATABRICKS_HOST')}/serving-endpoints", os.environ.get("DATABRICKS_TOKEN", "none")
-    key = os.environ.get("MLFLOW_TRACKING_TOKEN", "none")
-    return (f"{get_tracking_uri()}/gateway/mlflow/v1" if provider == "gateway" else f"{target}/v1"), key
+        server, path, key = os.environ.get("DATABRICKS_HOST", ""), "serving-endpoints", "DATABRICKS_TOKEN"
+    elif provider == "gateway":
+        server, path = get_tracking_uri(), "gateway/mlflow/v1"
+    if not server.startswith(("http://", "https://")):
+        variable = "DATABRICKS_HOST" if path == "serving-endpoints" else "MLFLOW_TRACKING_URI"
+        raise InvalidOptionError(f"{provider}:/ needs the address of a server; set {variable}", param="model")
+    return f"{server.rstrip('/')}/{path}", os.environ.get(key, "none")
 
 
 def _call_options(options: JudgeOptions) -> dict[str, Any]:
@@ -122,6 +131,14 @@ _ADDRESSES = {
     "base_url", "openai_api_base", "azure_endpoint", "anthropic_api_url", "endpoint", "groq_api_base", "endpoint_url",
     "inference_server_url", "openai_organization",
 }  # fmt: skip
+_WAYS_TO_AN_ADDRESS = (
+    ("base_url",),
+    ("_base_url",),
+    ("_client", "base_url"),
+    ("_client", "_base_url"),
+    ("meta", "endpoint_url"),
+    ("_api_client", "_http_options", "base_url"),
+)
 _LANGCHAIN = ("langchain", "databricks_langchain")
 
 
@@ -167,6 +184,8 @@ def _decisive(value: Any, place: str) -> Any:
         return {name: _decisive(part, f"{place}.{name}") for name, part in kept.items()}
     if isinstance(value, (list, tuple)):
         return [_decisive(part, place) for part in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((_decisive(part, place) for part in value), key=str)
     if hasattr(value, "invoke"):
         return _described(value, place)
     try:
@@ -193,7 +212,13 @@ def _reached(model: Any) -> list[str]:
     clients = [getattr(model, name, None) for name in ("root_client", "client", "_client")]
     owners = [owner for client in clients for owner in (client, getattr(client, "_client", None))]
     # an SDK's address takes precedence over its HTTP client's
-    addresses = [str(url) for owner in owners if type(url := getattr(owner, "base_url", None)).__name__ == "URL"]
+    addresses = list(filter(None, (_followed(owner, way) for owner in owners for way in _WAYS_TO_AN_ADDRESS)))
     accounts = [getattr(owner, name, None) for owner in owners for name in ("organization", "project")]
     texts = [*addresses[:1], *(account for account in accounts if isinstance(account, str))]
     return list(dict.fromkeys(redact(text).rstrip("/") for text in texts))
+
+
+def _followed(owner: Any, way: Sequence[str]) -> str | None:
+    for step in way:
+        owner = getattr(owner, step, None)
+    return str(owner) if type(owner).__name__ in ("URL", "str") else None

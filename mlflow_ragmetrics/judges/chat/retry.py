@@ -24,6 +24,7 @@ _SPENT = re.compile(
     "insufficient_quota|billing_hard_limit_reached|credit balance is too low|exceeded your current quota",
     re.IGNORECASE,
 )
+_QUOTA_ID = re.compile(r"quota_?id\W+(\w+)", re.IGNORECASE)
 _SOON = re.compile(r"per(?:minute|second)", re.IGNORECASE)  # Google names all limits alike
 _DELAY = re.compile(r"retry_?delay\W+(?:seconds\W+)?(\d+(?:\.\d+)?)", re.IGNORECASE)  # Google's, in seconds
 
@@ -73,7 +74,11 @@ def quota_is_spent(error: BaseException) -> bool:
     if status_of(error) == 402:
         return True
     messages = [f"{getattr(cause, 'code', '')} {getattr(cause, 'body', '')} {cause}" for cause in _causes(error)]
-    return any(_SPENT.search(text) and not _SOON.search(text) for text in messages)
+    text = next(filter(_SPENT.search, messages), None)
+    if text is None:
+        return False
+    limits = _QUOTA_ID.findall(text)  # Google uses the same words for limits per minute
+    return any(not _SOON.search(limit) for limit in limits) if limits else _DELAY.search(text) is None
 
 
 def is_spoiled(error: BaseException) -> bool:
@@ -116,10 +121,14 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Retry:
     """Repeats an action while another attempt may succeed: after HTTP 429, 5xx and the other ``options.codes``,
-    timeouts, connection errors and broken replies."""
+    timeouts, connection errors and broken replies.
+
+    ``passes``: whether an otherwise final failure is temporary.
+    """
 
     options: RetryOptions = field(default_factory=RetryOptions)
     sleep: Callable[[float], None] = pause
+    passes: Callable[[BaseException], bool] = lambda error: False
 
     def worth_it(self, error: BaseException) -> bool:
         """Whether another attempt may succeed."""
@@ -130,7 +139,7 @@ class Retry:
             return False
         is_client_error = self.options.on_client_errors and status is not None and 400 <= status < 500
         is_listed = status in self.options.codes or is_client_error
-        return kind in (_SPOILED, _UNREACHABLE, _BROKEN) or is_listed
+        return kind in (_SPOILED, _UNREACHABLE, _BROKEN) or is_listed or self.passes(error)
 
     def wait_after(self, error: BaseException, attempt: int) -> float:
         """Return the seconds to wait after failed attempt ``attempt``, from 1: as requested, else exponential."""
@@ -155,6 +164,7 @@ def _error_in(state: Any) -> BaseException:
     return state.outcome.exception()  # type: ignore[no-any-return]
 
 
+_STEADY = 5.0
 _PROBE = 2.0  # seconds between requests that try whether the model answers again
 
 
@@ -194,7 +204,8 @@ def _kind_of(error: BaseException) -> _Kind | None:
 class Breaker:
     """Opens after the same failure several times in a row; while it is open, requests fail at once, fatally.
 
-    An occasional request still passes, and its success closes the breaker. ``opened``: the error of other requests.
+    An occasional request still passes, and its success closes the breaker. If the model has answered before, failures
+    must last several seconds first, unless the quota is exhausted. ``opened``: the error of other requests.
     """
 
     def __init__(self, name: str) -> None:
@@ -202,6 +213,7 @@ class Breaker:
         self._kind: _Kind | None = None
         self._failures = 0
         self._began = 0.0
+        self._has_answered = False
         self.opened: JudgeError | None = None
         self._probe_at = 0.0
         self._lock = threading.Lock()
@@ -219,6 +231,11 @@ class Breaker:
         """Record a reply."""
         with self._lock:
             self._kind = self.opened = None
+            self._has_answered = True
+
+    def is_passing(self, error: BaseException) -> bool:
+        """Whether a missing address has answered before."""
+        return self._has_answered and status_of(error) in _ABSENT
 
     def failed(self, error: BaseException) -> None:
         """Record a failed request; raise if the breaker is open."""
@@ -229,7 +246,8 @@ class Breaker:
             if kind != self._kind:
                 self._kind, self._failures, self._began = kind, 0, time.monotonic()
             self._failures += 1
-            is_enough = self._failures >= kind.failures and time.monotonic() - self._began >= kind.seconds
+            seconds = max(kind.seconds, _STEADY) if self._has_answered and kind is not _QUOTA else kind.seconds
+            is_enough = self._failures >= kind.failures and time.monotonic() - self._began >= seconds
             if self.opened is None and not is_enough:
                 return
             requests = f"{self._failures} requests in a row failed"

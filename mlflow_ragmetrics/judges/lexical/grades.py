@@ -169,7 +169,7 @@ def cover_question(question: str, history: tuple[str, ...], source: Source) -> Q
         passages.setdefault(place.passage, []).append(place)
     if not question_words or not passages:
         return QuestionCoverage(0.0, 0, "", [], list(question_words.values()))
-    shares = {number: _share(weights, question_words, places, source) for number, places in passages.items()}
+    shares = {number: _share(weights, question_words, places) for number, places in passages.items()}
     best = max(shares, key=lambda number: shares[number])
     sentence = max(passages[best], key=lambda place: len(question_words.keys() & set(place.keys)))
     value = 1 / (1 + math.exp(-_STEEPNESS * (shares[best] - _MIDDLE)))
@@ -177,7 +177,7 @@ def cover_question(question: str, history: tuple[str, ...], source: Source) -> Q
     return QuestionCoverage(value, best, sentence.text, present, missing)
 
 
-def _share(weights: Mapping[str, float], asked: Container[str], places: list[Place], source: Source) -> float:
+def _share(weights: Mapping[str, float], asked: Container[str], places: list[Place]) -> float:
     counts = Counter([key for place in places for key in place.keys])
     kinds = [place.kind(number) for place in places for number in range(len(place.keys))]
     length = _SATURATION * (1 - _LENGTH + _LENGTH * len(kinds) / _USUAL_LENGTH)

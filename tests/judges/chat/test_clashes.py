@@ -256,10 +256,16 @@ def test_what_an_error_states_is_left_out_and_said() -> None:
     assert any("the temperature is left out of later requests" in each for each in report.warnings)
 
 
+_LATE = 1.0  # so that the first answers are read before the first fault
+
+
 @pytest.mark.slow
-def test_a_blip_after_an_answer_ends_no_run() -> None:
+@pytest.mark.parametrize(
+    "fault", [Fault(body=b"<html>busy</html>"), Fault(status=404, delay=_LATE)], ids=["a page", "404"]
+)
+def test_a_blip_after_an_answer_ends_no_run(fault: Fault) -> None:
     rows = [{"id": str(n), "answer": f"Answer {n}.", "reference": "r"} for n in range(40)]
-    with misbehaving_server(*[Fault()] * 3, *[Fault(body=b"<html>busy</html>")] * 16, delay=0.002) as server:
+    with misbehaving_server(*[Fault()] * 3, *[fault] * 16, delay=0.002) as server:
         report = rm.Suite(["correctness"], judge=judge_at(server), concurrency=8).evaluate(rows)
     assert {row.scores["correctness"].status for row in report.rows} == {"ok"}
 

@@ -96,8 +96,6 @@ def test_bindings_and_fallbacks_decide_and_retries_do_not() -> None:
             model,
             model.bind(model="n"),
             model.bind(temperature=0.3),
-            model.with_fallbacks([other]),
-            model.with_fallbacks([other.bind(seed=1)]),
             other,
         )
     ]
@@ -153,6 +151,14 @@ def test_what_nothing_identifies_is_not_cached(helper: Any) -> None:
     with pytest.raises(UnidentifiedError, match="helper"):
         identity_of("judge", OwnModel(helper=helper), {})
     assert ChatJudge(OwnModel(helper=helper)).fingerprint is None
+
+
+def test_endpoints_of_another_target_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    prints = []
+    for host in ("https://a.example", "https://b.example"):
+        monkeypatch.setenv("DATABRICKS_HOST", host)
+        prints.append(ChatJudge("databricks:/m").fingerprint)
+    assert prints[0] != prints[1]
 
 
 def test_whether_structure_is_asked_for_decides() -> None:

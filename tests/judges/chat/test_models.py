@@ -110,3 +110,12 @@ def test_endpoints_of_mlflow_are_asked_as_openai_is(
     open_model(uri, JudgeOptions())
     (call,) = made
     assert (call["model_provider"], call["base_url"], call["api_key"], call["model"]) == ("openai", address, key, "a")
+
+
+def test_what_escapes_limits_or_has_no_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = dutiful()
+    with pytest.raises(InvalidOptionError, match="fallbacks cannot be a judge"):
+        open_model(model.with_fallbacks([model]), JudgeOptions())
+    monkeypatch.delenv("DATABRICKS_HOST", raising=False)
+    with pytest.raises(InvalidOptionError, match="set DATABRICKS_HOST"):
+        open_model("databricks:/a", JudgeOptions())
