@@ -11,6 +11,7 @@ import click
 
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
+    NOT_COMPLETE,
     check_writable,
     for_terminal,
     report_gates,
@@ -27,7 +28,7 @@ from mlflow_ragmetrics.cli.shared_options import (
     suite_of,
     tracking_uri_option,
 )
-from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison import Comparison
@@ -94,7 +95,7 @@ def command(
       ragmetrics compare main pr --format markdown >> "$GITHUB_STEP_SUMMARY"
       ragmetrics compare main pr --preference openai:/gpt-4o-mini
 
-    Exit codes: 0 done, 1 a --fail-on gate failed, 2 invalid input.
+    Exit codes: 0 done, 1 a --fail-on gate failed, 2 invalid input, 3 the judge of --preference never answered.
     """
     from mlflow_ragmetrics.comparison import compare as compare_runs
 
@@ -106,7 +107,12 @@ def command(
     elif cache or max_calls:
         raise InvalidOptionError("--cache and --max-calls need --preference", param="preference")
     baseline, *others = _results(runs, tracking_uri)
-    comparisons = compare_runs(baseline, others, **options)
+    unjudged = None
+    try:
+        comparisons = compare_runs(baseline, others, **options)
+    except JudgeError as error:  # the scores need no judge
+        unjudged = error
+        comparisons = compare_runs(baseline, others, **{**options, "preference": None})
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
     if form == "text":
         width = terminal_width(sys.stdout)
@@ -119,7 +125,11 @@ def command(
         content = [comparison.to_dict() for comparison in comparisons]
         click.echo(json.dumps(content if content[1:] else content[0], ensure_ascii=False, indent=1))
     _write(comparisons, html, log, quiet=form != "text")
-    if not report_gates(checks, junit, quiet=form != "text", said=bool(fail_on)):
+    are_reached = report_gates(checks, junit, quiet=form != "text", said=bool(fail_on))
+    if unjudged is not None:
+        click.echo(f"The comparison has no preference: {unjudged}", err=True)
+        context.exit(NOT_COMPLETE)
+    if not are_reached:
         context.exit(GATE_NOT_REACHED)
 
 

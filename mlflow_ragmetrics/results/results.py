@@ -54,7 +54,10 @@ def stored(
     description: Mapping[str, Any] | None = None,
     run_id: str | None = None,
 ) -> Evaluation:
-    """The evaluation with these tables; its rows are made when they are asked for."""
+    """The evaluation with these tables; its rows are made when they are asked for.
+
+    Tables have no coverage of composites and no mark of rows without contexts: these figures are the run's alone.
+    """
     evaluation = Evaluation(_StoredRows(table, items, description or {}), description or {})
     keys, diagnosed = score_keys(table), {*DIAGNOSIS} <= {*table.columns}
     causes = table[[*DIAGNOSIS]].astype(object).fillna("").astype(str) if diagnosed else None

@@ -7,6 +7,7 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
+from tests.judges.misbehaving_server import Fault, misbehaving_server
 
 from ..comparison.reports import noisy, report_of
 from .conftest import Run
@@ -112,3 +113,15 @@ def test_a_judge_says_which_answer_is_better(ragmetrics: Run, answers: list[str]
     worse = ragmetrics("compare", *reversed(answers), "--preference", "lexical", "--fail-on", "regressed")
     assert worse.exit_code == 1
     assert "Gate failed: old vs new: preference: B's answer is preferred in 0 of 8 rows" in worse.stderr
+
+
+def test_scores_are_compared_without_a_judge_that_never_answers(
+    ragmetrics: Run, answers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with misbehaving_server(*[Fault(status=401)] * 9) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        result = ragmetrics("compare", *answers, "--preference", "openai:/local", "--cache", "none")
+    assert result.exit_code == 3
+    assert "paired by id" in result.output or "rows are too few" in result.output
+    assert "The comparison has no preference: openai:/local: the provider refused the key" in result.output
