@@ -12,7 +12,6 @@ from mlflow_ragmetrics.adapters.mlflow_evaluator import extra_metrics as extra_m
 from mlflow_ragmetrics.adapters.mlflow_genai import get_scorer as get_scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
-from mlflow_ragmetrics.assertion import assert_score as assert_score
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate
 from mlflow_ragmetrics.comparison import Comparison as Comparison
@@ -22,13 +21,13 @@ from mlflow_ragmetrics.core.composite import Composite as Composite
 from mlflow_ragmetrics.core.composite import aggregate as aggregate
 from mlflow_ragmetrics.core.composite import combine as combine
 from mlflow_ragmetrics.core.composite import composite as composite
-from mlflow_ragmetrics.core.judge import Embedding as Embedding
-from mlflow_ragmetrics.core.judge import Judge as Judge
 from mlflow_ragmetrics.core.metric import Metric as Metric
 from mlflow_ragmetrics.core.metric import metric as metric
 from mlflow_ragmetrics.core.question import Claims as Claims
+from mlflow_ragmetrics.core.question import Embedding as Embedding
 from mlflow_ragmetrics.core.question import Finding as Finding
 from mlflow_ragmetrics.core.question import Grade as Grade
+from mlflow_ragmetrics.core.question import Judge as Judge
 from mlflow_ragmetrics.core.question import Outcome as Outcome
 from mlflow_ragmetrics.core.question import Question as Question
 from mlflow_ragmetrics.core.question import Rating as Rating
@@ -55,6 +54,7 @@ from mlflow_ragmetrics.report import Report as Report
 from mlflow_ragmetrics.results.figures import summarize as summarize
 from mlflow_ragmetrics.rows import join as join
 from mlflow_ragmetrics.rows.chat_messages import sample_from_messages as sample_from_messages
+from mlflow_ragmetrics.short_forms import assert_score as assert_score
 from mlflow_ragmetrics.short_forms import evaluate as evaluate
 from mlflow_ragmetrics.short_forms import score as score
 from mlflow_ragmetrics.stress_suite import Stress as Stress

@@ -16,8 +16,8 @@ from typing import Any, Final, Union, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mlflow_ragmetrics.core.judge import Embedding, created_by_langchain, name_of_model
 from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.question import Embedding, created_by_langchain, name_of_model
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.text.words import normalize
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Union
 
-from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import Metric, metric
-from mlflow_ragmetrics.core.question import Outcome, Question, Steps, ask
+from mlflow_ragmetrics.core.question import Judge, Outcome, Question, Steps, ask
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import LARGEST, Chunk, Sample, Score
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, JudgeError

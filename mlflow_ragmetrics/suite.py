@@ -15,9 +15,9 @@ from typing_extensions import Unpack
 
 from mlflow_ragmetrics.cache import SQLiteStore
 from mlflow_ragmetrics.core.composite import Composite, Weights
-from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_count, meant, shown
+from mlflow_ragmetrics.core.question import Judge
 from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine

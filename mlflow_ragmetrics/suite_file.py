@@ -12,7 +12,7 @@ from typing import Annotated, Any, Union
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 
-from mlflow_ragmetrics.core.judge import Embedding, Judge
+from mlflow_ragmetrics.core.question import Embedding, Judge
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.judges.chat.judge_options import CallOptions, JudgeOptions, Options, RateLimit
 from mlflow_ragmetrics.judges.resolve import model_judge

@@ -14,8 +14,7 @@ from langchain_core.messages import BaseMessage
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.display.document import to_text
-from mlflow_ragmetrics.display.junit import to_junit
-from mlflow_ragmetrics.display.text import figures_table
+from mlflow_ragmetrics.display.text import figures_table, to_junit
 from mlflow_ragmetrics.errors import GateError, JudgeError, MissingFieldError
 from mlflow_ragmetrics.results.gates import check_figures
 from mlflow_ragmetrics.tracking.log import run_metrics_of

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import mlflow_ragmetrics
-from mlflow_ragmetrics.judges.lexical.claims import split_claims
+from mlflow_ragmetrics.judges.lexical.support import split_claims
 from mlflow_ragmetrics.text.sentences import read_sentences
 
 SIZE = 40_000

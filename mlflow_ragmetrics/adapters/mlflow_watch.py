@@ -32,9 +32,8 @@ from mlflow_ragmetrics.rows.trace_records import (
     whole_trace,
 )
 from mlflow_ragmetrics.suite import Suite
-from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of, remove_assessment, write_assessment
 from mlflow_ragmetrics.tracking.run import COMPLETE, alone_in, new_run
-from mlflow_ragmetrics.tracking.traces import link_traces
+from mlflow_ragmetrics.tracking.traces import SOURCE_RUN, feedback_of, link_traces, remove_assessment, write_assessment
 from mlflow_ragmetrics.tracking.writer import (
     STATUS_TAG,
     RunWriter,

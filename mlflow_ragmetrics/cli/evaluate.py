@@ -18,13 +18,14 @@ from mlflow_ragmetrics.cli import stopped_code
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
     NOT_COMPLETE,
+    OutputFile,
+    check_output,
     check_writable,
     console,
     for_terminal,
     print_blocks,
     report_gates,
 )
-from mlflow_ragmetrics.cli.output_file import OutputFile, check_output
 from mlflow_ragmetrics.cli.shared_options import (
     Destination,
     columns_option,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.output import check_writable, write_text
-from mlflow_ragmetrics.cli.output_file import csv_text
+from mlflow_ragmetrics.cli.output import check_writable, csv_text, write_text
 from mlflow_ragmetrics.cli.shared_options import default_option, metrics, numbers, results_at, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted

@@ -1,11 +1,16 @@
-"""The report as text (banner, figures, notes, slices, the worst rows with their faults, the judge), and its cost."""
+"""The report as text (banner, figures, notes, slices, the worst rows with their faults, the judge), and its cost.
+
+Gates as JUnit XML, for CI servers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from mlflow_ragmetrics.core.definition import SIDES
+from mlflow_ragmetrics.core.safe_text import plain_text, redact
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.display.document import (
     Block,
@@ -17,6 +22,7 @@ from mlflow_ragmetrics.display.document import (
     Styled,
     Table,
     cell,
+    clean_lines,
     number,
     shorten,
     unbroken,
@@ -24,6 +30,7 @@ from mlflow_ragmetrics.display.document import (
 from mlflow_ragmetrics.display.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.results.evaluation import Evaluation
+from mlflow_ragmetrics.results.gates import Check
 from mlflow_ragmetrics.rows.record import shown_id
 from mlflow_ragmetrics.text.messages import counted, percent
 
@@ -233,3 +240,26 @@ class Plans(dict[str, "Plan"]):
 
 def _range(least: int, most: int) -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+_FORBIDDEN = dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd")
+
+
+def to_junit(checks: Sequence[Check]) -> str:
+    """JUnit XML with one test case per gate. A passed gate has its reason as output, a failed one as message."""
+    failures = sum(not check.passed for check in checks)
+    counts = {"tests": str(len(checks)), "failures": str(failures), "errors": "0", "skipped": "0"}
+    root = Element("testsuites", counts)
+    suite = SubElement(root, "testsuite", {"name": "gates", **counts})
+    for check in checks:
+        case = SubElement(suite, "testcase", {"classname": "gates", "name": _text(check.name)})
+        if check.passed:
+            SubElement(case, "system-out").text = _text(check.reason)
+        else:
+            SubElement(case, "failure", {"message": _text(check.reason)})
+    indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, "unicode")}\n'
+
+
+def _text(text: str) -> str:
+    return clean_lines(plain_text(redact(text))).translate(_FORBIDDEN)

@@ -19,11 +19,12 @@ from langchain_core.runnables import Runnable
 from pydantic import ValidationError
 from typing_extensions import Unpack
 
-from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge, decision_class_of
 from mlflow_ragmetrics.core.question import (
+    AnswersQuestions,
     Claims,
     Finding,
     Grade,
+    Judge,
     Nuggets,
     Outcome,
     PassageGrade,
@@ -35,12 +36,14 @@ from mlflow_ragmetrics.core.question import (
     Sufficiency,
     Tone,
     Verify,
+    as_judge,
+    decision_class_of,
 )
 from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError, MissingExtraError
-from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage, bare_model
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.client import ChatMessage, bare_model
 from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.chat.tasks import Part, Room

@@ -12,8 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
-from mlflow_ragmetrics.core.question import Claims, Finding, Outcome, Question, Verify
+from mlflow_ragmetrics.core.question import (
+    AnswersQuestions,
+    Claims,
+    Finding,
+    Judge,
+    Outcome,
+    Question,
+    Verify,
+    as_judge,
+)
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingExtraError
 
 _ENTAILMENT: Final = re.compile(r"entail|support|consistent|true|yes", re.IGNORECASE)

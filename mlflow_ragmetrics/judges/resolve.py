@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge, decision_class_of
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, check_count, shown
+from mlflow_ragmetrics.core.question import AnswersQuestions, Judge, as_judge, decision_class_of
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.question import (
     Claims,
     Finding,
     Grade,
+    Judge,
     Nugget,
     Nuggets,
     Outcome,

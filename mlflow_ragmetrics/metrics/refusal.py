@@ -13,8 +13,7 @@ from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, Missing
 from mlflow_ragmetrics.metrics.claims import declined, has_context
 from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, is_error_text, kind_of, shown_statements
-from mlflow_ragmetrics.text.word_lists import pattern_of
-from mlflow_ragmetrics.text.words import has_content
+from mlflow_ragmetrics.text.words import has_content, pattern_of
 
 SUFFICIENT = 0.5
 """The lowest support at which passages count as sufficient."""

@@ -20,8 +20,7 @@ from mlflow_ragmetrics.results.pairing import measured, metric_range, numbers_of
 from mlflow_ragmetrics.results.results import read_table, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.rows.values import Label, as_number, word_of
-from mlflow_ragmetrics.statistics import prediction_powered
-from mlflow_ragmetrics.statistics.intervals import Vector, clusters_of
+from mlflow_ragmetrics.statistics.intervals import TrueMean, Vector, clusters_of, true_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -190,7 +189,7 @@ def _matched(
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrueScore(prediction_powered.TrueScore):
+class TrueScore(TrueMean):
     """The estimated mean of human labels over all measured rows, with its 95 % interval.
 
     ``judge``: the judge's own mean. ``labels`` of ``rows`` are labelled; with too few, ``low``, ``high`` and ``error``
@@ -281,7 +280,7 @@ def true_score(self: Evaluation, key: str, labels: Labels, *, groups: Groups | N
     names = None if names is None else [name for name, keep in zip(names, kept, strict=True) if keep]
     if np.isnan(grades).all():
         raise InvalidDataError(f"no measured row has a label for {key}")
-    estimated = prediction_powered.true_mean(grades, scores, groups=names)
+    estimated = true_mean(grades, scores, groups=names)
     sample = None if names is None else clusters_of(grades, names)
     return TrueScore(
         **vars(estimated),

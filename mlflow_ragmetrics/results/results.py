@@ -20,7 +20,7 @@ from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.marks import Diagnosis
 from mlflow_ragmetrics.results.tables import (
     BETTER,
-    DIAGNOSIS,
+    DIAGNOSIS_COLUMNS,
     KEY,
     SCORE_COLUMNS,
     score_in,
@@ -59,8 +59,8 @@ def stored(
     Tables have no coverage of composites and no mark of rows without contexts: these figures are the run's alone.
     """
     evaluation = Evaluation(_StoredRows(table, items, description or {}), description or {})
-    keys, diagnosed = score_keys(table), {*DIAGNOSIS} <= {*table.columns}
-    causes = table[[*DIAGNOSIS]].astype(object).fillna("").astype(str) if diagnosed else None
+    keys, diagnosed = score_keys(table), {*DIAGNOSIS_COLUMNS} <= {*table.columns}
+    causes = table[[*DIAGNOSIS_COLUMNS]].astype(object).fillna("").astype(str) if diagnosed else None
     vars(evaluation).update(
         _name=name,
         table=table,
@@ -305,7 +305,7 @@ class _StoredRows(Sequence[Row]):
 
 def _sample(record: Mapping[Any, Any], keys: Sequence[str]) -> Sample:
     added = {f"{key}{column.suffix}" for key in keys for column in SCORE_COLUMNS}
-    added |= {*DIAGNOSIS} if {*DIAGNOSIS} <= record.keys() else set()
+    added |= {*DIAGNOSIS_COLUMNS} if {*DIAGNOSIS_COLUMNS} <= record.keys() else set()
     panel = tuple(f"{key}_judge_" for key in keys)
     fields = {
         name.removesuffix("_given") if name.removesuffix("_given") in added else name: value

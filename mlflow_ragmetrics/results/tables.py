@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
-from mlflow_ragmetrics.engine.memory import rare_collections
+from mlflow_ragmetrics.engine.engine import rare_collections
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
@@ -35,7 +35,7 @@ MANY_ROWS = 20_000
 """The number of rows up to which all of them are kept in memory and compared with each other."""
 BETTER: Mapping[Better, str] = {False: "lower", None: "neither"}
 """The values of the column ``<key>_better``, for metrics where higher is not better."""
-DIAGNOSIS = ("diagnosis", "diagnosis_reason")
+DIAGNOSIS_COLUMNS = ("diagnosis", "diagnosis_reason")
 """The columns for the part that failed, and why."""
 
 Kind = Literal["number", "count", "truth", "text", "texts"]

@@ -348,7 +348,7 @@ def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tu
     if not earlier:
         return ()
     from mlflow_ragmetrics.judges.lexical.grades import related_places
-    from mlflow_ragmetrics.judges.lexical.source import source_of
+    from mlflow_ragmetrics.judges.lexical.support import source_of
 
     def related(text: str, chunks: Sequence[Chunk]) -> set[int]:
         source = source_of(tuple(chunk.text for chunk in chunks))

@@ -18,8 +18,7 @@ from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, FIELD_BY_NATURE, FIELD_OF, PASSAGE_TEXT, with_accepted_names
 from mlflow_ragmetrics.rows.exports import records_of_exports
-from mlflow_ragmetrics.rows.files import read_file
-from mlflow_ragmetrics.rows.json_files import rows_of_columns
+from mlflow_ragmetrics.rows.files import read_file, rows_of_columns
 from mlflow_ragmetrics.rows.record import check_columns, to_sample
 from mlflow_ragmetrics.rows.row_groups import with_ids
 from mlflow_ragmetrics.rows.text_files import check_delimiter

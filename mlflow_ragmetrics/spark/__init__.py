@@ -22,7 +22,6 @@ of driver and executors (``spark.executorEnv.OPENAI_API_KEY``).
 
 from __future__ import annotations
 
-from mlflow_ragmetrics.spark.figures import log_spark, summarize_spark
-from mlflow_ragmetrics.spark.score_frame import score_spark, spark_udf
+from mlflow_ragmetrics.spark.score_frame import log_spark, score_spark, spark_udf, summarize_spark
 
 __all__ = ["log_spark", "score_spark", "spark_udf", "summarize_spark"]

@@ -16,8 +16,7 @@ from itertools import chain, islice
 from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.text.sentences import statements
-from mlflow_ragmetrics.text.word_lists import pattern_of, phrases_of, words_of
-from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, normalize, word_set
+from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, normalize, pattern_of, phrases_of, word_set, words_of
 
 _DROPPED = words_of("dropped")
 _FILLERS = words_of("fillers")

@@ -14,8 +14,7 @@ import sentencex
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from mlflow_ragmetrics.text.word_lists import words_of
-from mlflow_ragmetrics.text.words import ROMAN, STOP_WORDS, has_content, kept
+from mlflow_ragmetrics.text.words import ROMAN, STOP_WORDS, has_content, kept, words_of
 
 _TAG: Final = r"(?<!`)</?(?i:{})(?:\s[^<>]{{0,500}})?/?>"
 _INLINE_TAG, _BLOCK_TAG = (_TAG.format("|".join(sorted(words_of(kind)))) for kind in ("inline_tags", "block_tags"))

@@ -26,10 +26,9 @@ from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.results.marks import cause_figure, diagnose
 from mlflow_ragmetrics.results.tables import record_of, row_of
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, add_feedback, feedback_on
 from mlflow_ragmetrics.tracking.outbox import Outbox, Waiting
 from mlflow_ragmetrics.tracking.run import COMPLETE, Home, new_run, status_of
-from mlflow_ragmetrics.tracking.traces import write_live_traces
+from mlflow_ragmetrics.tracking.traces import SOURCE_RUN, add_feedback, feedback_on, write_live_traces
 from mlflow_ragmetrics.tracking.writer import (
     STATUS_TAG,
     RunWriter,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mlflow_ragmetrics.cli import output_file
+from mlflow_ragmetrics.cli import output
 from mlflow_ragmetrics.results.results import read_table
 
 _COUNT = 230
@@ -46,8 +46,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("cli.evaluate", "evaluation", "results.figures", "statistics.intervals"):
         monkeypatch.setattr(f"mlflow_ragmetrics.{module}.MANY_ROWS", 60)
     monkeypatch.setattr("mlflow_ragmetrics.evaluation._ROWS_AT_ONCE", 10)
-    monkeypatch.setattr(output_file, "_ROWS", 7)
-    monkeypatch.setattr(output_file, "_ROW_GROUP", 3000)
+    monkeypatch.setattr(output, "_ROWS", 7)
+    monkeypatch.setattr(output, "_ROW_GROUP", 3000)
 
 
 def _kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,14 +130,14 @@ def test_ids_that_repeat_far_apart_are_refused(ragmetrics, written) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_an_interruption_keeps_the_rows_before_it(ragmetrics, written, monkeypatch: pytest.MonkeyPatch) -> None:
-    add = output_file.OutputFile.add
+    add = output.OutputFile.add
 
-    def interrupted(file: output_file.OutputFile, row: Any) -> None:
+    def interrupted(file: output.OutputFile, row: Any) -> None:
         add(file, row)
         if row.index == 99:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(output_file.OutputFile, "add", interrupted)
+    monkeypatch.setattr(output.OutputFile, "add", interrupted)
     done = ragmetrics("evaluate", written(_rows()), "-m", "rouge", "--no-log", "--output", "out.jsonl")
     assert done.exit_code == 130, done.output
     assert len(Path("out.jsonl").read_text().splitlines()) == 100
@@ -148,14 +148,14 @@ def test_an_interruption_keeps_the_rows_before_it(ragmetrics, written, monkeypat
 
 @pytest.mark.usefixtures("small")
 def test_a_full_disk_leaves_the_figures_and_a_sentence(ragmetrics, written, monkeypatch: pytest.MonkeyPatch) -> None:
-    flush = output_file.OutputFile._flush
+    flush = output.OutputFile._flush
 
-    def full(file: output_file.OutputFile) -> None:
+    def full(file: output.OutputFile) -> None:
         if file._rows[-1].index >= 99:
             raise OSError(28, "No space left on device")
         flush(file)
 
-    monkeypatch.setattr(output_file.OutputFile, "_flush", full)
+    monkeypatch.setattr(output.OutputFile, "_flush", full)
     done = ragmetrics("evaluate", written(_rows()), "-m", "rouge", "--no-log", "--output", "out.jsonl")
     assert done.exit_code == 2
     assert "cannot write out.jsonl: No space left on device" in done.stderr

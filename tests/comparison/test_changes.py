@@ -10,7 +10,7 @@ from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.evaluation import Evaluation
-from mlflow_ragmetrics.results.results import DIAGNOSIS, results_of, stored
+from mlflow_ragmetrics.results.results import DIAGNOSIS_COLUMNS, results_of, stored
 
 from .reports import ALIKE, report_of
 
@@ -76,7 +76,7 @@ def test_an_item_is_named_once_with_its_metrics_and_bad_verdicts_first() -> None
 def test_the_causes_of_both_sides_are_named() -> None:
     def diagnosed(values: list[float], causes: list[str]) -> Evaluation:
         found = results_of(report_of(values), "side")
-        return stored("side", found.table.assign(**dict.fromkeys(DIAGNOSIS, causes)), found.items)
+        return stored("side", found.table.assign(**dict.fromkeys(DIAGNOSIS_COLUMNS, causes)), found.items)
 
     before, after = diagnosed([0.1, 0.5], ["retrieval", "right"]), diagnosed([0.9, 0.5], ["right", "answer"])
     (row,) = rm.compare(before, after).rows

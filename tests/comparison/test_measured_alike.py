@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.cli.output_file import OutputFile
+from mlflow_ragmetrics.cli.output import OutputFile
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.results.results import results_of, stored
 from mlflow_ragmetrics.rows.files import read_file

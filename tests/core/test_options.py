@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.judge import as_judge, name_of_model
 from mlflow_ragmetrics.core.options import kind_of, meant, shown
+from mlflow_ragmetrics.core.question import as_judge, name_of_model
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 

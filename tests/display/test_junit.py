@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from mlflow_ragmetrics.display.junit import to_junit
+from mlflow_ragmetrics.display.text import to_junit
 from mlflow_ragmetrics.results.gates import Check
 
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.judge import Embedding
-from mlflow_ragmetrics.core.question import Claims, Embed, Question
+from mlflow_ragmetrics.core.question import Claims, Embed, Embedding, Question
 from mlflow_ragmetrics.engine import engine
 from mlflow_ragmetrics.engine.engine import Embedder, JudgeSession, answer_call
 from mlflow_ragmetrics.engine.program import Expenses, charged_to

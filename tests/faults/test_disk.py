@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.cli.output_file import OutputFile
+from mlflow_ragmetrics.cli.output import OutputFile
 from mlflow_ragmetrics.core.question import Rating
 from tests.faults.processes import ECHO, locked, own_number
 from tests.live_answers import questions

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main, shared_options
-from mlflow_ragmetrics.display.junit import to_junit
+from mlflow_ragmetrics.display.text import to_junit
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.results.gates import check_figures
 from tests.comparison.reports import report_of

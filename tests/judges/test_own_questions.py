@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.question import Grade, Outcome, Question, Steps, ask
+from mlflow_ragmetrics.core.question import Grade, Judge, Outcome, Question, Steps, ask
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.judges.chat.reply import Problem
 from mlflow_ragmetrics.judges.chat.tasks import (

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.question import Finding, Question, Verify
+from mlflow_ragmetrics.core.question import Finding, Judge, Question, Verify
 from mlflow_ragmetrics.metrics.citations import cited_statements
 
 PASSAGES = ["The house is red.", "The house is old and large.", "Trees grow nearby."]

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.question import Finding, Nugget, Nuggets
+from mlflow_ragmetrics.core.question import Finding, Judge, Nugget, Nuggets
 from mlflow_ragmetrics.errors import JudgeError, MissingFieldError
 from tests.judges.fake_models import scripted
 

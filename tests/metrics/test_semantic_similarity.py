@@ -8,7 +8,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import AllJudgesFailedError, InvalidOptionError
-from mlflow_ragmetrics.metrics.semantic_similarity import pieces, semantic_similarity, similarity
+from mlflow_ragmetrics.metrics.factual_correctness import pieces, semantic_similarity, similarity
 
 RECORD = {"answer": "x", "reference": "y"}
 

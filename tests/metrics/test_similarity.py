@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
-from mlflow_ragmetrics.metrics.semantic_similarity import Similarity, cosine, pieces
+from mlflow_ragmetrics.metrics.factual_correctness import Similarity, cosine, pieces
 
 NUMBERS = st.floats(-1e3, 1e3).filter(lambda x: x == 0 or abs(x) > 1e-3)
 VECTORS = st.integers(1, 8).flatmap(lambda n: st.tuples(*[st.lists(NUMBERS, min_size=n, max_size=n)] * 2))

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.question import Claims, Finding, Outcome, Question
+from mlflow_ragmetrics.core.question import Claims, Finding, Judge, Outcome, Question
 from tests.judges.fake_models import scripted
 
 RECORD = {"question": "What is it?", "answer": "It is red and old.", "contexts": ["It is red."]}

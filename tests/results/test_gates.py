@@ -13,7 +13,7 @@ from mlflow.models.evaluation.validation import ModelValidationFailedException
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample, Score
-from mlflow_ragmetrics.display.junit import to_junit
+from mlflow_ragmetrics.display.text import to_junit
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report import Report

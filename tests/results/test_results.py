@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli.output_file import OutputFile
+from mlflow_ragmetrics.cli.output import OutputFile
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report import Report

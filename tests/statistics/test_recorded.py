@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mlflow_ragmetrics.statistics import agreement, intervals, prediction_powered, significance
+from mlflow_ragmetrics.statistics import agreement, intervals, significance
 from tests.recorded import check_recorded
 
 SIZES = (2, 3, 7, 12, 40, 150)
@@ -76,7 +76,7 @@ def of_sample(rows: int, seed: int) -> dict[str, Callable[[], Any]]:
             f"auroc{name}": lambda own=own: agreement.auroc(a, bad, groups=own),
             f"pearson{name}": lambda own=own: agreement.correlation(a, b, "pearson", groups=own),
             f"spearman{name}": lambda own=own: agreement.correlation(a, b, "spearman", groups=own),
-            f"true mean{name}": lambda own=own: prediction_powered.true_mean(labels, a, groups=own),
+            f"true mean{name}": lambda own=own: intervals.true_mean(labels, a, groups=own),
             f"threshold gain{name}": lambda own=own: agreement.threshold_gain(a, bad, 0.5, groups=own),
         }
     return found

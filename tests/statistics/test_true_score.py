@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import linregress, t, ttest_1samp
 
-from mlflow_ragmetrics.statistics.intervals import wilson_limits
-from mlflow_ragmetrics.statistics.prediction_powered import true_mean
+from mlflow_ragmetrics.statistics.intervals import true_mean, wilson_limits
 
 DRAW = np.random.default_rng(21)
 

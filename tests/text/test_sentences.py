@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.judges.lexical.claims import split_claims
+from mlflow_ragmetrics.judges.lexical.support import split_claims
 from mlflow_ragmetrics.text.non_answers import asserts
 from mlflow_ragmetrics.text.sentences import sentences, statements
 

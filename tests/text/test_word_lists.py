@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.text.word_lists import lines_of, pattern_of
+from mlflow_ragmetrics.text.words import lines_of, pattern_of
 
 PARTS = ("source", "tell", "knowledge", "adverbs", "denied")
 

@@ -11,8 +11,13 @@ from mlflow.entities import AssessmentSource
 
 from mlflow_ragmetrics.core.score import Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.tracking.feedback import assessments_of, feedback_of, remove_assessment, write_assessment
-from mlflow_ragmetrics.tracking.traces import log_feedback
+from mlflow_ragmetrics.tracking.traces import (
+    assessments_of,
+    feedback_of,
+    log_feedback,
+    remove_assessment,
+    write_assessment,
+)
 
 
 def test_a_score_with_claims() -> None:

@@ -18,11 +18,11 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.results.marks import Diagnosis
 from mlflow_ragmetrics.tracking import live as module
-from mlflow_ragmetrics.tracking.feedback import add_feedback, feedback_of
 from mlflow_ragmetrics.tracking.live import LiveRun, live_run
 from mlflow_ragmetrics.tracking.live_writer import LiveFigures, Service, packed
 from mlflow_ragmetrics.tracking.outbox import Outbox, open_outbox
 from mlflow_ragmetrics.tracking.run import home_of, new_run, resolved_store
+from mlflow_ragmetrics.tracking.traces import add_feedback, feedback_of
 from mlflow_ragmetrics.tracking.writer import RunWriter, explained
 from tests.live_answers import questions
 

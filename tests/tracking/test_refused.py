@@ -12,7 +12,7 @@ from mlflow.exceptions import MlflowException
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.tracking.feedback import feedback_of, remove_assessment, write_assessment
+from mlflow_ragmetrics.tracking.traces import feedback_of, remove_assessment, write_assessment
 
 RECORDS = [
     {"id": "a", "question": "Where?", "answer": "In Paris.", "reference": "Paris."},

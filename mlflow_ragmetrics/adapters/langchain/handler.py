@@ -25,7 +25,7 @@ from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.capabilities import untraced
+from mlflow_ragmetrics.judges.chat.client import untraced
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.results.tables import row_without_texts
 from mlflow_ragmetrics.suite import Suite, SuiteLike

@@ -12,24 +12,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import (
+    Call,
     Claims,
     Declined,
     Declines,
     Extraction,
     Finding,
     Grade,
+    Judge,
     Outcome,
     Question,
     Rating,
 )
 from mlflow_ragmetrics.core.safe_text import redact
-from mlflow_ragmetrics.engine.memory import Recent
+from mlflow_ragmetrics.engine.engine import Recent
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat import claim_tasks, grade_tasks
-from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage
-from mlflow_ragmetrics.judges.chat.client import ModelClient, Usage
+from mlflow_ragmetrics.judges.chat.client import ChatMessage, ModelClient, Usage
 from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.judge_options import MOST_AGREED, Calls, judge_options, priced
 from mlflow_ragmetrics.judges.chat.models import UnidentifiedError, identity_of, name_of, open_model

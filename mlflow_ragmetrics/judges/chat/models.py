@@ -18,10 +18,10 @@ from langchain_core.runnables.base import RunnableBindingBase
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from mlflow_ragmetrics.core.judge import created_by_langchain, name_of_model
+from mlflow_ragmetrics.core.question import created_by_langchain, name_of_model
 from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.capabilities import bare_model
+from mlflow_ragmetrics.judges.chat.client import bare_model
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 
 _PROVIDERS = {

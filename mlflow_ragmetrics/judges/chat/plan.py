@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlflow_ragmetrics.core.judge import Call, Judge
-from mlflow_ragmetrics.core.question import Claims, Extraction, Outcome, Question, Verify, passages_digest
+from mlflow_ragmetrics.core.question import Call, Claims, Extraction, Judge, Outcome, Question, Verify, passages_digest
 from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.claim_tasks import all_supported

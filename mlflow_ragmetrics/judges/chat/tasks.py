@@ -6,8 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, Union
 
-from mlflow_ragmetrics.core.judge import Call
-from mlflow_ragmetrics.core.question import Outcome, Question
+from mlflow_ragmetrics.core.question import Call, Outcome, Question
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import Problem

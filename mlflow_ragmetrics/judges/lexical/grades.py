@@ -8,11 +8,9 @@ from collections import Counter
 from collections.abc import Container, Mapping
 from typing import Final, Literal, NamedTuple
 
-from mlflow_ragmetrics.judges.lexical.claims import CLAUSE_END, split_claims
-from mlflow_ragmetrics.judges.lexical.keys import NUMBERS
-from mlflow_ragmetrics.judges.lexical.source import Place, Source, analysed
-from mlflow_ragmetrics.judges.lexical.terms import NAME, NUMBER
-from mlflow_ragmetrics.text.word_lists import pattern_of
+from mlflow_ragmetrics.judges.lexical.keys import NAME, NUMBER, NUMBERS
+from mlflow_ragmetrics.judges.lexical.support import CLAUSE_END, Place, Source, analysed, split_claims
+from mlflow_ragmetrics.text.words import pattern_of
 
 _SHORT: Final = 12
 _ASKED: Final = 0.25

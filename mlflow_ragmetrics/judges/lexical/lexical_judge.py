@@ -7,13 +7,13 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
-from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.options import check_count
 from mlflow_ragmetrics.core.question import (
     Against,
     Claims,
     Finding,
     Grade,
+    Judge,
     Nugget,
     Nuggets,
     Outcome,
@@ -29,11 +29,17 @@ from mlflow_ragmetrics.core.question import (
     Verify,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.lexical.claims import split_claims
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, cover_question, related_places, tone_of
-from mlflow_ragmetrics.judges.lexical.source import source_of
-from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Difference, Judgement, find_difference, judge_claim
-from mlflow_ragmetrics.judges.lexical.terms import is_longer_than
+from mlflow_ragmetrics.judges.lexical.keys import is_longer_than
+from mlflow_ragmetrics.judges.lexical.support import (
+    THRESHOLD,
+    Difference,
+    Judgement,
+    find_difference,
+    judge_claim,
+    source_of,
+    split_claims,
+)
 from mlflow_ragmetrics.text.messages import check_language, said
 
 _VERSION: Final = 7

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.judge import Judge
+from mlflow_ragmetrics.core.question import Judge
 from mlflow_ragmetrics.errors import InvalidOptionError
 from tests.adapters.langchain.programs import QUESTION, Model
 

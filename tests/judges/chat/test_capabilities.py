@@ -9,8 +9,8 @@ from langchain_core.rate_limiters import InMemoryRateLimiter
 
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.capabilities import JudgeModel, Manner
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.client import JudgeModel, Manner
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.models import open_model
 from tests.judges.fake_models import FakeChatModel, dutiful

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.judges.lexical.claims import split_claims
+from mlflow_ragmetrics.judges.lexical.support import split_claims
 
 
 @pytest.mark.parametrize(

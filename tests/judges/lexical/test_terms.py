@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.judges.lexical.keys import canonical_number, spelled_number
-from mlflow_ragmetrics.judges.lexical.terms import NAME, NEGATED, terms_of
+from mlflow_ragmetrics.judges.lexical.keys import NAME, NEGATED, canonical_number, spelled_number, terms_of
 
 
 def keys(text):
