@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Union
 
 from mlflow_ragmetrics.display.progress import progress_of
-from mlflow_ragmetrics.engine.engine import reserved_memory
+from mlflow_ragmetrics.engine.memory import reserved_memory
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.engine.threads import CancelledEvaluationError
 from mlflow_ragmetrics.errors import JudgeError

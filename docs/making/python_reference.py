@@ -25,7 +25,6 @@ _ROOMS = {
     "calibration": "compare",
     "comparison": "compare",
     "core.composite": "metrics",
-    "core.judge": "judges",
     "core.metric": "metrics",
     "core.question": "judges",
     "embeddings": "judges",

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.engine.engine import Recent
+from mlflow_ragmetrics.engine.memory import Recent
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import settle
 from mlflow_ragmetrics.rows.chat_messages import messages_of

@@ -23,7 +23,7 @@ from typing import IO, Any
 import click
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.engine.engine import is_out_of_memory, rare_collections, reserved_memory
+from mlflow_ragmetrics.engine.memory import is_out_of_memory, rare_collections, reserved_memory
 from mlflow_ragmetrics.errors import RagMetricsError
 
 _COMMANDS = {

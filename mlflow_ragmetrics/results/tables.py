@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
-from mlflow_ragmetrics.engine.engine import rare_collections
+from mlflow_ragmetrics.engine.memory import rare_collections
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in

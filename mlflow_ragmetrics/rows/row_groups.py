@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Sample
-from mlflow_ragmetrics.engine.engine import Recent
+from mlflow_ragmetrics.engine.memory import Recent
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import FIELD_OF, QUESTION_IDS, accepted_name
 from mlflow_ragmetrics.rows.chat_messages import mapping_of

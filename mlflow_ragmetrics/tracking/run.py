@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain_text, redact
-from mlflow_ragmetrics.engine.engine import reserved_memory
+from mlflow_ragmetrics.engine.memory import reserved_memory
 from mlflow_ragmetrics.engine.threads import after_fork, check_awaited
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.traces import remove_traces

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain_text, redact
-from mlflow_ragmetrics.engine.engine import is_out_of_memory
+from mlflow_ragmetrics.engine.memory import is_out_of_memory
 from mlflow_ragmetrics.errors import RagMetricsError
 
 if TYPE_CHECKING:

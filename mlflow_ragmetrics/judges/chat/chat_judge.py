@@ -26,7 +26,7 @@ from mlflow_ragmetrics.core.question import (
     Rating,
 )
 from mlflow_ragmetrics.core.safe_text import redact
-from mlflow_ragmetrics.engine.engine import Recent
+from mlflow_ragmetrics.engine.memory import Recent
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat import claim_tasks, grade_tasks
 from mlflow_ragmetrics.judges.chat.client import ChatMessage, ModelClient, Usage
