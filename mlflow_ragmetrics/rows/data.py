@@ -21,7 +21,7 @@ from mlflow_ragmetrics.rows.exports import records_of_exports
 from mlflow_ragmetrics.rows.files import read_file, rows_of_columns
 from mlflow_ragmetrics.rows.record import check_columns, to_sample
 from mlflow_ragmetrics.rows.row_groups import with_ids
-from mlflow_ragmetrics.rows.text_files import check_delimiter
+from mlflow_ragmetrics.rows.tables import check_delimiter
 from mlflow_ragmetrics.rows.trace_records import SCHEME, read_traces, record_of_trace
 from mlflow_ragmetrics.rows.values import is_missing, text_of
 

@@ -1,26 +1,22 @@
-"""Converts exports of other tools to flat records with names from ``rows.aliases``.
+"""Converts exports of LangSmith, Phoenix, MLflow, deepeval, promptfoo and OpenAI's evals to flat records.
 
-The rows of ragas, deepeval, Phoenix's ``get_input_output_context`` and MLflow are flat already and need no conversion.
+Rows of ragas, deepeval, Phoenix's ``get_input_output_context`` and MLflow are flat already and need no conversion.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.rows.aliases import accepted_name
 from mlflow_ragmetrics.rows.chat_messages import answer_in, mapping_of
-from mlflow_ragmetrics.rows.passages import are_texts
 from mlflow_ragmetrics.rows.trace_records import documents_in
-from mlflow_ragmetrics.rows.values import decoded, is_missing, looks_structured
+from mlflow_ragmetrics.rows.values import decoded, is_missing
 
 Record = Mapping[Any, Any]
-_NUMBERED = re.compile(r"(?P<name>.*(?:context|passage|chunk|retriev|doc|snippet).*?)[ _-]*(?P<number>\d{1,2})", re.I)
 
 
 def records_of_exports(rows: Iterable[Any]) -> Iterator[Any]:
@@ -33,15 +29,12 @@ def records_of_exports(rows: Iterable[Any]) -> Iterator[Any]:
     if first is None:
         return
     everything = chain([first], stream)
-    if isinstance(first, Mapping) and (_is_phoenix_span(first) or _is_langsmith_run(first)):
+    if isinstance(first, Mapping) and _is_span(first):
         yield from _records_of_spans(entry for entry in everything if isinstance(entry, Mapping))
-    else:
-        yield from map(_record_of_export, everything)
-
-
-def _record_of_export(row: Any) -> Any:
-    convert = _converter_of(tuple(row)) if isinstance(row, Mapping) else None
-    return row if convert is None else convert(row)
+        return
+    for row in everything:
+        convert = _converter_of(tuple(row)) if isinstance(row, Mapping) else None
+        yield row if convert is None else convert(row)
 
 
 @lru_cache(maxsize=64)
@@ -52,43 +45,12 @@ def _converter_of(names: tuple[Any, ...]) -> Callable[[Record], Record] | None:
         return _dotted_result
     if {"dataset_id", "inputs"} <= there and "run_type" not in there:
         return _langsmith_example
-    if _numbered(names):
-        return _with_passages
-    for needed, convert in _CONVERTERS:
-        if needed <= there:
-            return convert
-    return None if any(map(accepted_name, names)) else _inner_record
+    return next((convert for needed, convert in _CONVERTERS if needed <= there), None)
 
 
-def _numbered(names: Iterable[Any]) -> list[list[str]]:
-    """The columns of passages in the order of their numbers, such as ``Context 1`` and ``Context 2``, per name."""
-    columns: dict[str, dict[int, str]] = {}
-    for match in filter(None, map(_NUMBERED.fullmatch, map(str, names))):
-        columns.setdefault(match["name"].lower(), {})[int(match["number"])] = match[0]
-    return [[name for _, name in sorted(numbers.items())] for numbers in columns.values() if len(numbers) > 1]
-
-
-def _with_passages(row: Record) -> Record:
-    """The row with the first of its numbered columns that are texts as a list."""
-    for names in _numbered(row):
-        passages = [row[name] for name in names if not is_missing(row[name])]
-        if are_texts(passages) and not any(isinstance(each, str) and looks_structured(each) for each in passages):
-            return {"contexts": passages, **{name: row[name] for name in row if name not in names}}
-    return row
-
-
-def _inner_record(row: Record) -> Record:
-    """The row with the entries of its only mapping that has names of fields, such as ``{"row": {…}}``."""
-    inner = [name for name, value in row.items() if any(map(accepted_name, mapping_of(value)))]
-    return (
-        {**{name: row[name] for name in row if name not in inner}, **mapping_of(row[inner[0]])}
-        if len(inner) == 1
-        else row
-    )
-
-
-def _decoded(row: Record, names: Iterable[str]) -> Record:
-    return {**row, **{name: decoded(row[name]) for name in names}}
+def _first(row: Record, names: Iterable[str], default: Any = None) -> Any:
+    """The first value of these names that is not missing."""
+    return next((row[name] for name in names if not is_missing(row.get(name))), default)
 
 
 def _openai_item(row: Record) -> Record:
@@ -152,8 +114,7 @@ def _reference_in(values: Any) -> dict[str, Any]:
     """The reference under a usual name, or the value if there is only one."""
     if isinstance(values, Mapping):
         names = ("answer", "output", "reference", "ground_truth", "expected", "expected_output")
-        value = next((values[name] for name in names if not is_missing(values.get(name))), None)
-        values = next(iter(values.values())) if value is None and len(values) == 1 else value
+        values = _first(values, names, next(iter(values.values())) if len(values) == 1 else None)
     return {} if is_missing(values) else {"reference": values}
 
 
@@ -161,25 +122,22 @@ _CONVERTERS: Sequence[tuple[set[str], Callable[[Record], Record]]] = (
     ({"datasource_item"}, _openai_item),
     ({"item"}, _openai_item),
     ({"input", "actual_output", "retrieval_context", "source_file"}, _deepeval_golden),
-    ({"input", "ideal"}, partial(_decoded, names=["input"])),  # OpenAI's evals registry: messages, or their JSON
     ({"vars", "response"}, _promptfoo_result),
-    ({"trace_id", "request", "response"}, partial(_decoded, names=["request", "response"])),  # MLflow's traces
 )
+_TRACE_IDS = ("trace_id", "id", "run_id")
 
 
-def _is_phoenix_span(row: Record) -> bool:
-    nested = "trace_id" in mapping_of(row.get("context"))
-    return "span_kind" in row and ("context.trace_id" in row or nested)
-
-
-def _is_langsmith_run(row: Record) -> bool:
-    return {"run_type", "inputs", "outputs"} <= row.keys() and bool({"trace_id", "id", "run_id"} & row.keys())
+def _is_span(row: Record) -> bool:
+    """Whether it is a span of Phoenix or a run of LangSmith."""
+    if "span_kind" in row:
+        return "context.trace_id" in row or "trace_id" in mapping_of(row.get("context"))
+    return {"run_type", "inputs", "outputs"} <= row.keys() and not row.keys().isdisjoint(_TRACE_IDS)
 
 
 class _Span(NamedTuple):
     id: str
     trace: str
-    parent: str | None
+    parent: str
     kind: str
     inputs: Any
     outputs: Any
@@ -196,23 +154,22 @@ def _records_of_spans(spans: Iterable[Record]) -> Iterator[Record]:
     for record in chain.from_iterable(map(_with_children, spans)):
         span = _span(record, len(known))
         known[span.id] = span
-    whole = {span.trace for span in known.values() if span.parent is None}
+    whole = {span.trace for span in known.values() if not span.parent}
     roots: dict[str, _Span] = {}
     for span in known.values():
         is_top = span.kind in ("CHAIN", "AGENT") and span.parent not in known and span.trace not in whole
-        if span.parent is None or is_top:
+        if not span.parent or is_top:
             roots[span.id] = span
     if not roots:
-        message = "the export has no root span or run; export whole traces, not single spans"
-        raise InvalidDataError(message)
+        raise InvalidDataError("the export has no root span or run; export whole traces, not single spans")
     first_roots = {root.trace: root.id for root in reversed([*roots.values()])}
     documents: dict[str | None, list[Any]] = {}
     for span in known.values():
         if span.kind == "RETRIEVER":
-            above = span.parent
-            while above in known and above not in roots:
-                above = known[above].parent
-            owner = above if above in roots else first_roots.get(span.trace)
+            top = span
+            while above := known.get(top.parent):
+                top = above
+            owner = top.id if top.id in roots else first_roots.get(span.trace)
             documents.setdefault(owner, []).extend(span.documents)
     counts = Counter(root.trace for root in roots.values())
     for root in roots.values():
@@ -223,33 +180,26 @@ def _records_of_spans(spans: Iterable[Record]) -> Iterator[Record]:
 
 def _with_children(run: Record) -> Iterator[Record]:
     yield run
-    for child in decoded(run.get("child_runs")) or ():
-        if isinstance(child, Mapping):
-            yield from _with_children({"trace_id": _trace_of(run), **child})
-
-
-def _trace_of(run: Record) -> str:
-    return str(next((run[name] for name in ("trace_id", "id", "run_id") if not is_missing(run.get(name))), ""))
+    for child in filter(None, map(mapping_of, decoded(run.get("child_runs")) or ())):
+        yield from _with_children({"trace_id": _first(run, _TRACE_IDS), **child})
 
 
 def _span(span: Record, number: int) -> _Span:
     """A span of Phoenix or a run of LangSmith; ``number`` names one without an id."""
+    parent = str(_first(span, ("parent_run_id", "parent_id"), ""))
     metadata = {name: span[name] for name in ("name", "error", "tags") if not is_missing(span.get(name))}
-    parent = span.get("parent_run_id", span.get("parent_id"))
-    parent = None if is_missing(parent) or not parent else str(parent)
     if "run_type" in span:
-        span_id = str(next((span[name] for name in ("id", "run_id") if not is_missing(span.get(name))), number))
         outputs = decoded(span["outputs"])
         retrieved = mapping_of(outputs).get("documents", mapping_of(outputs).get("output", outputs))
         documents = retrieved if isinstance(retrieved, list) else []
+        span_id, trace = str(_first(span, ("id", "run_id"), number)), str(_first(span, _TRACE_IDS, ""))
         kind = str(span["run_type"]).upper()
-        return _Span(span_id, _trace_of(span), parent, kind, decoded(span["inputs"]), outputs, documents, metadata)
-    context = mapping_of(span.get("context"))
+        return _Span(span_id, trace, parent, kind, decoded(span["inputs"]), outputs, documents, metadata)
+    context = {f"context.{name}": value for name, value in mapping_of(span.get("context")).items()}
+    entries = {**span, **context}
     attributes = {**mapping_of(span.get("attributes"))}
     attributes |= {str(n).removeprefix("attributes."): v for n, v in span.items() if str(n).startswith("attributes.")}
-    trace = str(context.get("trace_id", span.get("context.trace_id")))
-    span_id = str(context.get("span_id", span.get("context.span_id", number)))
+    trace, span_id = str(entries.get("context.trace_id")), str(entries.get("context.span_id", number))
     inputs, outputs = (decoded(attributes.get(name)) for name in ("input.value", "output.value"))
-    kind = str(span["span_kind"]).upper()
-    name = {"name": metadata["name"]} if "name" in metadata else {}
-    return _Span(span_id, trace, parent, kind, inputs, outputs, documents_in(attributes), name)
+    kind, metadata = str(span["span_kind"]).upper(), {name: metadata[name] for name in metadata if name == "name"}
+    return _Span(span_id, trace, parent, kind, inputs, outputs, documents_in(attributes), metadata)

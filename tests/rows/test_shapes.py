@@ -119,16 +119,6 @@ def test_an_example_of_langsmith(expected: object) -> None:
     assert not sample.invalid
 
 
-def test_numbered_columns_of_passages_are_a_list() -> None:
-    passages = {"Context 2": "It is b.", "Context 1": "It is a.", "Context 10": "It is c.", "Context 3": None}
-    (sample,) = read_samples([{"Question": "q", "doc_1": "a.pdf", "doc_2": "b.pdf", **passages}])
-    assert sample.texts == ("It is a.", "It is b.", "It is c.")
-    assert sample.metadata == {"doc_1": "a.pdf", "doc_2": "b.pdf"}
-    for row in ({"answer": "a", "context_1": "It is b."}, {"context_v1": '["It is a."]', "context_v2": '["It is b."]'}):
-        (sample,) = read_samples([row])
-        assert sample.contexts is None
-
-
 @pytest.mark.parametrize("name", ["history", "conversation", "chat_history"])
 @pytest.mark.parametrize(
     "turns",

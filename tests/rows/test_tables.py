@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows import join, read_rows, read_samples
-from mlflow_ragmetrics.rows.text_files import check_delimiter
+from mlflow_ragmetrics.rows.tables import check_delimiter
 
 RUSSIAN = (
     "id;question;answer\n1;Какова высота башни?;Высота башни 330 метров, она построена давно.\n2;Где она?;В Париже.\n"
@@ -121,10 +121,7 @@ def test_quotes_without_quoting_and_lines_above_the_header(
         ('{"testCases": LIST, "scores": [{"x": 1}]}', "'testCases'"),
         ('{"id": [1, 2], "answer": ["a", "b"]}', None),
         ('{"id": {"0": 1, "1": 2}, "answer": {"0": "a", "1": "b"}}', None),
-        ('{"1": {"answer": "a"}, "2": {"answer": "b"}}', None),
-        ('{"set": {"1": {"answer": "a"}, "2": {"answer": "b"}, "mean": {"x": 1}}}', "left out: mean"),
         ('{"id": 1,\n"answer": "a"}\n{"id": 2, "answer": "b"}', None),
-        ('[{"n": 1, "row": {"id": 1, "answer": "a"}}, {"n": 2, "row": {"id": 2, "answer": "b"}}]', None),
         ('{"columns": ["id", "answer"], "data": [[1, "a"], [2, "b"]]}', None),
         ('{"rows": LIST, "data": ["x"]}', "its list 'rows'"),
         ('{"data": LIST, "rows": [{"answer": "c"}]}', None),
