@@ -43,8 +43,8 @@ from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError, MissingExtraError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.claim_tasks import decided
 from mlflow_ragmetrics.judges.chat.client import ChatMessage, bare_model
-from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.chat.tasks import Part, Room
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge

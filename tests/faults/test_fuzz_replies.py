@@ -52,7 +52,7 @@ def test_any_reply(before: str, content: dict[str, Any], after: str, cut: int) -
         for data in (reply.data, content):
             for question in QUESTIONS:
                 if data is not None:
-                    assert set(request_of([question]).read(data)) == {question}
+                    assert set(request_of([question]).results(data)) == {question}
 
 
 ROW = {"question": "Who?", "answer": "A b c. D e f.", "reference": "A b c.", "contexts": ["A b c.", "D e."]}
@@ -88,4 +88,4 @@ def test_numbers_beyond_floats_are_no_grades() -> None:
     for number in ("1" + "0" * 400, "1e999", "NaN", "9" * 5000):
         data = parse_object('{"grades": [{"id": "correctness", "reason": "", "grade": ' + number + "}]}")
         question = Grade("correctness", "q", "a", "r")
-        assert data is None or "grade" in str(request_of([question]).read(data)[question])
+        assert data is None or "grade" in str(request_of([question]).results(data)[question])

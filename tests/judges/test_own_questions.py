@@ -14,13 +14,13 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Judge, Outcome, Question, Steps, ask
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.judges.chat.reply import Problem
+from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.judges.chat.tasks import (
     TASKS,
     Block,
     Instruction,
     Part,
-    Result,
+    Reading,
     Task,
     group_calls,
     request_of,
@@ -115,12 +115,14 @@ class LanguageOf(Question[tuple[str, float]]):
 
 
 def language_part(questions: Sequence[LanguageOf]) -> Part:
-    def read(data: Mapping[str, Any]) -> dict[LanguageOf, Result]:
+    def read(data: Mapping[str, Any], question: LanguageOf) -> Reading:
         code = data.get("language")
-        return {questions[0]: (code, 0.9) if isinstance(code, str) else Problem('"language" must be a text')}
+        if not isinstance(code, str):
+            raise JudgeReplyError('"language" must be a text')
+        return Reading((code, 0.9))
 
     told = Instruction('Name the language of the text.\n{"language":"en"}')
-    return Part(tuple(questions), (told,), (Block("text", questions[0].text),), {"language": {"type": "string"}}, read)
+    return Part(questions, [told], [Block("text", questions[0].text)], {"language": {"type": "string"}}, read)
 
 
 TASKS[LanguageOf] = Task(language_part, placeholder=lambda question: ("en", 1.0))

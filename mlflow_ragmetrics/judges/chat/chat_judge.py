@@ -28,19 +28,17 @@ from mlflow_ragmetrics.core.question import (
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.engine.memory import Recent
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat import claim_tasks, grade_tasks
+from mlflow_ragmetrics.judges.chat.claim_tasks import decided
 from mlflow_ragmetrics.judges.chat.client import ChatMessage, ModelClient, Usage
-from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.judge_options import MOST_AGREED, Calls, judge_options, priced
 from mlflow_ragmetrics.judges.chat.models import UnidentifiedError, identity_of, name_of, open_model
-from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
+from mlflow_ragmetrics.judges.chat.reply import Reply
 from mlflow_ragmetrics.judges.chat.tasks import (
-    TASKS,
     Block,
-    Incomplete,
     Instruction,
     Part,
     Prompt,
+    Reading,
     Result,
     Room,
     answers_of,
@@ -69,7 +67,6 @@ _LONGEST_ECHO = 8000
 _SHOWN = 160
 _MOST_DOUBTS = 12
 _REMEMBERED = 20_000
-TASKS.update({**grade_tasks.TASKS, **claim_tasks.TASKS})
 
 
 class ChatJudge(Judge):
@@ -180,13 +177,13 @@ class ChatJudge(Judge):
         messages = self.messages(request)
         allowed, most = self.allowances(needed)
         reply = self._reply(messages, request.reply_schema, allowed)
-        results = _read(request, reply)
+        results = request.results(reply.data)
         if reply.cut and _problem_in(results) and (allowed or 0) < min(most, self._most_tokens):
             allowed = most
             reply = self._reply(messages, request.reply_schema, allowed)
-            results = _read(request, reply)
+            results = request.results(reply.data)
         problem = _problem_in(results)
-        doubts = [doubt for result in results.values() if isinstance(result, Incomplete) for doubt in result.doubts]
+        doubts = [doubt for result in results.values() if isinstance(result, Reading) for doubt in result.doubts]
         if (problem or doubts) and not reply.refused and not reply.cut:
             self.usage.add(repairs=int(problem is not None))
             turn = self.prompts.texts["repair" if problem else "again"]
@@ -194,7 +191,7 @@ class ChatJudge(Judge):
             more: list[ChatMessage] = [("ai", reply.text[:_LONGEST_ECHO] or "{}"), ("human", turn)]
             try:
                 reply = self._reply([*messages, *more], request.reply_schema, allowed)
-                again = _read(request, reply)
+                again = request.results(reply.data)
             except JudgeError:
                 if problem:
                     raise
@@ -217,10 +214,9 @@ class ChatJudge(Judge):
             return reply
 
     def _outcome(self, result: Result, reply: Reply) -> Outcome:
-        if isinstance(result, Problem):
+        if isinstance(result, JudgeReplyError):
             return self._failure(result, reply)
-        answer = result.answer if isinstance(result, Incomplete) else result
-        threshold = self.options.support_threshold
+        answer, threshold = result.answer, self.options.support_threshold
         if isinstance(answer, Extraction):
             if (answer.unclaimed or answer.at_odds) and not answer.claims:
                 message = f"{self.name}: two replies contain no claims, though the text makes some"
@@ -232,37 +228,30 @@ class ChatJudge(Judge):
             return tuple(decided(part, threshold) if isinstance(part, Finding) else part for part in answer)
         return answer
 
-    def _failure(self, problem: Problem, reply: Reply) -> JudgeReplyError:
+    def _failure(self, problem: JudgeReplyError, reply: Reply) -> JudgeReplyError:
         began = redact(" ".join(reply.text.split()))[:_SHOWN]
         if reply.refused:
             return JudgeReplyError(f"{self.name} refused to answer: {began!r}", code="refused")
         if reply.cut:
             message = f"{self.name}: the reply was cut short at {self._most_tokens:,} tokens; raise max_tokens"
             return JudgeReplyError(message, code="cut_short")
-        message = f"{self.name}: no usable reply in two attempts: {problem.text}; it began {began!r}"
+        message = f"{self.name}: no usable reply in two attempts: {problem}; it began {began!r}"
         return JudgeReplyError(message, code="unusable")
 
 
-def _read(request: Part, reply: Reply) -> dict[Question[Any], Result]:
-    if reply.refused or reply.data is None:
-        return dict.fromkeys(request.questions, Problem("it holds no JSON object of the form asked for"))
-    return dict(request.read(reply.data))
-
-
 def _problem_in(results: Mapping[Question[Any], Result]) -> str | None:
-    return next((result.text for result in results.values() if isinstance(result, Problem)), None)
+    return next((str(result) for result in results.values() if isinstance(result, JudgeReplyError)), None)
 
 
 def _better(first: Result, second: Result) -> Result:
     """Return the better of two readings; among verdicts, replace only the doubtful ones."""
-    if isinstance(first, Problem):
+    if isinstance(first, JudgeReplyError):
         return second
-    if not isinstance(first, Incomplete) or isinstance(second, Problem):
+    if not first.doubts or isinstance(second, JudgeReplyError):
         return first
-    again, doubts = (second.answer, len(second.doubts)) if isinstance(second, Incomplete) else (second, 0)
-    if isinstance(first.answer, tuple) and isinstance(again, tuple):
-        return tuple(new if old.at_odds else old for old, new in zip(first.answer, again, strict=True))
-    return first if doubts > len(first.doubts) else second
+    if isinstance(first.answer, tuple) and isinstance(second.answer, tuple):
+        return Reading(tuple(new if old.at_odds else old for old, new in zip(first.answer, second.answer, strict=True)))
+    return first if len(second.doubts) > len(first.doubts) else second
 
 
 VERSION = "6"

@@ -11,7 +11,6 @@ from typing import Any
 from mlflow_ragmetrics.core.question import Call, Claims, Extraction, Judge, Outcome, Question, Verify, passages_digest
 from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.claim_tasks import all_supported
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import TASKS, answers_of, request_of
@@ -105,5 +104,5 @@ def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int
         answer = tuple(f"{claim} {_NAMES} {n}" for claim in answer for n in range(claims_a_sentence))
     if calls != "single" or not question.passages:
         return answer
-    findings = all_supported(Verify(answer, question.passages))
+    findings = TASKS[Verify].placeholder(Verify(answer, question.passages))
     return Extraction(answer, (), findings, passages_digest(question.passages))

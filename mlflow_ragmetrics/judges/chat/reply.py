@@ -13,6 +13,7 @@ from typing import Any
 import json_repair
 
 from mlflow_ragmetrics.core.question import Declines
+from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, normalised, terms
 
 
@@ -57,13 +58,6 @@ _REFUSAL = re.compile(
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Why a reply cannot be used; it quotes nothing from the reply."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class Reply:
     """A chat model's reply: its text, its JSON object if it has one, and its tokens.
 
@@ -102,7 +96,7 @@ def read_reply(message: Any, keys: Collection[str] = (), asked: str = "") -> Rep
     cut = ended in _CUT
     declined = not is_whole and _REFUSAL.match(text) is not None
     # refusals and truncated replies may contain quotes and drafts
-    data = None if declined or (cut and not _is_object(text)) else parse_object(text, keys, asked)
+    data = None if declined or refused or (cut and not _is_object(text)) else parse_object(text, keys, asked)
     return Reply(
         text=text or refusal,
         data=data,
@@ -259,19 +253,28 @@ def array_of(**properties: Any) -> dict[str, Any]:
     return {"type": "array", "items": entry}
 
 
-def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> dict[str, Mapping[str, Any]] | Problem:
-    """Return the entries of the array ``key`` by id, if each id in ``asked`` occurs once: ``t1``, ``T1`` or ``1``."""
+def entries_in(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """Return the entries of the array ``key``; ``JudgeReplyError`` if they are not objects."""
     entries = data.get(key)
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
-        return Problem(f'"{key}" must be a list of objects')
+        raise JudgeReplyError(f'"{key}" must be a list of objects')
+    return entries
+
+
+def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the entries of the array ``key`` by id: ``t1``, ``T1`` or ``1``.
+
+    ``JudgeReplyError`` unless each id in ``asked`` occurs once.
+    """
+    entries = entries_in(data, key)
     known = {name: label for label in asked for name in (label[1:], label.casefold(), label)}
     reply_ids = [str(entry.get("id", "")).strip(" []") for entry in entries]
     ids = [known.get(reply_id) or known.get(reply_id.casefold()) or reply_id for reply_id in reply_ids]
     missing = [label for label in asked if label not in ids]
     if missing:
-        return Problem(f'"{key}" has no entry with the id {", ".join(missing[:5])}')
+        raise JudgeReplyError(f'"{key}" has no entry with the id {", ".join(missing[:5])}')
     if len(ids) != len(asked):
-        return Problem(f'"{key}" must have one entry for each of {", ".join(asked)} and no other')
+        raise JudgeReplyError(f'"{key}" must have one entry for each of {", ".join(asked)} and no other')
     return dict(zip(ids, entries, strict=True))
 
 

@@ -1,29 +1,57 @@
-"""Turns questions into requests: what a message holds, which questions share one, how to divide long ones."""
+"""Turns questions into requests: what a message holds, which questions share one, how to divide long ones.
+
+Includes the tasks for grades, sufficiency, relevance, nuggets and preferences.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Generic, TypeVar, Union
 
-from mlflow_ragmetrics.core.question import Call, Outcome, Question
-from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.core.question import (
+    Call,
+    Finding,
+    Grade,
+    Nugget,
+    Nuggets,
+    Outcome,
+    PassageGrade,
+    Prefer,
+    Question,
+    Rating,
+    Relevance,
+    Sufficiency,
+    Tone,
+)
+from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
-from mlflow_ragmetrics.judges.chat.reply import Problem
+from mlflow_ragmetrics.judges.chat.reply import (
+    DECLINES,
+    array_of,
+    declines_in,
+    entries_by_id,
+    entries_in,
+    number_of,
+    passage_quotes,
+    quote_in,
+    reason_in,
+    text_in,
+)
 from mlflow_ragmetrics.text.sentences import statements
-
-Result = Union[object, Problem]
-"""The answer to a question, or why the reply has none."""
-Doubt = str
-"""A possible error in a reply."""
 
 
 @dataclass(frozen=True)
-class Incomplete:
-    """A usable answer with doubts; the model is asked once to check them."""
+class Reading:
+    """The answer in a reply; the model is asked once to check it if there are ``doubts``, its possible errors."""
 
-    answer: object
-    doubts: tuple[Doubt, ...]
+    answer: Any
+    doubts: Sequence[str] = ()
+
+
+Result = Union[Reading, JudgeReplyError]
+"""The reading of a reply, or why the reply has no answer to the question."""
 
 
 @dataclass(frozen=True)
@@ -32,28 +60,6 @@ class Block:
 
     label: str
     text: str = ""
-
-
-def history_block(history: Sequence[str]) -> list[Block]:
-    """Return the turns before a question, one per line, so that none looks like several; empty without turns."""
-    return [Block("history", "\n".join(" ".join(turn.split()) for turn in history))] if history else []
-
-
-def distinct_statements(text: str) -> list[str]:
-    """Return the sentences of ``text`` without repeats; a repeated sentence makes the same claims."""
-    return list(dict.fromkeys(statements(text)))
-
-
-def accountable(lines: Sequence[str]) -> list[str]:
-    """Return the pieces that a list of claims must account for: no headings, headers of tables, marks and numbers."""
-    claiming = [line for line in lines if not line.startswith("#") and any(map(str.isalpha, line))]
-    return claiming or list(lines)
-
-
-def without_repeats(text: str) -> str:
-    """Return ``text`` if no sentence is repeated, else its sentences without repeats."""
-    distinct = distinct_statements(text)
-    return text if len(distinct) == len(statements(text)) else "\n".join(distinct)
 
 
 @dataclass(frozen=True)
@@ -75,14 +81,15 @@ class Part:
     """One message about related questions, and how to read the reply.
 
     ``prompts``: the prompts of its fixed part. ``blocks``: its data. ``schema``: the properties of the reply's object.
-    ``read`` returns an answer or a problem for each question.
+    ``read`` returns the reading for one of the questions. It raises ``JudgeReplyError`` if there is none; the message
+    is sent to the model and quotes nothing from the reply.
     """
 
-    questions: tuple[Question[Any], ...]
-    prompts: tuple[Prompt, ...]
-    blocks: tuple[Block, ...]
+    questions: Sequence[Question[Any]]
+    prompts: Sequence[Prompt]
+    blocks: Sequence[Block]
     schema: Mapping[str, Any]
-    read: Callable[[Mapping[str, Any]], Mapping[Any, Result]]
+    read: Callable[[Mapping[str, Any], Any], Reading]
 
     @property
     def reply_schema(self) -> dict[str, Any]:
@@ -96,8 +103,21 @@ class Part:
             "additionalProperties": False,
         }
 
+    def results(self, data: Mapping[str, Any] | None) -> dict[Question[Any], Result]:
+        """Return the result for each question; ``data`` is the object of the reply, if it has one."""
+        results: dict[Question[Any], Result] = {}
+        for question in self.questions:
+            try:
+                if data is None:
+                    raise JudgeReplyError("it holds no JSON object of the form asked for")
+                results[question] = self.read(data, question)
+            except JudgeReplyError as problem:
+                results[question] = problem
+        return results
+
 
 Q = TypeVar("Q", bound=Question[Any])
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -137,7 +157,7 @@ class Task(Generic[Q]):
 
 
 TASKS: dict[type[Question[Any]], Task[Any]] = {}
-"""How chat models answer each class of questions; add another class here."""
+"""How chat models answer questions, by class; add your own class here."""
 
 
 def request_of(questions: Sequence[Question[Any]], calls: Calls = "full") -> Part:
@@ -265,11 +285,219 @@ def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Seque
             groups[question] = [[question]]
         elif unanswered.isdisjoint(task.waits_for(calls)):
             candidates = groups.setdefault((task.part_in(calls), shared), [])
-            fitting = next((call for call in candidates if not _conflicts(question, call)), None)
-            candidates.append([question]) if fitting is None else fitting.append(question)
+            for call in candidates:
+                if not any(type(other) is type(question) and task.conflict(question, other) for other in call):
+                    call.append(question)
+                    break
+            else:
+                candidates.append([question])
     return [tuple(call) for candidates in groups.values() for call in candidates]
 
 
-def _conflicts(question: Question[Any], call: Sequence[Question[Any]]) -> bool:
-    conflict = TASKS[type(question)].conflict
-    return any(type(other) is type(question) and conflict(question, other) for other in call)
+def divider(field: str) -> Callable[..., list[Any]]:
+    """Return a function that divides this field of a question, by default in half; a single value is not divided."""
+
+    def divided(question: Any, parts: int = 2) -> list[Any]:
+        values = in_parts(getattr(question, field), parts)
+        return [replace(question, **{field: tuple(part)}) for part in values] if len(values) > 1 else [question]
+
+    return divided
+
+
+def in_parts(items: Sequence[T], number: int) -> list[Sequence[T]]:
+    """Split ``items`` in order into at most ``number`` non-empty parts of similar length."""
+    number = max(1, min(number, len(items)))
+    return [items[a:b] for a, b in pairwise(len(items) * part // number for part in range(number + 1))]
+
+
+def history_block(history: Sequence[str]) -> list[Block]:
+    """Return the turns before a question, one per line, so that none looks like several; empty without turns."""
+    return [Block("history", "\n".join(" ".join(turn.split()) for turn in history))] if history else []
+
+
+def passage_blocks(passages: Sequence[str], first: int = 1) -> list[Block]:
+    """Return the passages with the labels ``p1``, ``p2`` and so on, or from ``first``."""
+    return [Block(f"p{number}", text) for number, text in enumerate(passages, first)]
+
+
+def _about(question: Sufficiency | Relevance | Prefer, passages: Sequence[str]) -> list[Block]:
+    """Return the blocks with the earlier turns, the question and the passages."""
+    return [*history_block(question.history), Block("question", question.question), *passage_blocks(passages)]
+
+
+_NUMBER = {"type": "number"}
+_GRADES_SCHEMA = {"grades": array_of(id=str, reason=str, grade=_NUMBER, declines=DECLINES)}
+_RELEVANCE_SCHEMA = {"relevance": array_of(id=str, quote=str, reason=str, grade=_NUMBER)}
+_SUFFICIENCY_SCHEMA = {
+    "sufficiency": array_of(id=str, quotes=array_of(passage=str, text=str), reason=str, sufficient=_NUMBER)
+}
+_NUGGETS_SCHEMA = {"nuggets": array_of(fact=str, vital={"type": "boolean"})}
+_PREFERENCE_SCHEMA = {"preference": array_of(id=str, reason=str, better=str, readers=_NUMBER)}
+_CHOICES = {"a": "first", "b": "second", "tie": "tie"}
+_Graded = Union[Grade, Tone]
+_GRADE_TOKENS, _RELEVANCE_TOKENS, _QUOTE_TOKENS, _NUGGET_TOKENS = 120, 80, 80, 30
+_MOST_NUGGETS = 20
+
+
+def _grades_part(questions: Sequence[_Graded]) -> Part:
+    """Ask for grades of one answer, by several aspects or by several references."""
+    grades = [question for question in questions if isinstance(question, Grade)]
+    aspects = {question.aspect if isinstance(question, Grade) else "tone": question for question in questions}
+    references = tuple(question.reference for question in grades if question.reference is not None)
+    several = len(aspects) < len(questions)
+    ids = {f"{grade.aspect}_{number}": grade for number, grade in enumerate(grades, 1)} if several else aspects
+    prompts: list[Prompt] = [*sorted({"grades" if grade.rubric is None else "rubrics" for grade in grades})]
+    for name, question in aspects.items():
+        rubric = question.rubric if isinstance(question, Grade) else None
+        prompts.append(name if rubric is None else Instruction(f"{name}: {rubric.strip()}"))
+    if several:
+        prompts.append("references")
+    prompts.append("declines")
+    forms = ",".join(f'{{"id":"{name}","reason":"…","grade":…,"declines":"…"}}' for name in ids)
+    prompts.append(Instruction(f'{{"grades":[{forms}]}}'))
+    blocks = []
+    for name in ("question", "reference", "contexts", "answer"):
+        texts = next((named for question in questions if (named := question.named_texts().get(name))), ())
+        if name == "contexts":
+            blocks += passage_blocks(texts)
+        elif name == "reference" and several:
+            blocks += [Block(f"reference {number}", text) for number, text in enumerate(references, 1)]
+        else:
+            blocks += [Block(name, text) for text in texts]
+    names: dict[_Graded, str] = {question: name for name, question in ids.items()}
+
+    def read(data: Mapping[str, Any], question: _Graded) -> Reading:
+        entry = entries_by_id(data, "grades", list(ids))[names[question]]
+        rating = Rating(entry.get("grade"), reason_in(entry), declines_in(entry))
+        is_tone = isinstance(question, Tone)
+        try:
+            grade = rating.checked_tone("") if is_tone else rating.checked_grade("")
+        except JudgeReplyError:
+            allowed = "0, 0.5 or 1" if is_tone else "a number from 1 to 5"
+            raise JudgeReplyError(f'the grade with the id "{names[question]}" must be {allowed}') from None
+        return Reading(replace(rating, value=grade))
+
+    return Part(questions, prompts, blocks, _GRADES_SCHEMA, read)
+
+
+def _sufficiency_part(questions: Sequence[Sufficiency]) -> Part:
+    (question,) = questions
+    return Part(questions, ("sufficiency",), _about(question, question.passages), _SUFFICIENCY_SCHEMA, _sufficiency)
+
+
+def _sufficiency(data: Mapping[str, Any], question: Sufficiency) -> Reading:
+    entry = entries_by_id(data, "sufficiency", ["question"])["question"]
+    percent = number_of(entry.get("sufficient"))
+    if percent is None or not 0 <= percent <= 100:
+        raise JudgeReplyError('"sufficient" must be a number from 0 to 100')
+    quotes, _ = passage_quotes(entry.get("quotes"), question.passages)
+    share = percent if 0 < percent < 1 else percent / 100  # some models return a fraction anyway
+    exact = tuple((n, text) for n, text in quotes.items() if text)
+    return Reading(Finding("", reason_in(entry), round(share, 4), exact))
+
+
+def _relevance_part(questions: Sequence[Relevance]) -> Part:
+    """Ask how far each passage answers one question."""
+    (question,) = questions
+    return Part(questions, ("relevance",), _about(question, question.passages), _RELEVANCE_SCHEMA, _relevance)
+
+
+def _relevance(data: Mapping[str, Any], question: Relevance) -> Reading:
+    labels = [f"p{number}" for number in range(1, len(question.passages) + 1)]
+    entries = entries_by_id(data, "relevance", labels)
+    grades, doubts = [], []
+    for label, text in zip(labels, question.passages, strict=True):
+        entry = entries[label]
+        grade, quote = number_of(entry.get("grade")), quote_in(entry, "quote", text)
+        if grade not in (0, 1, 2, 3):
+            raise JudgeReplyError(f"the grade of {label} must be 0, 1, 2 or 3")
+        unquoted = grade in (2, 3) and not quote
+        if unquoted:
+            doubts.append(f"{label} has a grade of 2 or 3: copy the words of this passage that decide exactly")
+        grades.append(PassageGrade(grade, quote, text_in(entry, "reason"), unquoted=unquoted))
+    return Reading(tuple(grades), doubts)
+
+
+def _nuggets_part(questions: Sequence[Nuggets]) -> Part:
+    """Ask for the facts in one question's reference or passages."""
+    (question,) = questions
+    reference = [Block("reference", text) for text in question.sources]
+    sources = reference if question.from_reference else passage_blocks(question.sources)
+    return Part(questions, ("nuggets",), [Block("question", question.question), *sources], _NUGGETS_SCHEMA, _nuggets)
+
+
+def _nuggets(data: Mapping[str, Any], question: Nuggets) -> Reading:
+    """Read the facts, without repeats."""
+    nuggets: dict[str, Nugget] = {}
+    for entry in entries_in(data, "nuggets"):
+        fact, vital = text_in(entry, "fact"), str(entry.get("vital")).strip().casefold()
+        if not any(map(str.isalnum, fact)) or vital not in ("true", "false"):
+            raise JudgeReplyError('each of the "nuggets" must have a fact in words, and vital as true or false')
+        nuggets.setdefault(fact, Nugget(fact, vital == "true"))
+    return Reading(tuple(nuggets.values()))
+
+
+def _preference_part(questions: Sequence[Prefer]) -> Part:
+    """Ask which of two answers, A or B, is better."""
+    (question,) = questions
+    blocks = _about(question, question.contexts)
+    blocks += [Block("reference", text) for text in question.references]
+    blocks += [Block("answer A", question.first), Block("answer B", question.second)]
+    rubric: Prompt = "preference_rubric" if question.rubric is None else Instruction(f"rubric: {question.rubric}")
+    return Part(questions, ("preference", rubric, "preference_form"), blocks, _PREFERENCE_SCHEMA, _preferred)
+
+
+def _preferred(data: Mapping[str, Any], question: Prefer) -> Reading:
+    entry = entries_by_id(data, "preference", ["question"])["question"]
+    better = _CHOICES.get(text_in(entry, "better").casefold().removeprefix("answer").strip(" .[]"))
+    if better is None:
+        raise JudgeReplyError('"better" must be A, B or tie')
+    readers = number_of(entry.get("readers"))
+    share = 50.0 if better == "tie" else readers if readers is None or readers > 1 else 100 * readers
+    if share is None or not 50 <= share <= 100:
+        raise JudgeReplyError('"readers" must be a number from 50 to 100, of the readers who choose the better answer')
+    return Reading(Finding(better, reason_in(entry), round(share / 100, 4)))
+
+
+def _grades_conflict(question: Grade, other: Grade) -> bool:
+    """Whether both grade the same aspect or use different texts; grades by several references do not conflict."""
+    if replace(question, reference=other.reference) == other:
+        return question.rubric is not None or None in (question.reference, other.reference)
+    pairs = [(getattr(question, name), getattr(other, name)) for name in ("question", "reference", "contexts")]
+    return question.aspect == other.aspect or any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
+TASKS |= {
+    Grade: Task(
+        _grades_part,
+        placeholder=lambda question: Rating(3.0),
+        # relevance is graded without the reference
+        shares=lambda question, calls: (question.answer, question.aspect if question.rubric is None else "rubrics"),
+        conflict=_grades_conflict,
+        reply=lambda question, calls: _GRADE_TOKENS,
+    ),
+    Tone: Task(_grades_part, placeholder=lambda question: Rating(0.5), reply=lambda question, calls: _GRADE_TOKENS),
+    Sufficiency: Task(
+        _sufficiency_part,
+        placeholder=lambda question: Finding("", "", 1.0),
+        reply=lambda question, calls: _GRADE_TOKENS + _QUOTE_TOKENS,
+    ),
+    Relevance: Task(
+        _relevance_part,
+        placeholder=lambda question: (PassageGrade(2.0, ""),) * len(question.passages),
+        reply=lambda question, calls: _RELEVANCE_TOKENS * len(question.passages),
+        divide=divider("passages"),
+        spread=divider("passages"),
+        join=lambda question, pieces, answers: tuple(passage for grades in answers for passage in grades),
+    ),
+    Nuggets: Task(
+        _nuggets_part,
+        placeholder=lambda question: tuple(map(Nugget, statements("\n".join(question.sources))[:_MOST_NUGGETS])),
+        reply=lambda question, calls: _MOST_NUGGETS * _NUGGET_TOKENS,
+    ),
+    Prefer: Task(
+        _preference_part,
+        placeholder=lambda question: Finding("first", "", 1.0),
+        reply=lambda question, calls: _GRADE_TOKENS,
+    ),
+}

@@ -10,7 +10,6 @@ import pytest
 from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Prefer, Question, Rating, Sufficiency, Tone
 from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.grade_tasks import preference_part
 from mlflow_ragmetrics.judges.chat.tasks import request_of
 from tests.judges.fake_models import scripted
 
@@ -98,7 +97,7 @@ def test_nuggets_are_facts_in_words_without_repeats(given: Any, expected: Any) -
 
 
 def test_passages_of_a_preference_are_numbered_from_one() -> None:
-    part = preference_part([Prefer("Which?", "Red.", "Old.", references=("R.",), contexts=("one", "two"))])
+    part = request_of([Prefer("Which?", "Red.", "Old.", references=("R.",), contexts=("one", "two"))])
     assert [(block.label, block.text) for block in part.blocks] == [
         ("question", "Which?"), ("p1", "one"), ("p2", "two"), ("reference", "R."),
         ("answer A", "Red."), ("answer B", "Old."),
