@@ -25,8 +25,8 @@ from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.figures import Totals
-from mlflow_ragmetrics.results.marks import DIAGNOSIS, diagnoses_of
-from mlflow_ragmetrics.results.tables import has_diagnoses
+from mlflow_ragmetrics.results.marks import diagnoses_of, has_diagnoses
+from mlflow_ragmetrics.results.tables import DIAGNOSIS
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.chat_messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample

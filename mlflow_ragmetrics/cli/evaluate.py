@@ -45,7 +45,8 @@ from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.display.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.results.gates import check_figures, check_names
-from mlflow_ragmetrics.results.tables import MANY_ROWS, has_diagnoses
+from mlflow_ragmetrics.results.marks import has_diagnoses
+from mlflow_ragmetrics.results.tables import MANY_ROWS
 from mlflow_ragmetrics.rows.aliases import QUESTION_IDS
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.record import shown_id

@@ -24,9 +24,9 @@ from mlflow_ragmetrics.display.text import report_blocks, to_junit, usage_line
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.results.gates import Check
-from mlflow_ragmetrics.results.marks import diagnoses_of, diagnosis_columns
+from mlflow_ragmetrics.results.marks import diagnoses_of, diagnosis_columns, has_diagnoses
 from mlflow_ragmetrics.results.results import SUITE_METADATA, suite_file
-from mlflow_ragmetrics.results.tables import Layout, has_diagnoses
+from mlflow_ragmetrics.results.tables import Layout
 from mlflow_ragmetrics.tracking.writer import storable, table_rows
 
 if TYPE_CHECKING:

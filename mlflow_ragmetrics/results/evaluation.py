@@ -28,8 +28,9 @@ from mlflow_ragmetrics.results.marks import (
     diagnoses_of,
     diagnosis_columns,
     failure_lines,
+    has_diagnoses,
 )
-from mlflow_ragmetrics.results.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
+from mlflow_ragmetrics.results.tables import BETTER, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.rows.row_groups import groups_of, slices_of
 from mlflow_ragmetrics.statistics.intervals import Matrix, crossed_interval
 from mlflow_ragmetrics.text.messages import render, say
@@ -83,11 +84,8 @@ class Evaluation:
 
     def better(self, key: str) -> Better:
         """``True`` if a higher value of ``key`` is better, ``False`` if lower is better, ``None`` if neither."""
-        return self._sides.get(key, True)
-
-    @cached_property
-    def _sides(self) -> Mapping[str, Better]:
-        return self.totals.better
+        column = self.table.get(f"{key}_better", ())
+        return next((side for side, word in BETTER.items() if word in set(column)), True)
 
     def __len__(self) -> int:
         return self.totals.rows

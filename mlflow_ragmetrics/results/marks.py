@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from heapq import nsmallest
 from statistics import fmean
 from textwrap import shorten
@@ -14,11 +15,8 @@ from typing import Literal, Union, get_args
 from mlflow_ragmetrics.core.score import DOUBTS, Better, Item, Score
 from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
 from mlflow_ragmetrics.metrics.claims import held_by, is_held, is_right
-from mlflow_ragmetrics.results.tables import TELLING
+from mlflow_ragmetrics.results.tables import DIAGNOSIS, DIAGNOSIS_COLUMNS
 from mlflow_ragmetrics.text.messages import Text, render, say
-
-DIAGNOSIS = "diagnosis"
-"""The name of the column and of the feedback for the part that failed."""
 
 _MOST_CAUSES = 1000
 _MOST_CAUSE_LINES = 5
@@ -163,7 +161,7 @@ class Ranking:
 Fault = Literal["retrieval", "generation", "noise", "hallucination", "not answerable", "no fault", "not measured"]
 CAUSES: tuple[Fault, ...] = get_args(Fault)
 
-_FACTS, _CLAIMS = TELLING
+_FACTS, _CLAIMS = "context_utilization", "noise_sensitivity_relevant"
 _SUFFICIENCY = "context_sufficiency"
 _READ = ("judged", "nothing_held", "indistinct_answer", "no_claims", "unnamed_passages")
 _LONGEST = 160
@@ -196,6 +194,11 @@ def diagnose(scores: Mapping[str, Score], language: str = "en") -> Diagnosis | N
     return Diagnosis(cause, render(reason, language))
 
 
+def has_diagnoses(keys: Collection[str]) -> bool:
+    """Whether rows with these score ``keys``, which may have a prefix, have the diagnosis columns."""
+    return all(any(name.endswith(wanted) for name in keys) for wanted in (_FACTS, _CLAIMS))
+
+
 def diagnoses_of(rows: Sequence[Mapping[str, Score]], language: str = "en") -> list[Diagnosis]:
     """The diagnosis of each row, given by its scores; see ``has_diagnoses``."""
     return [diagnose(scores, language) or Diagnosis("not measured", "") for scores in rows]
@@ -203,12 +206,8 @@ def diagnoses_of(rows: Sequence[Mapping[str, Score]], language: str = "en") -> l
 
 def diagnosis_columns(diagnoses: Sequence[Diagnosis]) -> dict[str, list[str]]:
     """The table columns with the part that failed and the reason; empty without diagnoses."""
-    if not diagnoses:
-        return {}
-    return {
-        DIAGNOSIS: [diagnosis.cause for diagnosis in diagnoses],
-        f"{DIAGNOSIS}_reason": [diagnosis.reason for diagnosis in diagnoses],
-    }
+    columns = zip(*((diagnosis.cause, diagnosis.reason) for diagnosis in diagnoses), strict=True)
+    return dict(zip(DIAGNOSIS_COLUMNS, map(list, columns), strict=False))
 
 
 def count_causes(causes: Iterable[str]) -> dict[str, int]:
@@ -273,17 +272,15 @@ def _weighed(facts: Sequence[Item], claims: Sequence[Item]) -> tuple[Fault, Text
     first, number = items_by_cause[cause][0], len(items_by_cause[cause])
     total = len(claims if cause in ("noise", "hallucination") else facts)
     passages = held_by(first.evidence)
-    where = say("diagnosis.passage", n=len(passages), passages=", ".join(map(str, passages)))
+    where = say("diagnosis.passages")
+    if passages:
+        where = say("diagnosis.passage", n=len(passages), passages=", ".join(map(str, passages)))
     text = shorten(first.text, _LONGEST, placeholder="…")
-    reason = say(
-        f"diagnosis.{cause}", n=number, total=total, first=text, where=where if passages else say("diagnosis.passages")
-    )
+    reason = say(f"diagnosis.{cause}", n=number, total=total, first=text, where=where)
     rest = [say(f"diagnosis.also_{other}", n=len(items)) for other, items in items_by_cause.items() if other != cause]
     if not rest:
         return cause, reason
-    also = rest[0]
-    for part in rest[1:]:
-        also = say("diagnosis.list", first=also, second=part)
+    also = reduce(lambda first, second: say("diagnosis.list", first=first, second=second), rest)
     return cause, say("joined", first=reason, second=say("diagnosis.also", rest=also))
 
 

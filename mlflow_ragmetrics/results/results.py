@@ -13,14 +13,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.safe_text import redact
-from mlflow_ragmetrics.core.score import Better, Item, Sample, Score
+from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.marks import Diagnosis
 from mlflow_ragmetrics.results.tables import (
-    BETTER,
     DIAGNOSIS_COLUMNS,
+    ITEM_COLUMNS,
     KEY,
     SCORE_COLUMNS,
     score_in,
@@ -67,14 +67,9 @@ def stored(
         items=items,
         keys=keys,
         diagnoses=[] if causes is None else [Diagnosis(*values) for values in causes.itertuples(index=False)],
-        _sides={key: _side(table[f"{key}_better"]) for key in keys if f"{key}_better" in table.columns},
         _run_id=run_id,
     )
     return evaluation
-
-
-def _side(column: pd.Series[Any]) -> Better:
-    return next((side for side, name in BETTER.items() if name in set(column.dropna())), True)
 
 
 def results_of(source: Source, name: str = "") -> Evaluation:
@@ -140,39 +135,32 @@ def _from_run(run: Run) -> Evaluation:
 
 
 def _from_traces(run: Run) -> Evaluation:
-    """Read a run without tables from the scores on its traces."""
-    from mlflow import artifacts
-    from mlflow.exceptions import MlflowException
-
-    rows, name = _rows_of_traces(run), str(run.info.run_name or run.info.run_id)
-    if not rows:
-        message = f"run {name} ({run.info.run_id}) has neither {_ROWS} nor traces with scores"
-        raise InvalidDataError(f"{message}; evaluate its rows, or use scorers that return numbers or yes and no")
-    judges = sorted({score.judge for row in rows for score in row.scores.values() if score.judge is not None})
-    description: dict[str, Any] = {"judge": judges}
-    with suppress(MlflowException, OSError):
-        description |= artifacts.load_dict(f"runs:/{run.info.run_id}/{_SUITE}")["suite"]
-    evaluation = Evaluation(rows, description)
-    vars(evaluation).update(_name=name, _run_id=run.info.run_id)
-    return evaluation
-
-
-def _rows_of_traces(run: Run) -> list[Row]:
-    """One row per trace that was evaluated in ``run``, in time order; empty without scores.
+    """Read a run without tables from the scores on the traces that were evaluated in it, in time order.
 
     A score that another row has and the trace lacks is an error: MLflow lost it, or the scorer failed.
     """
-    import mlflow
+    from mlflow import artifacts, search_traces
+    from mlflow.exceptions import MlflowException
 
     run_id, experiments = run.info.run_id, [run.info.experiment_id]
-    traces: list[Trace] = mlflow.search_traces(locations=experiments, run_id=run_id, return_type="list")
+    name = str(run.info.run_name or run_id)
+    traces: list[Trace] = search_traces(locations=experiments, run_id=run_id, return_type="list")
     evaluated = {trace.info.trace_id: trace for trace in traces if _assessed(trace, run_id)}
     in_order = sorted(evaluated.values(), key=lambda trace: trace.info.request_time)
     scores = [_scores(trace, run_id) for trace in in_order]
     absent = {key: _ABSENT for row in scores for key in row}
+    if not absent:
+        message = f"run {name} ({run_id}) has neither {_ROWS} nor traces with scores"
+        raise InvalidDataError(f"{message}; evaluate its rows, or use scorers that return numbers or yes and no")
+    judges = sorted({score.judge for row in scores for score in row.values() if score.judge is not None})
+    description: dict[str, Any] = {"judge": judges}
+    with suppress(MlflowException, OSError):
+        description |= artifacts.load_dict(f"runs:/{run_id}/{_SUITE}")["suite"]
     samples = with_ids(to_sample(record_of_trace(trace)) for trace in in_order)
     rows = enumerate(zip(samples, scores, strict=True))
-    return [Row(sample, {**absent, **row_scores}, place) for place, (sample, row_scores) in rows] if absent else []
+    evaluation = Evaluation([Row(sample, absent | of_trace, place) for place, (sample, of_trace) in rows], description)
+    vars(evaluation).update(_name=name, _run_id=run_id)
+    return evaluation
 
 
 _ABSENT = Score(status="error", error="InvalidDataError: the trace has no score for this metric")
@@ -230,12 +218,7 @@ def read_table(path: Path) -> pd.DataFrame:
 def _from_file(path: Path) -> Evaluation:
     import pandas as pd
 
-    table = read_table(path)
-    columns = [name for name in table.columns if str(name).endswith("_judge")]
-    judges = {each for name in columns for each in table[name] if isinstance(each, str) and each}
-    items = pd.DataFrame(columns=["id", "metric", "kind", "text", "verdict"])
-    description = _suite_of(path) or ({"judge": sorted(judges)} if judges else {})
-    results = stored(path.stem, table, items, description)
+    results = stored(path.stem, read_table(path), pd.DataFrame(columns=ITEM_COLUMNS), _suite_of(path))
     if not results.keys:
         message = f"{path.name} has no scores; write it with ragmetrics evaluate --output {path.name}"
         raise InvalidDataError(message)
@@ -290,16 +273,16 @@ class _StoredRows(Sequence[Row]):
         keys = score_keys(self._table)
         rows = []
         for place, record in enumerate(self._table.to_dict("records")):
-            sample = _sample(record, keys)
-            scores: dict[str, Score] = {}
+            row = Row(_sample(record, keys), {}, place)
             for key in keys:
                 values = _known({column.suffix: record.get(f"{key}{column.suffix}") for column in SCORE_COLUMNS})
                 if "_status" in values:
-                    row_items, threshold = items.get((sample.id, key), []), thresholds.get(key)
-                    limit = None if threshold is None else float(threshold)
-                    judge = judges if row_items else None
-                    scores[key] = score_of_columns(values, threshold=limit, items=row_items, judge=judge)
-            rows.append(Row(sample, scores, place))
+                    own_items = items.get((row.sample.id, key), [])
+                    judge = judges if own_items else None
+                    row.scores[key] = score_of_columns(
+                        values, threshold=thresholds.get(key), items=own_items, judge=judge
+                    )
+            rows.append(row)
         return rows
 
 
@@ -307,11 +290,11 @@ def _sample(record: Mapping[Any, Any], keys: Sequence[str]) -> Sample:
     added = {f"{key}{column.suffix}" for key in keys for column in SCORE_COLUMNS}
     added |= {*DIAGNOSIS_COLUMNS} if {*DIAGNOSIS_COLUMNS} <= record.keys() else set()
     panel = tuple(f"{key}_judge_" for key in keys)
-    fields = {
-        name.removesuffix("_given") if name.removesuffix("_given") in added else name: value
-        for name, value in _known(record).items()
-        if name not in added and not name.startswith(panel)
-    }
+    fields = {}
+    for name, value in _known(record).items():
+        if name not in added and not name.startswith(panel):
+            given = name.removesuffix("_given")
+            fields[given if given in added else name] = value
     sample = to_sample(fields)
     return sample if sample.id == str(record.get("id")) else replace(sample, id=str(record.get("id", sample.id)))
 

@@ -35,7 +35,9 @@ MANY_ROWS = 20_000
 """The number of rows up to which all of them are kept in memory and compared with each other."""
 BETTER: Mapping[Better, str] = {False: "lower", None: "neither"}
 """The values of the column ``<key>_better``, for metrics where higher is not better."""
-DIAGNOSIS_COLUMNS = ("diagnosis", "diagnosis_reason")
+DIAGNOSIS = "diagnosis"
+"""The name of the column, the feedback and the figures for the part that failed."""
+DIAGNOSIS_COLUMNS = (DIAGNOSIS, f"{DIAGNOSIS}_reason")
 """The columns for the part that failed, and why."""
 
 Kind = Literal["number", "count", "truth", "text", "texts"]
@@ -156,13 +158,16 @@ def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dic
     ``evidence`` is a list of mappings. ``unbacked`` lists the parts of an unsupported claim whose words are in no
     passage.
     """
-    sizes: list[int] = []
-    columns: dict[str, list[Any]] = {name: [] for name in (*_ITEM_FIELDS, "evidence", "unbacked")}
-    for score, sample in scored:
-        part = _columns_of(score, sample)
-        sizes.append(len(part["text"]))
-        for name, values in columns.items():
-            values += part[name] if name in part else [_EMPTY.get(name)] * sizes[-1]
+    parts = [_columns_of(score, sample) for score, sample in scored]
+    sizes = [len(part["text"]) for part in parts]
+    columns: dict[str, list[Any]] = {}
+    for name in (*_ITEM_FIELDS, "evidence", "unbacked"):
+        empty = [_EMPTY.get(name)]
+        if any(name in part for part in parts):
+            values = (part.get(name) or empty * size for part, size in zip(parts, sizes, strict=True))
+            columns[name] = list(chain.from_iterable(values))
+        else:
+            columns[name] = empty * sum(sizes)
     for name in ("text", "reason"):
         columns[name] = plain_texts(columns[name])
     return sizes, columns
@@ -173,8 +178,9 @@ def _columns_of(score: Score, sample: Sample) -> Mapping[str, Sequence[Any]]:
     compact = score.compact_items
     if compact is not None:
         texts, verdicts, reasons = compact.columns()
-        kinds, others = [compact.kind] * len(texts), [compact.against] * len(texts)
-        return {"kind": kinds, "text": texts, "verdict": verdicts, "reason": reasons, "against": others}
+        columns = {"kind": [compact.kind] * len(texts), "text": texts, "verdict": verdicts}
+        columns |= {"reason": reasons} if any(reasons) else {}
+        return columns if compact.against is None else {**columns, "against": [compact.against] * len(texts)}
     items = score.items
     if not items:
         return {"text": ()}
@@ -295,16 +301,6 @@ def _array(column: Column, scores: Sequence[Score]) -> Any:
     if column.kind == "truth":
         return pd.array(values, dtype="boolean")
     return _objects(plain_texts(values) if column is REASON else values)
-
-
-TELLING = ("context_utilization", "noise_sensitivity_relevant")
-"""The metrics that together identify the part that failed, also with a prefix."""
-
-
-def has_diagnoses(keys: Iterable[str]) -> bool:
-    """Whether rows with these score ``keys`` have the diagnosis columns."""
-    listed = list(keys)
-    return all(any(name.endswith(wanted) for name in listed) for wanted in TELLING)
 
 
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:

@@ -28,13 +28,13 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.figures import Totals
-from mlflow_ragmetrics.results.marks import DIAGNOSIS, cause_figures, count_causes, diagnose
+from mlflow_ragmetrics.results.marks import cause_figures, count_causes, diagnose, has_diagnoses
 from mlflow_ragmetrics.results.tables import (
     COUNTED_COLUMNS,
+    DIAGNOSIS,
     DIAGNOSIS_COLUMNS,
     REASON,
     SCORE_COLUMNS,
-    has_diagnoses,
     item_columns,
     score_of_columns,
 )

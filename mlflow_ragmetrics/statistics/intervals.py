@@ -54,11 +54,21 @@ def bootstrap_limits(
     turned, units = _whole_numbers(residuals * signs)
     order = np.lexsort((counts, turned), axis=-1)
     turned, counts = np.take_along_axis(turned, order, axis=-1), np.take_along_axis(counts, order, axis=-1)
-    are_rows = not studentized and bool((counts == 1).all())
+    size = turned.shape[-1]
+
+    def statistic(places: NDArray[np.integer[Any]], axis: int) -> Matrix:
+        """The ratio or t of each column in resamples, which are positions of groups."""
+        if studentized:
+            return _student_t(turned[:, places], counts[:, places], axis)
+        resamples = np.atleast_2d(places)
+        cells = resamples + size * np.arange(len(resamples))[:, None]
+        drawn = np.bincount(cells.ravel(), minlength=cells.shape[0] * size).reshape(-1, size).astype(float)
+        ratios: Matrix = ((drawn @ turned.T) / (drawn @ counts.T)).T
+        return ratios if places.ndim > 1 else ratios[:, 0]
+
     result = bootstrap(
-        (turned,) if are_rows else (turned, counts),
-        _student_t if studentized else np.mean if are_rows else _ratio,
-        paired=not are_rows,
+        (np.arange(size),),
+        statistic,
         vectorized=True,
         axis=-1,
         confidence_level=level,
@@ -93,11 +103,6 @@ def sign_flip_p_values(values: Matrix, *, resamples: int, seed: int) -> list[flo
         random_state=np.random.default_rng(seed),
     )
     return [float(p) for p in np.atleast_1d(result.pvalue)]
-
-
-def _ratio(sums: Matrix, counts: Matrix, axis: int) -> Matrix:
-    ratio: Matrix = sums.sum(axis=axis) / counts.sum(axis=axis)
-    return ratio
 
 
 def _student_t(sums: Matrix, counts: Matrix, axis: int) -> Matrix:

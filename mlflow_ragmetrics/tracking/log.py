@@ -19,7 +19,7 @@ from mlflow_ragmetrics.display.page import write_page
 from mlflow_ragmetrics.display.text import report_blocks
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.results.evaluation import Evaluation
-from mlflow_ragmetrics.results.marks import DIAGNOSIS
+from mlflow_ragmetrics.results.tables import DIAGNOSIS
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.tracking.run import (
