@@ -19,7 +19,7 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.labels import Labels, labelled_scores, labels_of, named_key
-from mlflow_ragmetrics.results.pairing import measured, numbers_of
+from mlflow_ragmetrics.results.pairing import measured
 from mlflow_ragmetrics.results.results import Source, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics.agreement import (
@@ -154,12 +154,13 @@ class Calibration(Document):
         counts += [f"{self.unlabelled} not labelled"] if self.unlabelled else []
         counts += [f"{self.unscored} not measured"] if self.unscored else []
         heading = f"{self.key} compared with people's labels: {', '.join(counts)}"
-        verdict: list[Block] = [Line(self.plain)] if self.plain else []
-        blocks: list[Block] = [*verdict, Heading(heading)]
-        if self.at_default is not None:
+        blocks: list[Block] = [Line(self.plain)] if self.plain else []
+        if self.at_default is None:
+            blocks.append(Heading(heading))
+        else:
             bad = self.at_default.found + self.at_default.missed
             ending = f"{bad} bad. Precision, recall and F1 are for finding bad rows."
-            blocks = [*verdict, Heading(f"{heading}; {ending}"), self._figures_table()]
+            blocks += [Heading(f"{heading}; {ending}"), self._figures_table()]
         estimates = {"AUROC": self.auroc, "Spearman": self.spearman, "Pearson": self.pearson}
         blocks += [Line(f"{name}: {_with_interval(each)}") for name, each in estimates.items() if each is not None]
         if (outcome := self.agreement) is not None:
@@ -268,17 +269,19 @@ def calibrate(
     known = ~(np.isnan(scores) | np.isnan(grades))
     if not known.any():
         raise InvalidDataError(f"no row with a label has a measured score of {chosen}")
-    kinds = None if names is None else np.array(names, dtype=object)
-    of_known = None if kinds is None else kinds[known]
-    usual = _default(results, chosen, default)
+
+    def groups_in(places: Values) -> Values | None:
+        return None if names is None else np.array(names, dtype=object)[places]
+
+    usual = _threshold(results, chosen) if default is None else default
     calibration = Calibration(
         key=chosen,
         rows=int(known.sum()),
         unlabelled=int(np.isnan(grades).sum()),
         unscored=int(np.isnan(scores).sum()),
         default=usual,
-        pearson=correlation(scores[known], grades[known], "pearson", groups=of_known),
-        spearman=correlation(scores[known], grades[known], "spearman", groups=of_known),
+        pearson=correlation(scores[known], grades[known], "pearson", groups=groups_in(known)),
+        spearman=correlation(scores[known], grades[known], "spearman", groups=groups_in(known)),
         judge=_judge_of(results),
     )
     is_good = grades >= good_from if good_from is not None else grades > 0.5
@@ -292,12 +295,12 @@ def calibrate(
     def verdicts(given: Values, threshold: float) -> tuple[Agreement, Estimate | None]:
         """The agreement of the scores of all rows (NaN: none) with the labels, and their AUROC."""
         both = known & ~np.isnan(given)
-        values, bad, row_kinds = turned(given[both]), ~is_good[both], None if kinds is None else kinds[both]
+        values, bad = turned(given[both]), ~is_good[both]
         flagged = values < turned(threshold) - _SLACK
-        return agreement(flagged, bad, groups=row_kinds), auroc(values, bad, groups=row_kinds)
+        return agreement(flagged, bad, groups=groups_in(both)), auroc(values, bad, groups=groups_in(both))
 
     at_default, area = verdicts(scores, usual)
-    gain = threshold_gain(turned(scores[known]), ~is_good[known], turned(usual), groups=of_known)
+    gain = threshold_gain(turned(scores[known]), ~is_good[known], turned(usual), groups=groups_in(known))
     gain = gain and replace(gain, chosen=round(turned(gain.chosen), 12))
     beside = [(name, panel_values, usual) for name, panel_values in _panel_scores(report, chosen).items()]
     beside += [_other_judge(other, results, chosen, usual) for other in others]
@@ -311,11 +314,8 @@ def calibrate(
     )
 
 
-def _default(results: Evaluation, key: str, default: float | None) -> float:
-    if default is not None:
-        return default
-    thresholds = results.description.get("thresholds") or {}
-    return float(thresholds.get(key, _DEFAULT)) if isinstance(thresholds, dict) else _DEFAULT
+def _threshold(results: Evaluation, key: str) -> float:
+    return float((results.description.get("thresholds") or {}).get(key, _DEFAULT))
 
 
 def _other_judge(other: Source, results: Evaluation, key: str, default: float) -> tuple[str, Values, float]:
@@ -323,18 +323,17 @@ def _other_judge(other: Source, results: Evaluation, key: str, default: float) -
     found = results_of(other)
     if key not in found.keys:
         raise InvalidDataError(f"{found.name} has no metric {key}; use one of {', '.join(found.keys) or 'none'}")
-    scores = dict(zip(map(str, found.table["id"]), numbers_of(measured(found, key)), strict=True))
+    scores = dict(zip(map(str, found.table["id"]), measured(found, key), strict=True))
     values = np.array([scores.get(str(name), np.nan) for name in results.table["id"]])
     if np.isnan(values).all():
         raise InvalidDataError(f"{found.name} and {results.name} have no scored row in common, by id")
-    usual = _default(found, key, None) if "thresholds" in found.description else default
+    usual = _threshold(found, key) if "thresholds" in found.description else default
     return _judge_of(found) or found.name, values, usual
 
 
 def _judge_of(results: Evaluation) -> str:
     """Return the names of the judges; empty if unknown."""
-    names = results.description.get("judge") or ()
-    return ", ".join([names] if isinstance(names, str) else map(str, names))
+    return ", ".join(map(str, results.description.get("judge") or ()))
 
 
 def _panel_scores(source: Any, key: str) -> dict[str, Values]:
@@ -363,7 +362,7 @@ def rows_to_label(
     table = results.table
     if "id" not in table.columns:
         raise InvalidDataError(f"{results.name} has no ids, which are needed to read labels back")
-    scores = numbers_of(measured(results, key))
+    scores = measured(results, key)
     is_open = ~np.isnan(scores)
     if labels is not None:
         is_open &= np.array([label is None for label in labels_of(labels, results, key)])

@@ -14,7 +14,7 @@ from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.display.document import Block, Document, Heading, Line, Table, number
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.results.pairing import measured, metric_spans, numbers_of
+from mlflow_ragmetrics.results.pairing import measured, metric_spans
 from mlflow_ragmetrics.results.results import Source, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics.significance import Power, equal_columns, power_of
@@ -94,7 +94,7 @@ def power(
     else:
         results = results_of(data)
         names = results_groups(results, groups)
-        columns = {key: numbers_of(measured(results, key)) for key in shared_keys(results, results)}
+        columns = {key: measured(results, key) for key in shared_keys(results, results)}
         scores = {key: (np.zeros(column.size), column) for key, column in columns.items()}
         scale, assumed = math.sqrt(2 * (1 - correlation)), correlation
     if not scores:

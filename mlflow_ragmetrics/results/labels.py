@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.display.document import number
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.results.evaluation import Evaluation
-from mlflow_ragmetrics.results.pairing import measured, metric_range, numbers_of
+from mlflow_ragmetrics.results.pairing import measured, metric_range
 from mlflow_ragmetrics.results.results import read_table, results_groups, results_of
 from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.rows.values import Label, as_number, word_of
@@ -41,16 +41,16 @@ def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
     Uses feedback named ``key`` or ``rag_<key>``, or any feedback if all of it has the same name. If a trace has
     several, the last one is used. Raises ``InvalidDataError`` if there is none or its name is ambiguous.
     """
-    feedback = [(ids, name, value) for ids, assessments in _traces(traces) for name, value in _human(assessments)]
-    names = list(dict.fromkeys(name for _, name, _ in feedback))
-    if not names:
+    feedback: dict[str, list[tuple[str, Any]]] = {}  # by name
+    for ids, assessments in _traces(traces):
+        for name, value in _human(assessments):
+            feedback.setdefault(name, []).extend((identity, value) for identity in ids)
+    if not feedback:
         raise InvalidDataError("the traces have no human feedback; label some of them in MLflow's UI first")
-    of_metric = [name for name in (key, f"rag_{key}") if name in names]
-    wanted = of_metric[0] if of_metric else names[0]
-    if not of_metric and len(names) > 1:
-        message = f"human feedback on the traces is named {', '.join(names)}; rename one to {key}, as the metric"
+    labelled = feedback.get(key) or feedback.get(f"rag_{key}") or next(iter(feedback.values()))
+    if len(feedback) > 1 and feedback.keys().isdisjoint((key, f"rag_{key}")):
+        message = f"human feedback on the traces is named {', '.join(feedback)}; rename one to {key}, as the metric"
         raise InvalidDataError(message)
-    labelled = [(identity, value) for ids, name, value in feedback if name == wanted for identity in ids]
     if twice := _with_two(labelled):
         warnings.warn(f"the last label is used for ids with two different labels: {twice}", stacklevel=4)
     return dict(labelled)
@@ -84,13 +84,12 @@ def labels_of(
     labels: Labels,
     results: Evaluation,
     key: str,
-    column: str = "label",
     words: Mapping[str, float | None] | None = None,
 ) -> list[Label]:
     """One number per row of ``results``: 1 good, 0 bad, or a grade; ``None`` without a label.
 
     ``labels`` is a mapping from id to label, one label per row in order, the name of a column of the data, a file or
-    frame with ``id`` and ``column``, or MLflow traces with human feedback named ``key``. ``words`` maps more words to
+    frame with ``id`` and ``label``, or MLflow traces with human feedback named ``key``. ``words`` maps more words to
     numbers (``None``: no label). Unknown words are left out, and a warning lists them with their counts. Raises
     ``InvalidDataError`` if no label is known.
     """
@@ -102,19 +101,20 @@ def labels_of(
     if has_feedback(label_data):
         label_data = feedback_labels(label_data, key)
     elif hasattr(label_data, "columns"):
-        label_data = _by_id(label_data, column)
+        if not {"id", "label"} <= {*label_data.columns}:
+            has = ", ".join(map(str, label_data.columns))
+            raise InvalidDataError(f"labels need the columns id and label, but have {has}")
+        label_data = _one_each([*zip(map(str, label_data["id"]), label_data["label"], strict=True)])
     elif hasattr(label_data, "index") and hasattr(label_data, "to_dict"):
         label_data = _one_each([*zip(map(str, label_data.index), label_data, strict=True)])
     table = results.table
-    columns = [table[name].tolist() for name in ("id", "trace_id") if name in table.columns]
-    rows = [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(table)
     if isinstance(label_data, Mapping):
-        return _matched(label_data, rows, words)
+        return _numbers(_matched(label_data, table), words)
     if not isinstance(label_data, Iterable):
         raise InvalidDataError(f"labels: {shown(labels)} is neither a mapping, a list, a column, a file nor a frame")
     listed = list(label_data)
-    if len(listed) != len(rows):
-        message = f"labels has length {len(listed)}, not {len(rows)}; give one per row, or a mapping from id to label"
+    if len(listed) != len(table):
+        message = f"labels has length {len(listed)}, not {len(table)}; give one per row, or a mapping from id to label"
         raise InvalidDataError(message)
     return _numbers(listed, words)
 
@@ -143,20 +143,11 @@ def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) ->
     return numbers
 
 
-def _by_id(frame: Any, column: str) -> dict[str, Any]:
-    if "id" not in frame.columns or column not in frame.columns:
-        has = ", ".join(map(str, frame.columns))
-        raise InvalidDataError(f"labels need the columns id and {column}, but have {has} (name another with column=)")
-    return _one_each([*zip(map(str, frame["id"]), frame[column], strict=True)])
-
-
 def _one_each(labels: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """The label of each id; ``InvalidDataError`` if an id has two different ones."""
     if twice := _with_two(labels):
         raise InvalidDataError(f"ids with two different labels: {twice}; keep one label per id")
-    return dict(
-        sorted(labels, key=lambda label: _meaning(label[1]) is not None)
-    )  # a known label replaces a missing one
+    return dict(sorted(labels, key=lambda label: _meaning(label[1]) is not None))  # a known one replaces a missing one
 
 
 def _with_two(labels: Iterable[tuple[str, Any]]) -> str:
@@ -175,17 +166,18 @@ def _meaning(label: Any) -> Any:
         return word_of(str(label))
 
 
-def _matched(
-    labels: Mapping[Any, Any], rows: Iterable[Iterable[str]], words: Mapping[str, float | None] | None
-) -> list[Label]:
+def _matched(labels: Mapping[Any, Any], table: pd.DataFrame) -> list[Any]:
+    """The label of each row, by its id or trace id; ``None`` without a label."""
     exact = _one_each([(str(name), label) for name, label in labels.items()])
     # in a CSV file, an id that looks like a formula may start with a quote
     by_name = {name.removeprefix("'"): label for name, label in exact.items()} | exact
+    columns = [table[name].map(str) for name in ("id", "trace_id") if name in table.columns]
+    rows = zip(*columns, strict=True) if columns else ()
     chosen = [next((name for name in names if name in by_name), None) for names in rows]
     if not any(chosen):
         some = ", ".join(list(by_name)[:3]) or "none"
         raise InvalidDataError(f"no label matches a row of the report; labels are for the ids {some}, …")
-    return _numbers([None if name is None else by_name[name] for name in chosen], words)
+    return [None if name is None else by_name[name] for name in chosen]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +237,7 @@ def labelled_scores(
     grades = np.array([np.nan if label is None else label for label in label_values], dtype=float)
     if np.isnan(grades).all():
         raise InvalidDataError(f"no row has a label for {key}")
-    scores = numbers_of(measured(results, key))
+    scores = measured(results, key)
     low, high = _range(key, scores)
     outside = np.flatnonzero((grades < low - 1e-9) | (grades > high + 1e-9))
     if in_range and outside.size:

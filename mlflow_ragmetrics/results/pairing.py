@@ -48,13 +48,9 @@ class Pairing:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def select(self, a: pd.Series[Any], b: pd.Series[Any]) -> tuple[Column, Column]:
-        """A column of each table in the order of the pairs; NaN: missing."""
-        return numbers_of(a)[list(self.rows_a)], numbers_of(b)[list(self.rows_b)]
-
     def scores(self, a: Evaluation, b: Evaluation, key: str) -> tuple[Column, Column]:
         """The measured scores of ``key`` in the order of the pairs; NaN: not measured, or not comparable."""
-        sides = self.select(measured(a, key), measured(b, key))
+        sides = measured(a, key)[list(self.rows_a)], measured(b, key)[list(self.rows_b)]
         for side in sides:
             side[self.is_unlike(key)] = np.nan
         return sides
@@ -72,9 +68,9 @@ class Pairing:
 
     def failed(self, a: Evaluation, b: Evaluation) -> tuple[Column, Column]:
         """Which pairs failed in A and in B: see ``failed_rows``, or contexts on the other side only."""
-        rows_a, rows_b = list(self.rows_a), list(self.rows_b)
-        bare_a, bare_b = _contextless(a.table)[rows_a], _contextless(b.table)[rows_b]
-        return failed_rows(a)[rows_a] | (bare_a & ~bare_b), failed_rows(b)[rows_b] | (bare_b & ~bare_a)
+        bare_a, bare_b = np.array([[not text for text in texts] for texts in self.texts(a, b, "contexts")]).T
+        failed_a, failed_b = failed_rows(a)[list(self.rows_a)], failed_rows(b)[list(self.rows_b)]
+        return failed_a | (bare_a & ~bare_b), failed_b | (bare_b & ~bare_a)
 
 
 def pair(a: Evaluation, b: Evaluation) -> Pairing:
@@ -145,24 +141,12 @@ def _text(value: Any) -> str:
     return "" if value is None or value != value else str(value)
 
 
-def numbers_of(column: pd.Series[Any]) -> Column:
-    """The values of a column; NaN if missing or out of range."""
-    import pandas as pd
-
-    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    return np.where(np.abs(values) <= LARGEST, values, np.nan)
-
-
-def measured(results: Evaluation, key: str) -> pd.Series[Any]:
-    """The measured scores of ``key``; scores set by a rule are missing."""
-    ruled = f"{key}_measured"
-    values = results.table[key]
-    return values if ruled not in results.table.columns else values.where(is_true(results.table[ruled]))
-
-
-def is_true(column: pd.Series[Any]) -> pd.Series[bool]:
-    """Booleans, also as text from CSV."""
-    return column.astype(str).str.lower().eq("true")
+def measured(results: Evaluation, key: str) -> Column:
+    """The measured scores of ``key``; NaN: missing, set by a rule, or out of range."""
+    values = results.table[key].to_numpy(dtype=float, na_value=np.nan)
+    by_formula: Any = results.table.get(f"{key}_measured")
+    is_kept = True if by_formula is None else by_formula.to_numpy(dtype=bool, na_value=False)
+    return np.where(is_kept & (np.abs(values) <= LARGEST), values, np.nan)
 
 
 def metric_spans(scores: Mapping[str, tuple[Column, Column]]) -> dict[str, float]:
@@ -196,7 +180,7 @@ def failed_rows(results: Evaluation) -> Column:
     for key in results.keys:
         failed |= table[f"{key}_status"].eq("error").to_numpy(dtype=bool, na_value=False)
         votes = table[[name for name in table.columns if name.startswith(f"{key}_judge_")]].notna().to_numpy(dtype=bool)
-        failed |= votes.any(axis=1) & ~votes.all(axis=1) & measured(results, key).isna().to_numpy(dtype=bool)
+        failed |= votes.any(axis=1) & ~votes.all(axis=1) & np.isnan(measured(results, key))
     for place, (answer, reference) in enumerate(zip(*(column_texts(table, n) for n in _TEXTS), strict=True)):
         if is_indistinct(answer):
             failed[place] = not is_refused_rightly(answer, [reference] if reference else [])
@@ -206,16 +190,6 @@ def failed_rows(results: Evaluation) -> Column:
 def is_refused_rightly(answer: str | None, references: Sequence[str]) -> bool:
     """Whether a non-answer is correct because a reference is a non-answer too; an error text never is."""
     return bool(answer and not is_error_text(answer)) and any(map(is_indistinct, references))
-
-
-def _contextless(table: pd.DataFrame) -> Column:
-    held = table["contexts"] if "contexts" in table.columns else [None] * len(table)
-    return np.array([not has_contexts(contexts) for contexts in held], dtype=bool)
-
-
-def has_contexts(value: Any) -> bool:
-    """Whether a table cell, a list or a text, has a non-blank context."""
-    return _text(value).strip() != ""
 
 
 # These read the reference only to choose the rule for a non-answer; what they measure does not depend on its words.

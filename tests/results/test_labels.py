@@ -40,17 +40,17 @@ def test_labels_come_in_many_forms(labels: Any) -> None:
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
 def test_labels_come_from_files(tmp_path: Path, ending: str) -> None:
-    frame, path = pd.DataFrame({"id": IDS, "mine": GOOD}), tmp_path / f"labels{ending}"
+    frame, path = pd.DataFrame({"id": IDS, "label": GOOD}), tmp_path / f"labels{ending}"
     if ending == ".csv":
         frame.to_csv(path, index=False)
     elif ending == ".jsonl":
         frame.to_json(path, orient="records", lines=True)
     else:
         frame.to_parquet(path)
-    assert labels_of(path, RESULTS, "faithfulness", column="mine") == EXPECTED
-    assert labels_of(str(path), RESULTS, "faithfulness", column="mine") == EXPECTED
-    with pytest.raises(InvalidDataError, match="columns id and label"):
-        labels_of(path, RESULTS, "faithfulness")
+    assert labels_of(path, RESULTS, "faithfulness") == EXPECTED
+    assert labels_of(str(path), RESULTS, "faithfulness") == EXPECTED
+    with pytest.raises(InvalidDataError, match="columns id and label, but have id, mine"):
+        labels_of(frame.rename(columns={"label": "mine"}), RESULTS, "faithfulness")
 
 
 @pytest.mark.parametrize("twice", [[0, 1], ["yes", "no"], [0.5, "unsupported"], ["odd", "even"]])

@@ -12,25 +12,26 @@ from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.pairing import (
     check_alike,
+    column_texts,
     failed_rows,
-    has_contexts,
     is_refused_rightly,
     like_with_like,
     measured,
     metric_spans,
-    numbers_of,
     pair,
 )
 from mlflow_ragmetrics.results.results import results_of, stored
+from mlflow_ragmetrics.results.tables import typed
 from tests.comparison.reports import report_of
 
 
 def results(**columns: object) -> Evaluation:
-    return stored("run", pd.DataFrame(columns), pd.DataFrame())
+    return stored("run", typed(pd.DataFrame(columns)), pd.DataFrame())
 
 
 def test_numbers_beyond_any_scale_are_no_numbers() -> None:
-    found = numbers_of(pd.Series([1e30, -1e30, 1.1e30, float("inf"), "0.5", None]))
+    values = [1e30, -1e30, 1.1e30, float("inf"), "0.5", None]
+    found = measured(results(m=values, m_status=["ok"] * 6), "m")
     assert found[[0, 1, 4]].tolist() == [1e30, -1e30, 0.5]
     assert np.isnan(found[[2, 3, 5]]).all()
 
@@ -47,7 +48,7 @@ def test_rows_are_paired_by_id_whatever_their_order() -> None:
     a = results_of(report_of([0.1, 0.2, 0.3], ids=["x", "y", "z"], questions=["p", "q", "r"]))
     b = results_of(report_of([0.3, 0.1, 0.2], ids=["z", "x", "y"], questions=["r", "p", "q"]))
     found = pair(a, b)
-    before, after = found.select(a.table["faithfulness"], b.table["faithfulness"])
+    before, after = found.scores(a, b, "faithfulness")
     assert found.by == "id"
     assert list(before) == list(after) == [0.1, 0.2, 0.3]
     assert found.warnings == ()
@@ -109,14 +110,14 @@ def test_every_row_is_paired_once_or_named(left: list[int], right: list[int]) ->
 
 def test_missing_scores_are_nan() -> None:
     a = results_of(report_of([None, 0.5]))
-    before, _ = pair(a, a).select(a.table["faithfulness"], a.table["faithfulness"])
+    before, _ = pair(a, a).scores(a, a, "faithfulness")
     assert np.isnan(before[0])
     assert before[1] == 0.5
 
 
 def test_scores_on_any_scale_are_kept_and_what_no_scale_reaches_is_missing() -> None:
     a = results(id=["1", "2", "3"], question=["p", "q", "r"], score=[1.0, 100.0, 1e31])
-    before, _ = pair(a, a).select(a.table["score"], a.table["score"])
+    before, _ = pair(a, a).scores(a, a, "score")
     assert before[:2].tolist() == [1.0, 100.0]
     assert np.isnan(before[2])
 
@@ -137,7 +138,7 @@ def test_scores_on_any_scale_are_kept_and_what_no_scale_reaches_is_missing() -> 
     ],
 )
 def test_contexts_are_there_with_one_text_that_is_not_blank(cell: object, expected: bool) -> None:
-    assert has_contexts(cell) is expected
+    assert [text != "" for text in column_texts(pd.DataFrame({"contexts": [cell]}), "contexts")] == [expected]
 
 
 def test_rows_without_an_answer_with_a_failed_score_or_without_the_others_contexts_failed() -> None:
@@ -170,9 +171,11 @@ def test_a_span_is_the_metrics_range_or_what_was_seen() -> None:
 
 
 def test_scores_that_a_rule_gave_are_not_measured() -> None:
-    table = pd.DataFrame({"m": [0.1, 0.2, 0.3], "m_measured": ["True", "false", True]})
-    assert measured(stored("a", table, pd.DataFrame()), "m").dropna().tolist() == [0.1, 0.3]
-    assert measured(stored("a", table[["m"]], pd.DataFrame()), "m").tolist() == [0.1, 0.2, 0.3]
+    columns = {"m": [0.1, 0.2, 0.3], "m_status": ["ok"] * 3}
+    ruled = measured(results(**columns, m_measured=["True", "false", True]), "m")
+    assert ruled[[0, 2]].tolist() == [0.1, 0.3]
+    assert np.isnan(ruled[1])
+    assert measured(results(**columns), "m").tolist() == [0.1, 0.2, 0.3]
 
 
 @pytest.mark.parametrize(
