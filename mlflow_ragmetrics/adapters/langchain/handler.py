@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 
-from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange, Recorder
+from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Known, Reading
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.safe_text import for_log, redact
@@ -114,10 +114,10 @@ class RagMetricsCallback(Recorder):
 
     def _begin(self) -> None:
         """Begin without calls, counts and locks: in a forked process, these belong to the parent."""
-        self.capture = Capture()
+        self._forget()
         self._counts.reset()
         # the thread holds a reference, so that a handler made for one call lives until that call is scored
-        self._queue = BackgroundQueue(self._score, busy=lambda: len(self.capture) > 0, size=QUEUE_SIZE)
+        self._queue = BackgroundQueue(self._score, busy=lambda: bool(self.open_runs), size=QUEUE_SIZE)
 
     @property
     def counts(self) -> dict[str, int]:

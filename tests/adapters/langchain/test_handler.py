@@ -39,7 +39,7 @@ def test_every_mode_and_kind(
         assert sorted(found) == sorted(expected) if kind == "parallel" else found == expected[: len(found)]
         assert (sample.contexts[0].id, sample.contexts[0].metadata) == (f"{sample.retrieved_doc_ids[0]}", {"page": 7})
     assert handler.counts == {"seen": 3, "scored": 3, "dropped": 0, "failed": 0, "skipped": 0}
-    assert len(handler.capture) == 0
+    assert handler.open_runs == {}
 
 
 def test_each_retriever_keeps_its_ranks(handler: Any, collected: Any, library: Any) -> None:
@@ -56,7 +56,7 @@ def test_each_retriever_keeps_its_ranks(handler: Any, collected: Any, library: A
 def test_a_retriever_by_itself_is_no_chain(handler: Any, library: Any) -> None:
     library().invoke("why", {"callbacks": [handler]})
     assert handler.counts["seen"] == 0
-    assert len(handler.capture) == 0
+    assert handler.open_runs == {}
 
 
 def test_odd_shapes_by_key_and_function(suite: rm.Suite, collected: Any) -> None:
@@ -134,7 +134,7 @@ def test_failing_chains_are_counted_and_not_scored(handler: Any, collected: Any,
     assert handler.flush(10)
     assert handler.counts == {"seen": 4, "scored": 1, "dropped": 0, "failed": 3, "skipped": 0}
     assert [sample.answer for sample in collected.samples] == ["second try"]
-    assert len(handler.capture) == 0
+    assert handler.open_runs == {}
 
 
 def test_abandoned_streams_leave_nothing(handler: Any, collected: Any, plain: Any) -> None:
@@ -150,7 +150,7 @@ def test_abandoned_streams_leave_nothing(handler: Any, collected: Any, plain: An
     asyncio.run(leave())
 
     assert handler.flush(10)
-    assert len(handler.capture) == 0
+    assert handler.open_runs == {}
     assert handler.counts["seen"] == handler.counts["scored"] + handler.counts["skipped"] + handler.counts["failed"]
 
 
@@ -169,7 +169,7 @@ def test_abandoned_graphs_leave_nothing(handler: Any, chain: Any, kind: str) -> 
     asyncio.run(leave())
 
     assert handler.flush(10)
-    assert len(handler.capture) == 0
+    assert handler.open_runs == {}
     assert handler.counts["seen"] == 2
 
 

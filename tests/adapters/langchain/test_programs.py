@@ -55,7 +55,7 @@ def test_program(
         program.build()({"callbacks": [handler]})
 
     assert handler.counts["seen"] == program.calls
-    assert len(handler.capture) == 0
+    assert handler.open_runs == {}
     if program.answer is None:
         assert (len(collected), handler.counts["skipped"]) == (0, 1)
         return

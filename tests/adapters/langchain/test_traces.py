@@ -12,7 +12,7 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.langchain.recorder import trace_id_of
+from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, find_trace
 
 QUESTIONS = [f"question {number}" for number in range(1, 5)]
 
@@ -98,7 +98,7 @@ def test_a_trace_that_cannot_be_told_is_not_guessed(
 
         def __getattribute__(self, name: str) -> Any:
             found = super().__getattribute__(name)
-            return {} if name == "_run_span_mapping" and "trace_id_of" in _callers() else found
+            return {} if name == "_run_span_mapping" and "find_trace" in _callers() else found
 
     plain.batch(QUESTIONS[:2], {"callbacks": [scoring, Hidden()]})
 
@@ -118,7 +118,9 @@ def _callers() -> set[str]:
 
 
 def test_outside_of_an_event_there_is_no_trace() -> None:
-    assert trace_id_of(uuid4()) is None
+    exchange = Exchange(uuid4(), "why", {})
+    find_trace(exchange)
+    assert (exchange.trace_id, exchange.traceable) == (None, True)
 
 
 def test_a_failed_call_leaves_its_trace_alone(autolog: None, scoring: Any) -> None:
