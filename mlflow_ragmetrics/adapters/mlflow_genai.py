@@ -32,8 +32,8 @@ from mlflow_ragmetrics.rows.chat_messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.trace_records import failure_of, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
-from mlflow_ragmetrics.tracking.live_writer import Sums
 from mlflow_ragmetrics.tracking.log import run_metrics_of
+from mlflow_ragmetrics.tracking.outbox import Sums
 from mlflow_ragmetrics.tracking.run import COMPLETE, PARTIAL, pool_shortage, status_of
 from mlflow_ragmetrics.tracking.traces import diagnosis_feedback, feedback_of
 from mlflow_ragmetrics.tracking.writer import STATUS_TAG, SUITE, RunWriter, explained, mlflow_name

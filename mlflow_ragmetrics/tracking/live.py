@@ -1,33 +1,54 @@
-"""Writes answers to MLflow runs as they arrive, in background threads."""
+"""Writes answers to MLflow runs as they arrive, in background threads: running figures, and scores on traces.
+
+An answer's scores go to the chain's own trace, or to a new one if the chain made none. Several outboxes may write to
+one run: each stores its sums in a tag of the run, and the figures come from their total. The data of an answer depends
+only on the answers before it, and progress is stored after each step. So a step can be repeated after a failure.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import sqlite3
 import threading
 import time
 import weakref
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-from mlflow_ragmetrics.core.safe_text import for_log
+from mlflow_ragmetrics.core.safe_text import as_json, for_log
 from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
+from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.results.tables import record_of, row_of
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.tracking.live_writer import UNREADABLE, WITHHELD, LiveWriter, Service, packed
-from mlflow_ragmetrics.tracking.outbox import Outbox, open_outbox, outbox_in_memory
-from mlflow_ragmetrics.tracking.run import Home, home_of
+from mlflow_ragmetrics.tracking.outbox import ANSWERS, LiveFigures, Outbox, Waiting, open_outbox, outbox_in_memory
+from mlflow_ragmetrics.tracking.run import Home, home_of, new_run, status_of
+from mlflow_ragmetrics.tracking.traces import SOURCE_RUN, add_feedback, feedback_on, write_live_traces
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, explained, unless_absent, write_errors
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Run
 
 T = TypeVar("T")
+WRITTEN, WITHHELD, UNREADABLE = range(3)
+"""Outcomes of an answer."""
 _MOST_WAITING = 50_000
 _PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 _SHORTEST_PAUSE_AFTER_FAILURE = 0.1
 _LAST_WRITE_SECONDS = 3.0
+_ATTEMPTS = 3
+_TOLERATED = 0.05
+_CALLS = ("seen", "dropped", "failed", "skipped", "withheld")
+_SUMS_TAG = "ragmetrics.sums."
 _logger = logging.getLogger(__name__)
 _NAMES: dict[Home, str] = {}
 
@@ -56,6 +77,15 @@ class Counts:
         """Return the current counts."""
         with self._lock:
             return dict(self._counts)
+
+
+@dataclass(frozen=True)
+class Service:
+    """The outbox, the home of its runs, and the suite's description."""
+
+    outbox: Outbox
+    home: Home
+    description: Mapping[str, Any]
 
 
 class MLflowSink:
@@ -134,14 +164,13 @@ class MLflowSink:
             self._counts.add("lost", live, settled=True)
             return
         is_new = traceable and trace_id is None
-        answer = packed(row, f"tr-{uuid4().hex}" if is_new else trace_id, is_new=is_new)
 
-        def append() -> int:
+        def append() -> None:
             nonlocal live
             if live.outbox is not self._service.outbox:  # since the outbox cannot be written
                 live.count("seen", by=-1)
                 live = self.prepare()
-            return live.append(answer, partial(self._note_done, live))
+            live.append(row, f"tr-{uuid4().hex}" if is_new else trace_id, partial(self._note_done, live), is_new=is_new)
 
         self._tried(append)
 
@@ -199,12 +228,14 @@ class LiveRun:
 
     def __init__(self, service: Service, name: str, run_id: str | None, *, adopted: bool) -> None:
         self.name = name
-        self._service = service
-        self._run_id = run_id
-        self._adopted = adopted
         self.outbox = service.outbox
         self.users: weakref.WeakSet[object] = weakref.WeakSet()
         """The objects that use the run in this process; see ``use``."""
+        self._service = service
+        self._run_id = run_id
+        self._adopted = adopted
+        self._language = str(service.description.get("language", "en"))
+        self._tag = f"{_SUMS_TAG}{service.outbox.id}"
         self._join()
         self._begin()
         after_fork(self._begin_in_fork)
@@ -213,7 +244,6 @@ class LiveRun:
 
     def _join(self) -> None:
         self._number = self.outbox.join(self._service.home, self.name, self._run_id)
-        self._writer = LiveWriter(self._service, self.name, self._number)
 
     def _begin_in_fork(self) -> None:
         if self.outbox.is_in_memory:  # which is empty there
@@ -243,16 +273,15 @@ class LiveRun:
         """Count an answer (``seen``, ``dropped``, ``failed``, …); ``settled``: it will not get scores here."""
         self.outbox.count(self._number, name, *(("settled",) if settled else ()), by=by)
 
-    def append(self, answer: Mapping[str, Any], done: Callable[[int], object]) -> int:
-        """Store a scored answer (``packed``) until it is written.
+    def append(self, row: Row, trace_id: str | None, done: Callable[[int], object], *, is_new: bool) -> None:
+        """Store a scored answer until it is written to its trace, which ``is_new`` or the chain's.
 
         Then ``done`` is called with its outcome, such as ``WRITTEN``.
         """
+        content = {"trace_id": trace_id, "is_new": is_new, "time_ms": int(time.time() * 1000), "row": record_of(row)}
         with self._changed:
-            number = self.outbox.append(self._number, answer)
-            self._pending[number] = done
+            self._pending[self.outbox.append(self._number, content)] = done
             self._start()
-        return number
 
     def hurry(self, by: int = 1) -> None:
         """Write without pauses, until this is called with -1."""
@@ -303,7 +332,7 @@ class LiveRun:
         waiting, failure = True, None
         try:
             with self._writing:
-                self._writer.write()
+                self._write()
             with self._changed:
                 for number, outcome in self.outbox.take_written(self._number).items():
                     if (done := self._pending.pop(number, None)) is not None:  # else of an earlier process
@@ -336,7 +365,7 @@ class LiveRun:
                 if is_last:
                     if self.failure is None and self.outbox.waiting(self._number):  # from processes that have ended
                         self._try_to_write()
-                    self._writer.finish(self.silence)
+                    self._finish()
             waiting = self.outbox.waiting(self._number)
             if waiting:
                 message = "scored answers left in %s for the next process of this service: %d"
@@ -346,6 +375,207 @@ class LiveRun:
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
+
+    def _write(self) -> None:
+        """Write figures, then traces, unless another process is writing."""
+        if not self.outbox.take_lease(self._number):
+            return
+        try:
+            run = self._present_run() or self._made_run()
+            with explained(run.info.run_id):
+                writer = RunWriter(run.info.run_id, self._service.home.uri)
+                others = self._others(run)
+                if self.outbox.figures(self._number) is None:
+                    writer.suite(self._service.description)
+                    self.outbox.note_measured(self._number, (), LiveFigures(None).state)
+                while waiting := self.outbox.answers(self._number, measured=False):
+                    self._measure(writer, waiting, others)
+                self._share(writer, run, others)
+                self._deliver(writer, run.info.experiment_id)
+        except RagMetricsError:
+            if self.outbox.run_id(self._number) is None or self._present_run() is not None:
+                raise  # else the run was deleted meanwhile: its answers go to a new one
+        finally:
+            self.outbox.end_lease(self._number)
+
+    @cached_property
+    def _client(self) -> MlflowClient:
+        from mlflow import MlflowClient
+
+        return MlflowClient(self._service.home.uri)
+
+    def _present_run(self) -> Run | None:
+        """The run; ``None``, with a warning, if it was deleted, and ``None`` if it is not created yet."""
+        run_id = self.outbox.run_id(self._number)
+        if run_id is None:
+            return None
+        with explained(run_id):
+            run = unless_absent(lambda: self._client.get_run(run_id))
+        if run is not None and run.info.lifecycle_stage == "active":
+            return run
+        _logger.warning("run %s does not exist or was deleted: its waiting answers go to a new run", run_id)
+        self.outbox.note_run(self._number, None)
+        return None
+
+    def _made_run(self) -> Run:
+        run_id = new_run(f"ragmetrics live {self.name[:6]}", self.name, home=self._service.home)
+        self.outbox.note_run(self._number, run_id)
+        return self._client.get_run(run_id)
+
+    def _others(self, run: Run) -> list[Mapping[str, Any]]:
+        """The sums of other outboxes in the run.
+
+        If the run has sums of this outbox that the outbox lacks, it continues from them. It lacks them if it has
+        forgotten the run since, or after a power failure.
+        """
+        packed_sums = {name: text for name, text in run.data.tags.items() if name.startswith(_SUMS_TAG)}
+        sums = {name: json.loads(zlib.decompress(base64.b85decode(text))) for name, text in packed_sums.items()}
+        shared, state = sums.pop(self._tag, None), self.outbox.figures(self._number)
+        if shared is not None and (state is None or state["sums"].get(ANSWERS, 0) < shared["sums"].get(ANSWERS, 0)):
+            self.outbox.note_measured(self._number, (), {"sums": shared["sums"], "windows": {}})
+            losses = {"damaged": 1} if shared["run"] == self._number else shared["losses"]
+            for name, number in {**losses, "settled": losses.get("seen", 0)}.items():
+                self.outbox.count(self._number, name, by=number)
+        return list(sums.values())
+
+    def _measure(self, writer: RunWriter, waiting: Sequence[Waiting], others: Sequence[Mapping[str, Any]]) -> None:
+        is_damaged = self.outbox.counts(self._number)["damaged"] > 0
+        figures = LiveFigures(self.outbox.figures(self._number), others)
+        points: list[Metric] = []
+        for answer in waiting:
+            row = self._row_of(answer)
+            if row is None or (is_damaged and self._is_delivered(answer, writer.run_id)):
+                continue
+            points += figures.add(row, answer.content["time_ms"])
+        writer.metrics(points)
+        self.outbox.note_measured(self._number, [answer.number for answer in waiting], figures.state)
+
+    def _row_of(self, answer: Waiting) -> Row | None:
+        try:
+            return row_of(answer.content["row"])
+        except (ValueError, KeyError):  # written by another version
+            _logger.warning("a scored answer in the outbox cannot be read and is left out")
+            self.outbox.count(self._number, "lost")
+            self.outbox.note([answer.number], measured=1, outcome=UNREADABLE)
+            return None
+
+    def _is_delivered(self, answer: Waiting, run_id: str) -> bool:
+        """Whether the answer's trace has scores of the run."""
+        trace_id = answer.content["trace_id"]
+        trace = trace_id and unless_absent(lambda: self._client.get_trace(trace_id, display=False))
+        assessments = trace.info.assessments if trace else ()
+        return any((assessment.metadata or {}).get(SOURCE_RUN) == run_id for assessment in assessments)
+
+    def _share(self, writer: RunWriter, run: Run, others: Sequence[Mapping[str, Any]]) -> None:
+        """Store the sums in the run, then add up those of all outboxes.
+
+        Each outbox writes before it reads, so the last of several that write at once knows all sums.
+        """
+        state = self.outbox.figures(self._number) or LiveFigures(None).state
+        losses = self.outbox.counts(self._number)
+        sums = as_json({"sums": state["sums"], "losses": losses, "run": self._number})
+        text = base64.b85encode(zlib.compress(sums.encode(), 9)).decode()  # fits into a tag
+        if run.data.tags.get(self._tag) == text:
+            return
+        writer.tags({self._tag: text})
+        present = self._others(self._client.get_run(writer.run_id))
+        if present != list(others):
+            figures = LiveFigures(state, present)
+            writer.figures(figures.figures, step=figures.step)
+
+    def _deliver(self, writer: RunWriter, experiment_id: str) -> None:
+        """Write scores to traces; after a few failed attempts, withhold them."""
+        last = 0
+        while waiting := self.outbox.answers(self._number, measured=True, after=last):
+            last = waiting[-1].number
+            new = [answer for answer in waiting if answer.content["is_new"]]
+            written = set(self._make_traces(new, writer, experiment_id))
+            written |= {answer.number for answer in waiting if answer not in new and self._has_feedback(answer, writer)}
+            ids = {answer.content["trace_id"] for answer in waiting if answer.number in written} - {None}
+            self._client.link_traces_to_run(trace_ids=sorted(ids), run_id=writer.run_id)
+            self.outbox.note(written, outcome=WRITTEN)
+            for answer in waiting:
+                if answer.number not in written:
+                    outcome = {"outcome": WITHHELD} if answer.attempts + 1 >= _ATTEMPTS else {}
+                    self.outbox.note([answer.number], attempts=answer.attempts + 1, **outcome)
+
+    def _make_traces(self, answers: Sequence[Waiting], writer: RunWriter, experiment_id: str) -> Iterable[int]:
+        """Write a trace for each answer; returns the numbers of those that the store accepts."""
+        contents = [answer.content for answer in answers]
+        rows = {str(content["trace_id"]): (row_of(content["row"]), int(content["time_ms"])) for content in contents}
+        try:
+            write_live_traces(rows, writer.run_id, experiment_id, self._service.home.uri, self._language)
+            return [answer.number for answer in answers]
+        except write_errors():
+            writer.present_tags()  # raises if the store does not answer: then everything waits
+            if len(answers) == 1:
+                return []
+        return [number for answer in answers for number in self._make_traces([answer], writer, experiment_id)]
+
+    def _has_feedback(self, answer: Waiting, writer: RunWriter) -> bool:
+        """Write the scores to the chain's own trace, if it is known; ``False`` if the store does not accept them."""
+        trace_id, row = answer.content["trace_id"], row_of(answer.content["row"])
+        answered = {key: score for key, score in row.scores.items() if score.status != "skipped"}
+        feedback = feedback_on(answered, writer.run_id, self._language)
+        try:
+            for assessment in feedback if trace_id is not None else ():
+                add_feedback(trace_id, assessment, writer.run_id, answer.content["time_ms"])
+        except RagMetricsError:
+            writer.present_tags()  # raises if the store does not answer: then everything waits
+            return False
+        return True
+
+    def _finish(self) -> None:
+        """Record losses in the run, and end it if it was created here."""
+        waiting = self.outbox.waiting(self._number)
+        if waiting and self.outbox.is_in_memory:
+            self.outbox.count(self._number, "lost", by=waiting)
+            waiting = 0
+        losses = self.outbox.counts(self._number)
+        lacks = waiting or losses["damaged"] or _absent(losses)
+        run = self._present_run() or (self._made_run() if lacks else None)
+        if run is not None:
+            with explained(run.info.run_id):
+                writer = RunWriter(run.info.run_id, self._service.home.uri)
+                others = self._others(run)
+                self._share(writer, run, others)
+                losses = self.outbox.counts(self._number)
+                for sums in others:
+                    losses.update(sums["losses"])
+                self._write_status(writer, losses, waiting)
+        self.outbox.forget(self._number)
+
+    def _write_status(self, writer: RunWriter, losses: Counter[str], waiting: int) -> None:
+        """Write the losses as ``calls/dropped``, … and ``ragmetrics.status``."""
+        absent = _absent(losses)
+        calls = {f"calls/{name}": losses[name] for name in _CALLS if losses[name]}
+        # an outbox older than the run lacks answers that are in the run
+        calls |= {} if losses["damaged"] else {"calls/lost": absent}
+        if absent or waiting or calls.keys() - {"calls/seen", "calls/lost"}:
+            writer.figures(calls)
+            _logger.warning("run %s lacks answers: %s, %d unwritten", writer.run_id, calls, waiting)
+        failure = dropped = None
+        if losses["damaged"]:
+            failure = "the outbox was damaged: the number of missing answers is unknown"
+        elif losses["killed"]:
+            number = absent + waiting
+            failure = f"answers lost because a process ended before they were written: at least {number}"
+        elif absent or waiting:
+            failure = f"answers not written: {absent + waiting}"
+        elif losses["silent"] and not losses["judged"]:
+            failure = self.silence or "no judge answered"
+        elif losses["dropped"] + losses["failed"] > _TOLERATED * losses["seen"]:
+            dropped = f"{losses['dropped']} of {losses['seen']} answers dropped, {losses['failed']} failed"
+        if writer.run_id != self.name:  # created here
+            writer.tags({STATUS_TAG: status_of(None, dropped)})
+            writer.end(failure)
+        elif failure or dropped:
+            writer.tags({STATUS_TAG: status_of(failure, dropped)})
+
+
+def _absent(losses: Mapping[str, int]) -> int:
+    """The number of answers that were never scored or are not written."""
+    return sum(losses.get(name, 0) for name in ("killed", "unscored", "lost"))
 
 
 _LIVE_RUNS: dict[tuple[Outbox, str, str], LiveRun] = {}

@@ -12,21 +12,29 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sqlite3
 import stat
 import threading
 import time
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlflow_ragmetrics.core.safe_text import as_json, for_log
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import after_fork, start_thread
+from mlflow_ragmetrics.results.marks import cause_figure, diagnose
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.run import Home
-from mlflow_ragmetrics.tracking.writer import is_alive, this_process
+from mlflow_ragmetrics.tracking.writer import is_alive, mlflow_name, this_process
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric
 
 _BUSY_SECONDS = 10.0
 _GATHER_SECONDS = 0.005
@@ -286,20 +294,17 @@ class Outbox:
         records = self._rows(f"{query} ORDER BY number LIMIT {_CHUNK}", number, after)
         return [Waiting(answer, json.loads(text), attempts) for answer, text, attempts in records]
 
-    def note_measured(self, number: int, answers: Collection[int], figures: Mapping[str, Any]) -> None:
+    def note_measured(self, number: int, answers: Iterable[int], figures: Mapping[str, Any]) -> None:
         """Store the run's figures, which include these answers."""
         with self._changing() as db:
-            self._note(answers, {"measured": 1})
+            db.executemany("UPDATE answers SET measured = 1 WHERE number = ?", [(answer,) for answer in answers])
             db.execute("UPDATE runs SET figures = ? WHERE number = ?", (as_json(figures), number))
 
-    def note(self, answers: Collection[int], **columns: int) -> None:
+    def note(self, answers: Iterable[int], **columns: int) -> None:
         """Set columns of these answers, such as ``outcome=0``."""
-        with self._changing():
-            self._note(answers, columns)
-
-    def _note(self, answers: Collection[int], columns: Mapping[str, int]) -> None:
         changes = ", ".join(f"{name} = {value:d}" for name, value in columns.items())
-        self._db.executemany(f"UPDATE answers SET {changes} WHERE number = ?", [(answer,) for answer in answers])
+        with self._changing() as db:
+            db.executemany(f"UPDATE answers SET {changes} WHERE number = ?", [(answer,) for answer in answers])
 
 
 def _make_tables(path: Path) -> None:
@@ -388,3 +393,94 @@ def _prepared(path: Path) -> Outbox:
                 message = "the outbox %s was damaged or has another version (%s): it was renamed to %s"
                 message += "; its unwritten answers are lost"
                 _logger.warning(message, path, for_log(str(error)), aside)
+
+
+_WINDOW = 50
+ANSWERS, _SUM, _VALUES, _COVERAGE = "/answers", "/sum", "/values", "/coverage="  # no figure has these names
+_INTERNAL = re.compile(rf"(?:{ANSWERS}|{_SUM}|{_VALUES}|{_COVERAGE}.*)$")
+
+
+class Sums(Counter[str]):
+    """Sums over rows: the number of rows with each mark (``<key>/n_error``), and of each key the values."""
+
+    def add(self, row: Row) -> None:
+        """Add a row: its values and marks, the part of the chain that failed, and whether it is a non-answer."""
+        diagnosis = diagnose(row.scores)
+        self.update([ANSWERS] if diagnosis is None else [ANSWERS, cause_figure(diagnosis.cause)])
+        self["n_non_answers"] += gives_no_answer(row.sample.answer)
+        for key, score in row.scores.items():
+            self.update(f"{key}/{mark}" for mark in score.marks)
+            if score.measurement is not None:
+                self.update({f"{key}{_SUM}": score.measurement, f"{key}{_VALUES}": 1})
+                if "coverage" in score.details:
+                    self[f"{key}{_COVERAGE}{score.details['coverage']:.9f}"] += 1
+
+    @property
+    def means(self) -> dict[str, float]:
+        """``<key>/mean`` of the values."""
+        keys = [name.removesuffix(_SUM) for name in self if name.endswith(_SUM)]
+        return {f"{key}/mean": self[f"{key}{_SUM}"] / self[f"{key}{_VALUES}"] for key in keys}
+
+    @property
+    def marks(self) -> dict[str, float]:
+        """The nonzero counts. For a composite, also the mean ``coverage`` if it is below 1, and ``n_partial``, the
+        number of rows below the highest coverage.
+        """
+        coverages: dict[str, dict[float, int]] = {}
+        for name, count in self.items():
+            key, separator, coverage = name.partition(_COVERAGE)
+            if separator:
+                coverages.setdefault(key, {})[float(coverage)] = count
+        figures: dict[str, float] = {name: count for name, count in self.items() if not _INTERNAL.search(name)}
+        for key, counts in coverages.items():
+            mean = sum(share * count for share, count in counts.items()) / sum(counts.values())
+            figures[f"{key}/n_partial"] = sum(counts.values()) - counts[max(counts)]
+            figures |= {f"{key}/coverage": mean} if mean < 1 else {}
+        return {name: float(count) for name, count in figures.items() if count}
+
+
+class LiveFigures:
+    """The sums of a run so far: those of one outbox, in ``state``, and of ``others`` that write to the same run."""
+
+    def __init__(self, state: Mapping[str, Any] | None, others: Iterable[Mapping[str, Any]] = ()) -> None:
+        state = state or {"sums": {}, "windows": {}}
+        self._windows = {key: deque(values, _WINDOW) for key, values in state["windows"].items()}
+        self._own = Sums(state["sums"])
+        self._total = Sums(self._own)
+        for other in others:
+            self._total.update(other["sums"])
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The sums of the outbox, as JSON-compatible values."""
+        return {"sums": self._own, "windows": {key: list(values) for key, values in self._windows.items()}}
+
+    @property
+    def step(self) -> int:
+        """The number of answers before the last one."""
+        return self._total[ANSWERS] - 1
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """``<key>/mean`` and the counts, under MLflow's names."""
+        return {mlflow_name(name): value for name, value in {**self._total.means, **self._total.marks}.items()}
+
+    def add(self, row: Row, time_ms: int) -> list[Metric]:
+        """Add an answer; returns its metrics: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
+
+        The other metrics are counts so far: ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` etc. for marks
+        (``Score.marks``), ``n_non_answers`` for non-answers, and ``diagnosis/n_<cause>`` for failed parts of the chain.
+        """
+        from mlflow.entities import Metric
+
+        self._own.add(row)
+        self._total.add(row)
+        points, means = dict[str, float](), self._total.means
+        for key, score in row.scores.items():
+            if score.measurement is not None:
+                window = self._windows.setdefault(key, deque(maxlen=_WINDOW))
+                window.append(score.measurement)
+                points |= {key: score.measurement, f"{key}/mean": means[f"{key}/mean"]}
+                points[f"{key}/rolling_mean"] = fmean(window)
+        points |= self._total.marks
+        return [Metric(mlflow_name(name), value, time_ms, self.step) for name, value in points.items()]

@@ -18,9 +18,8 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.results.marks import Diagnosis
 from mlflow_ragmetrics.tracking import live as module
-from mlflow_ragmetrics.tracking.live import LiveRun, live_run
-from mlflow_ragmetrics.tracking.live_writer import LiveFigures, Service, packed
-from mlflow_ragmetrics.tracking.outbox import Outbox, open_outbox
+from mlflow_ragmetrics.tracking.live import LiveRun, Service, live_run
+from mlflow_ragmetrics.tracking.outbox import LiveFigures, Outbox, open_outbox
 from mlflow_ragmetrics.tracking.run import home_of, new_run, resolved_store
 from mlflow_ragmetrics.tracking.traces import add_feedback, feedback_of
 from mlflow_ragmetrics.tracking.writer import RunWriter, explained
@@ -54,7 +53,7 @@ def used() -> Iterator[Callable[..., LiveRun]]:
 
 def wrote(live: LiveRun, name: str, value: float = 0.5) -> None:
     live.count("seen")
-    live.append(packed(row(name, value), f"tr-{uuid4().hex}", is_new=True), lambda _: None)
+    live.append(row(name, value), f"tr-{uuid4().hex}", lambda _: None, is_new=True)
     live.hurry()
     assert live.wait(time.monotonic() + 60), live.failure
     live.hurry(-1)
@@ -188,7 +187,7 @@ def test_unscored_rows_take_a_step_and_no_metric() -> None:
 
 
 def test_figures_add_up_over_outboxes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.tracking.live_writer.diagnose", lambda _: Diagnosis("retrieval", ""))
+    monkeypatch.setattr("mlflow_ragmetrics.tracking.outbox.diagnose", lambda _: Diagnosis("retrieval", ""))
     figures, others = LiveFigures(None), LiveFigures(None)
     for value in (0.0, 1.0):
         others.add(Row(rm.Sample(answer="Yes."), {"a": Score(value=value), "b": Score(error="E: x")}), 1)

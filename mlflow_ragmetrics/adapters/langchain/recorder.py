@@ -179,10 +179,8 @@ class Recorder(_Listener):
         self._begin_step(run_id, _parent(event), "tool", name=str(name))
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
-        """Record the result of a tool or a model."""
+        """Record a tool's result."""
         self._end_step(run_id, output)
-
-    on_llm_end = on_tool_end
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: UUID, **event: Any) -> None:
         """Record a model's prompt."""
@@ -195,6 +193,10 @@ class Recorder(_Listener):
         if parent is None and not self._lone_model:
             self._lone_model = True
             _logger.warning("a model call outside any chain is not scored: attach the handler to the chain")
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
+        """Record a model's reply."""
+        self._end_step(run_id, response)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Record the failure of an inner run; nothing inside it counts."""
@@ -269,9 +271,10 @@ class Recorder(_Listener):
 
     def _above(self, parent: UUID | None) -> _Run | None:
         """Return the parent's run; ``None`` if there is no parent, or if it began above the handler."""
-        if parent in self._closed:  # a step that outlived its chain, as in an abandoned stream
-            return _stray(parent)
-        return None if parent is None else self.open_runs.get(parent)
+        if parent is None:
+            return None
+        # else a step that outlived its chain, as in an abandoned stream
+        return self.open_runs.get(parent) if parent not in self._closed else _stray(parent)
 
 
 def _stray(run_id: UUID) -> _Run:
