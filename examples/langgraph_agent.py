@@ -37,15 +37,15 @@ def main() -> None:
     mlflow.set_experiment("LangGraph agent")
     suite = rm.Suite(["faithfulness", "answer_relevance", "context_recall"], judge=uri or "lexical")
     questions = read_questions()[:5]
-    gold = {row["question"]: row["gold_doc_ids"] for row in questions}
     agent = made_agent(uri)
     scored: list[tuple[Any, Any]] = []
     with (
         mlflow.start_run(run_name="live") as run,
-        rm.RagMetricsCallback(suite, gold_doc_ids=gold, sink=lambda *row: scored.append(row), log=True) as handler,
+        rm.RagMetricsCallback(suite, sink=lambda *row: scored.append(row), log=True) as handler,
     ):
         for number, row in enumerate(questions):
             config: Any = {"callbacks": [handler], "configurable": {"thread_id": str(number)}}
+            config["metadata"] = {"gold_doc_ids": row["gold_doc_ids"]}
             agent.invoke({"messages": [{"role": "user", "content": row["question"]}]}, config)
     for sample, scores in scored:
         figures = ", ".join(f"{key} {shown(score)}" for key, score in scores.items())

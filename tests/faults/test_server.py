@@ -237,16 +237,15 @@ def test_a_report_and_its_feedback_through_a_failing_proxy(proxy: Proxy) -> None
 
 
 def test_a_live_handler_through_a_failing_proxy(proxy: Proxy) -> None:
-    references = {row["question"]: row["reference"] for row in ROWS}
     mlflow.langchain.autolog()
     try:
         for _ in range(ROUNDS):
             with mlflow.start_run() as run:
                 pass
-            handler = rm.RagMetricsCallback(SUITE, run_id=run.info.run_id, references=references)
+            handler = rm.RagMetricsCallback(SUITE, run_id=run.info.run_id)
             before = {trace.info.trace_id for trace in mlflow.search_traces(return_type="list", max_results=5000)}
             for row in ROWS:
-                ECHO.invoke(row["question"], {"callbacks": [handler]})
+                ECHO.invoke(row["question"], {"callbacks": [handler], "metadata": {"reference": row["reference"]}})
             mlflow.flush_trace_async_logging()
             proxy.share = 0.1
             assert handler.close(120), handler.counts

@@ -24,10 +24,9 @@ from langchain_core.runnables import Runnable
 from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import RunnableConfig, merge_configs
 
+from mlflow_ragmetrics.adapters.langchain.exchange import Exchange, replied
 from mlflow_ragmetrics.adapters.langchain.handler import untraced_suite
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
-from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
-from mlflow_ragmetrics.adapters.langchain.seen import replied
+from mlflow_ragmetrics.adapters.langchain.recorder import WHY, Reading, Recorder
 from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample, Score

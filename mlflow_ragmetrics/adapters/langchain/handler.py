@@ -17,8 +17,8 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
-from mlflow_ragmetrics.adapters.langchain.sample import WHY, Known, Reading
+from mlflow_ragmetrics.adapters.langchain.exchange import Exchange
+from mlflow_ragmetrics.adapters.langchain.recorder import WHY, Reading, Recorder
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.safe_text import for_log, redact
 from mlflow_ragmetrics.core.score import Sample, Score
@@ -53,14 +53,15 @@ class RagMetricsCallback(Recorder):
         contexts: a function from the outputs to the contexts, or the names of the tools that return them (default:
             all). Each of these functions may take a second argument: the outputs after the inputs, or the inputs
             after the outputs.
-        references, gold_doc_ids: a mapping by question or id, or a function of the question (and the id). Values in the
-            call's ``metadata`` (``reference``, ``gold_doc_ids``, ``id``, or an alias) come first.
         sample_rate: the share of answers to score, 0 to 1.
         sink: a function ``(sample, {key: Score})``, called once for each scored answer.
         log: write to MLflow, to the current store and experiment (default: only without ``sink``).
         run_id: the MLflow run to write to, else the one active at the call, else a new one.
         texts: ``False`` writes only scores, verdicts and ids, as in ``Report.log``: no question, answer, context or
             reason reaches MLflow or the disk. A tracer of the chain itself still writes its own data.
+
+    Id, reference and gold ids of a call come from its ``metadata``: ``chain.invoke(question, {"callbacks": [handler],
+    "metadata": {"reference": "…", "gold_doc_ids": ["…"]}})``.
 
     If the chain is traced, the scores also go onto its MLflow trace. Answers wait for MLflow in the outbox, an SQLite
     file in the user's data folder or at ``RAGMETRICS_OUTBOX``. If a process is killed, the next one with the same
@@ -81,8 +82,6 @@ class RagMetricsCallback(Recorder):
         question: str | Callable[..., Any] | None = None,
         answer: str | Callable[..., Any] | None = None,
         contexts: Callable[..., Any] | Collection[str] | None = None,
-        references: Known | None = None,
-        gold_doc_ids: Known | None = None,
         sample_rate: float = 1.0,
         sink: Callable[[Sample, Mapping[str, Score]], Any] | None = None,
         log: bool | None = None,
@@ -95,7 +94,7 @@ class RagMetricsCallback(Recorder):
             raise InvalidOptionError(f"sample_rate={sample_rate!r} must be from 0 to 1", param="sample_rate")
         suite = Suite.of(suite)
         self._made_again = partial(RagMetricsCallback, suite, **made_with)
-        self._reading = Reading(question, answer, contexts, references, gold_doc_ids)
+        self._reading = Reading(question, answer, contexts)
         self._scoring_suite = untraced_suite(suite)
         self._sample_rate = sample_rate
         self._sink = sink

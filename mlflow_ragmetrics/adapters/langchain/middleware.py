@@ -11,7 +11,7 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from mlflow_ragmetrics.adapters.langchain.handler import untraced_suite
-from mlflow_ragmetrics.adapters.langchain.sample import read_text
+from mlflow_ragmetrics.adapters.langchain.recorder import read_text
 from mlflow_ragmetrics.core.options import check_count
 from mlflow_ragmetrics.core.safe_text import as_json, for_log, redact
 from mlflow_ragmetrics.core.score import Score

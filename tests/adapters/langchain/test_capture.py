@@ -8,7 +8,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
+from mlflow_ragmetrics.adapters.langchain.exchange import Exchange
+from mlflow_ragmetrics.adapters.langchain.recorder import Recorder
 
 
 def uid(*numbers: int) -> UUID:

@@ -13,8 +13,9 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
-from mlflow_ragmetrics.adapters.langchain.seen import (
+from mlflow_ragmetrics.adapters.langchain.exchange import (
+    Exchange,
+    Step,
     _count,
     _is_made_of,
     _likeness,

@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.langchain import handler as handler_module
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
+from mlflow_ragmetrics.adapters.langchain.exchange import Exchange
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 QUESTIONS = ["question 1", "question 2", "question 3"]
@@ -76,23 +76,14 @@ def test_odd_shapes_by_key_and_function(suite: rm.Suite, collected: Any) -> None
     assert (second.question, second.answer) == ("why", "WHYx")
 
 
-@pytest.mark.parametrize("known", [{"why": "so"}, {"row 1": "so"}, lambda question, sample_id: "so"])
-def test_references_by_question_id_or_function(suite: rm.Suite, collected: Any, plain: Any, known: Any) -> None:
-    with rm.RagMetricsCallback(suite, sink=collected, references=known, gold_doc_ids={"why": ["main-1"]}) as handler:
-        plain.invoke("why", {"callbacks": [handler], "metadata": {"qid": "row 1", "tenant": "t"}})
-
-    ((sample, _),) = collected
-    assert (sample.id, sample.reference, sample.gold_doc_ids) == ("row 1", "so", ("main-1",))
-    assert sample.metadata["tenant"] == "t"
-
-
-def test_the_call_s_metadata_comes_first(suite: rm.Suite, collected: Any, plain: Any) -> None:
-    metadata = {"ground_truth": "because", "gold_doc_ids": ["main-2"]}
-    with rm.RagMetricsCallback(suite, sink=collected, references={"why": "so"}) as handler:
+def test_what_is_known_of_a_call_comes_from_its_metadata(suite: rm.Suite, collected: Any, plain: Any) -> None:
+    metadata = {"ground_truth": "because", "gold_doc_ids": ["main-2"], "qid": "row 1", "tenant": "t"}
+    with rm.RagMetricsCallback(suite, sink=collected) as handler:
         plain.invoke("why", {"callbacks": [handler], "metadata": metadata})
 
     ((sample, _),) = collected
-    assert (sample.reference, sample.gold_doc_ids) == ("because", ("main-2",))
+    assert (sample.id, sample.reference, sample.gold_doc_ids) == ("row 1", "because", ("main-2",))
+    assert sample.metadata["tenant"] == "t"
 
 
 def test_a_chain_without_retriever_says_so_once(collected: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -269,8 +260,10 @@ def test_a_dead_judge_is_counted_and_named_once(caplog: pytest.LogCaptureFixture
 
 def test_a_metric_that_raises_fails_its_answer_only(plain: Any, collected: Any) -> None:
     suite = rm.Suite(["rouge(on_missing='raise')"])
-    with rm.RagMetricsCallback(suite, sink=collected, references={"question 2": "answer to question 2"}) as handler:
-        plain.batch([f"question {number}" for number in (1, 2, 3)], {"callbacks": [handler]})
+    with rm.RagMetricsCallback(suite, sink=collected) as handler:
+        for number in (1, 2, 3):
+            metadata = {"reference": "answer to question 2"} if number == 2 else {}
+            plain.invoke(f"question {number}", {"callbacks": [handler], "metadata": metadata})
     assert (handler.counts["scored"], handler.counts["failed"]) == (1, 2)
     assert [sample.question for sample, _ in collected] == ["question 2"]
 

@@ -263,9 +263,9 @@ def test_which_part_failed_is_counted_and_on_the_trace() -> None:
     from langchain_core.runnables import RunnableLambda
 
     chain = RunnableLambda(lambda question: {"answer": "The tower is red.", "contexts": ["The tower is red."]})
-    references = {"Which colour?": "The tower is red. It opened in 1889."}
-    with rm.RagMetricsCallback("diagnose", references=references, contexts=lambda outputs: outputs["contexts"]) as live:
-        chain.invoke("Which colour?", {"callbacks": [live]})
+    known = {"reference": "The tower is red. It opened in 1889."}
+    with rm.RagMetricsCallback("diagnose", contexts=lambda outputs: outputs["contexts"]) as live:
+        chain.invoke("Which colour?", {"callbacks": [live], "metadata": known})
         chain.invoke("Another?", {"callbacks": [live]})
     (run,) = mlflow.search_runs(output_format="list")
     assert run.data.metrics["diagnosis/n_retrieval"] == 1

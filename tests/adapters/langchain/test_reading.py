@@ -10,8 +10,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Too
 from pydantic import BaseModel
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
-from mlflow_ragmetrics.adapters.langchain.sample import Reading, call_with
+from mlflow_ragmetrics.adapters.langchain.exchange import Exchange
+from mlflow_ragmetrics.adapters.langchain.recorder import Reading, call_with
 
 CALL = AIMessage(content="", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}])
 

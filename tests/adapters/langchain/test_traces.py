@@ -12,7 +12,8 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, find_trace
+from mlflow_ragmetrics.adapters.langchain.exchange import Exchange
+from mlflow_ragmetrics.adapters.langchain.recorder import find_trace
 
 QUESTIONS = [f"question {number}" for number in range(1, 5)]
 

@@ -1,18 +1,19 @@
-"""Finds the texts that a call retrieved, and those that were in the prompts for its answer."""
+"""One call of a chain: its steps, the texts that it retrieved, and those that were in the prompts for its answer."""
 
 from __future__ import annotations
 
 import html
 import re
+import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, takewhile
-from typing import Any
+from typing import Any, Literal
+from uuid import UUID
 
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.chat_messages import (
@@ -30,6 +31,62 @@ _CONTEXT_NAMES = frozenset({"contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE
 _SHORT = 20  # characters; shorter texts match only as whole words or lines
 _SHORTEST_PART, _SHORTEST_END = 25, 10
 _DEEPEST = 2
+
+
+Kind = Literal["input", "output", "retriever", "tool", "model"]
+
+
+@dataclass(eq=False)
+class Step:
+    """An event within a call, in the order in which events began or, for outputs, ended.
+
+    ``kind``: ``"input"`` and ``"output"`` of an inner chain; ``"retriever"`` and ``"tool"``, with their result as
+    ``value``; ``"model"``, with its prompt as ``value`` and its answer as ``reply``. ``name``: the tool's
+    name. ``known``: the time at which the value or reply became available.
+    """
+
+    kind: Kind
+    run_id: UUID
+    value: Any = None
+    name: str = ""
+    reply: Any = None
+    known: float = 0.0
+
+
+@dataclass(eq=False)
+class Exchange:
+    """One call of a chain: its raw inputs and outputs, and the steps in between.
+
+    ``parents`` maps each inner run to the run around it; ``failed`` lists runs that raised. A ``left`` call has no
+    answer: it was interrupted, or nobody read its stream to the end. ``trace_id``: the chain's MLflow trace;
+    ``traceable`` is False if there is a trace with an unknown id. ``live``: the MLflow run for its scores.
+    """
+
+    run_id: UUID
+    inputs: Any
+    metadata: Mapping[str, Any]
+    outputs: Any = None
+    tags: Sequence[str] = ()
+    name: str | None = None
+    thread: Any = None
+    steps: list[Step] = field(default_factory=list)
+    parents: dict[UUID, UUID | None] = field(default_factory=dict)
+    failed: set[UUID] = field(default_factory=set)
+    left: bool = False
+    trace_id: str | None = None
+    traceable: bool = True
+    live: Any = None
+    began: float = field(default_factory=time.perf_counter)
+    seconds: float = 0.0
+    open_runs: set[UUID] = field(default_factory=set)
+
+    def is_within(self, run_id: UUID | None, runs: Container[UUID]) -> bool:
+        """Whether ``run_id`` is one of ``runs`` or inside one."""
+        while run_id is not None:
+            if run_id in runs:
+                return True
+            run_id = self.parents.get(run_id)
+        return False
 
 
 @dataclass(frozen=True)
