@@ -16,14 +16,22 @@ from itertools import chain, islice
 from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.text.sentences import statements
-from mlflow_ragmetrics.text.words import STOP_WORDS, has_content, normalize, pattern_of, phrases_of, word_set, words_of
+from mlflow_ragmetrics.text.words import (
+    STOP_WORDS,
+    has_content,
+    letter_runs,
+    normalize,
+    pattern_of,
+    phrases_of,
+    word_set,
+    words_of,
+)
 
 _DROPPED = words_of("dropped")
 _FILLERS = words_of("fillers")
-_NOT_APPLICABLE = re.compile(r"\bn\s?[/.]\s?a\b|\bн\s?[/.]\s?д\b")
 _SPELLINGS = (
     (re.compile("[’‘ʼ`´]"), "'"),
-    (_NOT_APPLICABLE, "notapplicable"),
+    (re.compile(r"\bn\s?[/.]\s?a\b|\bн\s?[/.]\s?д\b"), "notapplicable"),
     (re.compile(r"\b(?:can't|cannot|cant)\b"), "can not"),
     (re.compile(r"\b(?:won't|wont)\b"), "will not"),
     (re.compile(r"\b(do|does|did|is|are|was|were|could|would|have|has)(?:n't|nt)\b"), r"\1 not"),
@@ -129,7 +137,15 @@ _KNOWLEDGE = (
 )
 _ADVERBS = r"(?: (?!not\b)\w+ly| (?:also|even|yet|still|just|really|much|currently))*"
 _NOT = r"(?:(?:do|does|did|is|are|was|were|have|has)(?: not|n't|nt)|'s not)"
-_REFUSES = pattern_of("refusals", source=_SOURCE, tell=_TELL, knowledge=_KNOWLEDGE, adverbs=_ADVERBS, denied=_NOT)
+_REFUSES = pattern_of(
+    "refusals",
+    before=r"(?:\b(?=[\w'])|^)",  # tries only beginnings of words
+    source=_SOURCE,
+    tell=_TELL,
+    knowledge=_KNOWLEDGE,
+    adverbs=_ADVERBS,
+    denied=_NOT,
+)
 _DENYING = word_set(
     """no not none neither irrelevant rather need needed require required never nothing unable unsure uncertain
     unaware unclear unknown unspecified insufficient
@@ -142,12 +158,12 @@ _ASIDE = pattern_of(
     r"in (?:this|that)|to) [^,]{1,60}, ){0,3}",
     source=_SOURCE,
 )
-_CONTRAST = re.compile(
-    r"[,;:.–—-] ?\b(?:still|yet)\b,? ?|"
-    r"(?:[,;:.–—-] ?| )\b(?:however|but(?! (?:not|(?:they|it) (?:do|does|did)(?: not|n't))\b)|"
+_CONTRAST = re.compile(  # starts with a single character class, for a fast search
+    r"[,;:.–—\- ](?:(?:(?<! ) ?\b(?:still|yet)|"
+    r"(?:(?<! ) )?\b(?:however|but(?! (?:not|(?:they|it) (?:do|does|did)(?: not|n't))\b)|"
     r"nevertheless|nonetheless|although|though|that said|maybe|perhaps|probably|possibly|i (?:think|guess|believe)|"
-    r"однако|но|тем не менее|зато|хотя|возможно|наверное|может быть)\b,? ?|"
-    r"; |, and (?=(?:it|he|she|they|we|there|the \w+ (?:is|was|are|were|has|have)) )",
+    r"однако|но|тем не менее|зато|хотя|возможно|наверное|может быть))\b,? ?|"
+    r"(?<=;) |(?<=,) and (?=(?:it|he|she|they|we|there|the \w+ (?:is|was|are|were|has|have)) ))",
     re.IGNORECASE,
 )
 _QUOTED = re.compile('“[^”]{0,400}”|«[^»]{0,400}»|"[^"]{0,400}"')
@@ -183,22 +199,20 @@ def _clauses_of(text: str) -> Iterator[str]:
 
 
 def _clauses(sentence: str) -> Iterator[str]:
-    return filter(has_content, _CONTRAST.split(_LABEL.sub("", sentence)))
+    return filter(has_content, _CONTRAST.split(_LABEL.sub("", sentence, count=1)))
 
 
 _CONTRACTED = word_set("cannot cant wont dont doesnt didnt isnt arent wasnt werent couldnt wouldnt havent hasnt")
-_SIGNS = _DENYING | _CONTRACTED
-_PHRASE_WORDS = _FILLERS | _DROPPED | {word for phrase in _PHRASES for word in phrase}
-"""A clause declines in English or Russian only with one of the signs or a spelling, or with no other words than these;
-searching for them is fast."""
+_SIGNS = _DENYING | _CONTRACTED | word_set("t n н")  # of "don't", "n/a", "н/д"
+_PHRASE_WORDS = _FILLERS | _DROPPED | word_set("m re ve s d ll") | {word for phrase in _PHRASES for word in phrase}
+"""A clause declines in English or Russian only with one of the signs, or with no other words than these; searching for
+them is fast."""
 
 
 def _declines(clause: str, extra: tuple[str, ...] = ()) -> tuple[bool, Sequence[str]]:
     """Whether the clause declines, and its words."""
-    folded = clause.casefold()
-    words: Sequence[str] = _LETTERS.findall(folded)
-    is_spelled = "'" in clause or _NOT_APPLICABLE.search(folded) is not None
-    if not (extra or is_spelled or not _SIGNS.isdisjoint(words) or _PHRASE_WORDS.issuperset(words)):
+    words = letter_runs(clause)
+    if not extra and _SIGNS.isdisjoint(words) and not _PHRASE_WORDS.issuperset(words):
         return declines(clause), words
     tokens = _tokens(clause)
     if _is_non_answer(tokens, extra) or declines(clause):
@@ -261,7 +275,7 @@ _CLEAR_SENTENCE = re.compile(
 def _indistinct_by_rules(text: str, extra: tuple[str, ...]) -> bool:
     clear = (sentence[0] for sentence in islice(_CLEAR_SENTENCE.finditer(text), _CLEAR_SENTENCES))
     # without a sign, the patterns of refusals, which take long, are not searched
-    signless = (sentence for sentence in clear if _SIGNS.isdisjoint(_LETTERS.findall(sentence.casefold())))
+    signless = (sentence for sentence in clear if _SIGNS.isdisjoint(letter_runs(sentence)))
     if any(_reading(clause, extra) == "states" for sentence in signless for clause in _clauses(sentence)):
         return False
     declined = False
@@ -317,7 +331,6 @@ _NEGATIVE = word_set(
     desconocida desconheço desconhecido desconhecida sconosciuto sconosciuta niet geen nie brak"""
 )
 _MOST_WORDS = 60
-_LETTERS = re.compile(r"[^\W\d_]+")
 _OTHER = re.compile("[\u0600-\u06ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 _LONGEST = 200
 _MOST_BEFORE, _MOST_AFTER = 6, 20
@@ -345,7 +358,7 @@ def declines(sentence: str) -> bool:
     """
     if len(sentence) > _LONGEST:
         return False
-    if _NEGATIVE.isdisjoint(_LETTERS.findall(sentence.casefold())) and not _OTHER.search(sentence):
+    if _NEGATIVE.isdisjoint(letter_runs(sentence)) and (sentence.isascii() or not _OTHER.search(sentence)):
         return False
     match = _DECLINES.search(sentence)
     if match is None or _BUT.search(sentence, match.end()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
 import unicodedata
 from collections.abc import Iterator, Sequence
 from html import unescape
@@ -128,7 +127,7 @@ _MARKER: Final = re.compile(
     r"|\d{1,2}(?:\\?\.|:)|[a-zа-я]\.|\d\ufe0f?\u20e3|[①-⑳])\s+"
     r"|\|[ \t]*|>(?=\s*[^\s\d])\s*)+(?=\S)"
 )
-_FIRST_ITEM: Final = re.compile("[.):](?<=[1AaАаIi].)(?<!\\w..)|①|(?<=1)\ufe0f?\u20e3")
+_FIRST_ITEM: Final = re.compile("[.):①\ufe0f\u20e3](?:(?<=[1AaАаIi][.):])(?<!\\w..)|(?<=①)|(?<=1[\ufe0f\u20e3]))")
 _ITEM: Final = re.compile(
     r"\s[(*]{0,2}(?:([①-⑳])\s*|(\d{1,2}|[ivxIVX]{1,4}|[A-Za-zА-Яа-я])([.):]|\ufe0f?\u20e3)"
     r"(?:\*{0,2}\s+|(?<=\d\.)(?=[^\W\d_])))(?=\S)"
@@ -146,7 +145,7 @@ _ABBREVIATIONS: Final = frozenset(f"{word.replace('_', ' ')}." for word in words
 _CLOSING: Final = "|".join(
     rf"(?<=\b{re.escape(word.replace('_', ' '))}\.)" for word in words_of("closing_abbreviations")
 )
-_DIGITS: Final = dict.fromkeys(map(ord, string.digits), "0")
+_DIGITS: Final = "".join("0" if chr(code).isdigit() else chr(code) for code in range(128))
 _REST_OF_DATE: Final = re.compile(r"\d{1,2}\.\s\d{4}\b|(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)[a-z]{0,6}\b")
 _STOP: Final = re.compile(  # a stop that ends a sentence where sentencex sees an abbreviation or one word
     r"[.…](?:(?:(?<=\w/\w\.)|(?<=\d [mshlgtwмтлч]\.)|(?<=\d[mshlgt]\.)|(?<=\d (?:кг|км|см|мм)\.))"
@@ -194,7 +193,7 @@ def _read_sentences(text: str) -> Sequence[Sentence]:
     in_capitals = masked.isupper() and all(map(str.isupper, filter(str.isalpha, masked)))
     if in_capitals and len(masked.lower()) == len(masked):  # capitals mark no beginnings
         masked = masked.lower()
-    language = "ru" if _CYRILLIC.search(masked) else "en"
+    language = "ru" if not masked.isascii() and _CYRILLIC.search(masked) else "en"
     pieces: list[Sentence] = []
     for begin, first, end in _pieces(masked):
         marker = "#" if begin in headers else text[begin:first].strip()
@@ -235,8 +234,7 @@ def _blocks(text: str) -> tuple[set[int], str]:
 
 def _pieces(masked: str) -> Iterator[tuple[int, int, int]]:
     """Yield each line or item of a list as (start of its marker, start, end)."""
-    if _FIRST_ITEM.search(masked) is not None:
-        masked = "\n".join(map(_with_items_on_lines, masked.split("\n")))
+    masked = "\n".join(map(_with_items_on_lines, masked.split("\n")))
     start = 0
     for line in masked.split("\n"):
         end = start + len(line)
@@ -247,6 +245,8 @@ def _pieces(masked: str) -> Iterator[tuple[int, int, int]]:
 
 def _with_items_on_lines(line: str) -> str:
     """``line`` with a line break and a bullet for each mark of a list in it; the marks count up from 1 or A."""
+    if _FIRST_ITEM.search(line) is None:
+        return line
     line = f"\n{line}"
     items: list[re.Match[str]] = []
     for item in _ITEM.finditer(line):
@@ -271,7 +271,7 @@ def _numbers_of(label: str) -> tuple[int, ...]:
 
 def _cut(piece: str, language: str) -> list[tuple[int, int]]:
     """The sentences of one line as (start, end); a part without letters is joined with its neighbour."""
-    if _STOP_INSIDE.search(piece) is None:
+    if _STOP_INSIDE.search(piece, 0, len(piece.rstrip()) - 1) is None:
         return [(0, len(piece))]
     if "(" in piece:
         piece = _SENTENCE_IN_BRACKETS.sub(r" \1 ", piece)

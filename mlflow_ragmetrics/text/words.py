@@ -117,7 +117,10 @@ _CJK = (
     "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U0001aff0-\U0001b167\U00020000-\U000323af"
 )
-_SEPARATORS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "-_")}  # for ASCII terms
+_ASCII = bytes(range(128)).lower()  # ``bytes.translate`` is ten times as fast as a pattern
+_TO_TERMS = bytes(code if chr(code).isalnum() or code in b"-_" else 32 for code in _ASCII).ljust(256)
+_TO_LETTERS = bytes(code if chr(code).isalpha() else 32 for code in _ASCII).ljust(256)
+_LETTERS = re.compile(r"[^\W\d_]+")
 _MARKS = "\u3099\u309a\uff9e\uff9f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _CJK_CHARACTER = re.compile(f"[{_CJK}][{_MARKS}]*")
 _CJK_RUN = re.compile(f"((?:[{_CJK}][{_MARKS}]*)+)")
@@ -141,10 +144,21 @@ def terms(text: str) -> list[str]:
     """
     if not text.isascii():
         return list(chain.from_iterable(map(_word_terms.__getitem__, text.split())))
-    pieces = text.casefold().translate(_SEPARATORS).split()
+    pieces = text.encode().translate(_TO_TERMS).decode().split()
     if "-" in text or "_" in text:
         pieces = [piece.strip("-_") for piece in pieces]
     return [piece for piece in pieces if len(piece) >= _SHORTEST_TERM]
+
+
+def letter_runs(text: str) -> list[str]:
+    """The runs of letters of ``text``, casefolded.
+
+    >>> letter_runs("I don't know 2x.")
+    ['i', 'don', 't', 'know', 'x']
+    """
+    if text.isascii():
+        return text.encode().translate(_TO_LETTERS).decode().split()
+    return _LETTERS.findall(text.casefold())
 
 
 def words(text: str) -> list[str]:
