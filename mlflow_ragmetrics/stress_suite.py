@@ -376,7 +376,7 @@ def _metric(kind: str, foreign: Sequence[str]) -> Metric:
             return Score(reason=say("stress.not_applicable"), warnings=verified.warnings)
         claims = tuple(edited if number == place else item.text for number, item in enumerate(verified.items))
         findings = yield from ask(Verify(claims, tuple(contexts), question=question))
-        after = read_findings(claims, findings, len(contexts))[0][place]
+        after = read_findings(claims, findings, len(contexts)).items[place]
         before = verified.items[place].text
         is_noticed = after.verdict != "SUPPORTED"
         reason = say("stress.noticed" if is_noticed else "stress.missed", before=before, edited=edited)

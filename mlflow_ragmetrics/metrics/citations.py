@@ -269,7 +269,7 @@ def _judged(
     judged: dict[tuple[int, tuple[int, ...]], Item] = {}
     for (numbers, places), verify, findings in zip(by_set.items(), questions, answers, strict=True):
         renumbered = [_renumbered(finding, numbers) for finding in findings]
-        items, _ = read_findings(verify.claims, renumbered, len(passages))
+        items = read_findings(verify.claims, renumbered, len(passages)).items
         judged |= {(place, numbers): item.changed(kind="sentence") for place, item in zip(places, items, strict=True)}
     return judged
 

@@ -56,9 +56,11 @@ def need_reference(metric: str, why: str) -> MissingFieldError:
 
 Warnings = tuple[tuple[str, Text], ...]
 _CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[:3]}
-
-
 _NOTHING = Extraction(())
+_MISSING = Finding("")
+_AT_ODDS = Finding("NEUTRAL", support=0.0, at_odds=True)
+_LEFT_OUT = Finding("NEUTRAL", support=0.0)
+_MOST_AT_ODDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -93,13 +95,8 @@ class Verified:
     @cached_property
     def counts(self) -> dict[str, int]:
         """The numbers of supported, contradicted and neutral claims, and the total."""
-        count = self.verdicts.count
-        return {
-            "supported": count("SUPPORTED"),
-            "contradicted": count("CONTRADICTED"),
-            "neutral": count("NEUTRAL"),
-            "total": len(self.claims),
-        }
+        counts = {verdict.lower(): self.verdicts.count(verdict) for verdict in _CLAIM_VERDICTS.values()}
+        return {**counts, "total": len(self.claims)}
 
     @property
     def details(self) -> dict[str, Any]:
@@ -184,8 +181,8 @@ def verified_claims(
         findings = yield from ask(Verify(extraction.claims, sources, against, role, question))
     claims = (*extraction.claims, *extraction.at_odds, *extraction.unclaimed)
     more = [_AT_ODDS] * len(extraction.at_odds) + [_LEFT_OUT] * len(extraction.unclaimed)
-    padded, doubts = _padded(claims, (*findings[: len(extraction.claims)], *more))
-    return Verified(claims, padded, len(sources), against, (*warnings, *doubts), extraction)
+    verified = read_findings(claims, (*findings[: len(extraction.claims)], *more), len(sources), against)
+    return replace(verified, warnings=(*warnings, *verified.warnings), extraction=extraction)
 
 
 def declined(answer: str, question: str | None) -> Steps[Declines | None]:
@@ -209,43 +206,28 @@ def as_judged(
 
 def read_findings(
     claims: Sequence[str], findings: Sequence[Finding], passages: int, against: Against = "contexts"
-) -> tuple[tuple[Item, ...], Warnings]:
-    """One item per claim, and warnings about omissions by the judge.
+) -> Verified:
+    """The claims with the judge's ``findings``, and warnings about omissions; arguments as in ``Verified``.
 
     Verdicts are case-insensitive. Missing or unknown verdicts become NEUTRAL with a warning; extra ones are ignored.
-    ``passages`` and ``against`` as in ``Verified``.
-    """
-    padded, warnings = _padded(claims, findings)
-    return Verified(tuple(claims), padded, passages, against).made(), warnings
-
-
-_MISSING = Finding("")
-_AT_ODDS = Finding("NEUTRAL", support=0.0, at_odds=True)
-_LEFT_OUT = Finding("NEUTRAL", support=0.0)
-_MOST_AT_ODDS = 0.25
-
-
-def _padded(claims: Sequence[str], findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], Warnings]:
-    """One finding per claim, and warnings about omissions by the judge.
-
     ``JudgeReplyError`` if more than a quarter of the findings contradict themselves.
     """
-    missing = max(0, len(claims) - len(findings))
-    present = tuple(findings[: len(claims)])
+    total, present = len(claims), tuple(findings[: len(claims)])
+    missing = total - len(present)
     unknown = [finding.verdict for finding in present if _verdict_in(finding) is None]
-    warnings: list[tuple[str, Text]] = []
+    at_odds = sum([finding.at_odds for finding in present])
+    if at_odds > _MOST_AT_ODDS * total:
+        message = f"the judge's replies contradict themselves on {at_odds} of {total} claims, asked twice"
+        raise JudgeReplyError(message, code="reply_at_odds")
+    warnings: Warnings = ()
     if missing:
-        warnings.append(("verdict_missing", say("reading.missing", n=missing)))
+        warnings += (("verdict_missing", say("reading.missing", n=missing)),)
     if unknown:
         named = ", ".join(repr(str(word)) for word in dict.fromkeys(unknown))
-        warnings.append(("verdict_unknown", say("reading.unknown", n=len(unknown), named=named)))
-    at_odds = sum([finding.at_odds for finding in present])
+        warnings += (("verdict_unknown", say("reading.unknown", n=len(unknown), named=named)),)
     if at_odds:
-        if at_odds > _MOST_AT_ODDS * len(claims):
-            message = f"the judge's replies contradict themselves on {at_odds} of {len(claims)} claims, asked twice"
-            raise JudgeReplyError(message, code="reply_at_odds")
-        warnings.append(("reply_at_odds", say("reading.at_odds", n=at_odds, total=len(claims))))
-    return present + (_MISSING,) * missing, tuple(warnings)
+        warnings += (("reply_at_odds", say("reading.at_odds", n=at_odds, total=total)),)
+    return Verified(tuple(claims), present + (_MISSING,) * missing, passages, against, warnings)
 
 
 def _verdict_in(finding: Finding) -> Verdict | None:

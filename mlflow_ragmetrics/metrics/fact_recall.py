@@ -8,12 +8,11 @@ from typing import Literal
 from pydantic import BaseModel
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.question import Nuggets, Role, Steps, Verify, ask
-from mlflow_ragmetrics.core.score import Item, Message, Score
+from mlflow_ragmetrics.core.question import Finding, Nuggets, Role, Steps, Verify, ask
+from mlflow_ragmetrics.core.score import Message, Score
 from mlflow_ragmetrics.metrics.claims import (
     NoContext,
     Verified,
-    Warnings,
     as_judged,
     has_context,
     is_right,
@@ -167,21 +166,21 @@ def nugget_recall(
     if not nuggets:
         return Score(reason=say("nugget_recall.none"), details={"vital": 0, "okay": 0})
     texts = tuple(nugget.text for nugget in nuggets)
-    items = tuple(Item("claim", text, "NEUTRAL", against="answer") for text in texts)
-    warnings: Warnings = ()
+    verified = Verified(texts, (Finding("NEUTRAL"),) * len(texts), against="answer")
     if states_of(answer, None, indistinct).answer == "clear":
         findings = yield from ask(Verify(texts, (answer,), "answer", "reference", question))
-        items, warnings = read_findings(texts, findings, 0, "answer")
-    pairs = list(zip(items, nuggets, strict=True))
+        verified = read_findings(texts, findings, 0, "answer")
+    pairs = list(zip(verified.items, nuggets, strict=True))
     vital = sum(nugget.vital for nugget in nuggets)
     stated = [nugget.vital for item, nugget in pairs if is_right(item)]
     counts = {"stated": len(stated), "n": len(nuggets), "vital_stated": sum(stated), "vital": vital}
     share = len(stated) / len(nuggets)
     figures = {"vital_strict": sum(stated) / vital if vital else share, "all_strict": share}
-    shown = tuple(item.changed(reason=joined(say(_RANKS[nugget.vital]), item.reason)) for item, nugget in pairs)
-    details = {**figures, "vital": vital, "okay": len(items) - vital}
-    reason = say("nugget_recall.judged", **counts)
-    return Score(figures[f"{counted}_strict"], reason=reason, items=shown, details=details, warnings=warnings)
-
-
-_RANKS = {True: "nugget_recall.vital", False: "nugget_recall.okay"}
+    ranks = {True: say("nugget_recall.vital"), False: say("nugget_recall.okay")}
+    return Score(
+        value=figures[f"{counted}_strict"],
+        reason=say("nugget_recall.judged", **counts),
+        items=tuple(item.changed(reason=joined(ranks[nugget.vital], item.reason)) for item, nugget in pairs),
+        details={**figures, "vital": vital, "okay": len(nuggets) - vital},
+        warnings=verified.warnings,
+    )

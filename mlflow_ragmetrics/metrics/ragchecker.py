@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 from mlflow_ragmetrics.core.metric import metric, named_as
 from mlflow_ragmetrics.core.question import Against, Finding, Role, Steps, together
@@ -91,60 +90,6 @@ def _where(evidence: Sequence[Evidence]) -> Text:
     return say("checked.held", n=len(numbers), passages=", ".join(map(str, numbers)))
 
 
-Counted = Callable[[Item, Sequence[int]], bool]
-"""Whether a claim of the answer counts, given the numbers of the passages that support a fact of the reference."""
-
-
-def rate_of_answer(
-    texts: Texts, code: str, counted: Counted, *, by_relevance: bool = False, faults: bool = True
-) -> Steps[Score]:
-    """The share of the answer's claims that are ``counted``; the reason is the message ``checked.<code>``.
-
-    ``faults``: counted claims are errors, and the reason lists them. ``by_relevance``: also find the passages that
-    support a fact of the reference, which takes another question. Unscored: nothing to check, or, with
-    ``by_relevance``, a judge that does not name the passages.
-    """
-    if (unusable := texts.unusable(answer_too=True)) is not None:
-        return unusable
-    programs = [texts.verified("answer", "contexts"), texts.verified("answer", "reference")]
-    if by_relevance:
-        programs.append(texts.verified("reference", "contexts"))
-    verified = yield from together(*programs)
-    word = verified[0].extraction.declines
-    states = yield from as_judged(texts.states, texts.answer or "", texts.question, word, texts.indistinct)
-    if states.answer == "indistinct":
-        return texts.unscored("indistinct_answer", states=states)
-    items, warnings = checked_claims("answer", verified[1], verified[0])
-    if not items:
-        return texts.unscored("no_claims", warnings=warnings)
-    relevant: list[int] = []
-    if by_relevance:
-        facts = [item for item in verified[2].items if is_right(item)]
-        wrong = [item for item in items if is_held(item) and not is_right(item)]
-        if not all(held_by(item.evidence) for item in (*facts, *wrong)):
-            return texts.unscored("unnamed_passages", items, warnings)
-        relevant = held_by(evidence for item in facts for evidence in item.evidence)
-    found_claims = [item for item in items if counted(item, relevant)]
-    number = len(found_claims)
-    counts: Mapping[str, Any] = {
-        "counted": number,
-        "total": len(items),
-        "right": sum(map(is_right, items)),
-        "held": sum(map(is_held, items)),
-        **({"relevant_passages": len(relevant)} if by_relevance else {}),
-    }
-    return Score(
-        value=number / len(items),
-        reason=joined(
-            say(f"checked.{code}", n=len(items), counted=number),
-            to_do("not_in_reference", [item.text for item in found_claims]) if faults else None,
-        ),
-        items=items,
-        details=texts.states.details("judged", counts, no_context=False),
-        warnings=warnings,
-    )
-
-
 def _of_claims(rate: Callable[[Texts], Steps[Score]]) -> Callable[..., Steps[Score]]:
     """A metric function from a function of ``Texts``."""
 
@@ -162,9 +107,58 @@ def _of_claims(rate: Callable[[Texts], Steps[Score]]) -> Callable[..., Steps[Sco
     return named_as(rate, score)
 
 
+def _share_of_answer(
+    is_counted: Callable[[Item, Sequence[int]], bool], *, by_relevance: bool = False, faults: bool = True
+) -> Callable[..., Steps[Score]]:
+    """A metric function: the share of the answer's claims that are counted; the reason is ``checked.<its name>``.
+
+    ``is_counted`` takes a claim and the numbers of the relevant passages. ``faults``: counted claims are errors, and
+    the reason lists them. ``by_relevance``: also find the passages that support a fact of the reference, which takes
+    another question. Unscored: nothing to check, or, with ``by_relevance``, a judge that does not name the passages.
+    """
+
+    def rate(texts: Texts) -> Steps[Score]:
+        if (unusable := texts.unusable(answer_too=True)) is not None:
+            return unusable
+        programs = [texts.verified("answer", "contexts"), texts.verified("answer", "reference")]
+        if by_relevance:
+            programs.append(texts.verified("reference", "contexts"))
+        by_passages, by_reference, *of_reference = yield from together(*programs)
+        word = by_passages.extraction.declines
+        states = yield from as_judged(texts.states, texts.answer or "", texts.question, word, texts.indistinct)
+        if states.answer == "indistinct":
+            return texts.unscored("indistinct_answer", states=states)
+        items, warnings = checked_claims("answer", by_reference, by_passages)
+        if not items:
+            return texts.unscored("no_claims", warnings=warnings)
+        facts = [item for verified in of_reference for item in verified.items if is_right(item)]
+        wrong = [item for item in items if is_held(item) and not is_right(item)]
+        if by_relevance and not all(held_by(item.evidence) for item in (*facts, *wrong)):
+            return texts.unscored("unnamed_passages", items, warnings)
+        relevant = held_by(evidence for item in facts for evidence in item.evidence)
+        counted = [item.text for item in items if is_counted(item, relevant)]
+        counts = {
+            "counted": len(counted),
+            "total": len(items),
+            "right": sum(map(is_right, items)),
+            "held": sum(map(is_held, items)),
+            **({"relevant_passages": len(relevant)} if by_relevance else {}),
+        }
+        reason = say(f"checked.{is_counted.__name__}", n=len(items), counted=len(counted))
+        return Score(
+            value=len(counted) / len(items),
+            reason=joined(reason, to_do("not_in_reference", counted) if faults else None),
+            items=items,
+            details=texts.states.details("judged", counts, no_context=False),
+            warnings=warnings,
+        )
+
+    return _of_claims(named_as(is_counted, rate))
+
+
 @metric(higher_is_better=False, source="RAGChecker")
-@_of_claims
-def hallucination_rate(texts: Texts) -> Steps[Score]:
+@_share_of_answer
+def hallucination_rate(item: Item, relevant: Sequence[int]) -> bool:
     """Share of the answer's claims that neither a passage nor the reference supports; lower is better.
 
     Formula: claims of the answer that neither ``contexts`` nor the reference support / claims of the answer. 0 to 1.
@@ -189,12 +183,12 @@ def hallucination_rate(texts: Texts) -> Steps[Score]:
     does not support it. Leave out or correct what the reference does not
     support: “The bridge is green.”'
     """
-    return rate_of_answer(texts, "hallucination_rate", lambda item, _: not is_held(item) and not is_right(item))
+    return not is_held(item) and not is_right(item)
 
 
 @metric(higher_is_better=None, source="RAGChecker")
-@_of_claims
-def self_knowledge(texts: Texts) -> Steps[Score]:
+@partial(_share_of_answer, faults=False)
+def self_knowledge(item: Item, relevant: Sequence[int]) -> bool:
     """Share of the answer's claims that are right although no passage supports them: the model's own knowledge.
 
     Formula: claims of the answer that the reference supports and ``contexts`` do not / claims of the answer. 0 to 1.
@@ -217,12 +211,12 @@ def self_knowledge(texts: Texts) -> Steps[Score]:
     >>> rm.score("self_knowledge", record).value
     0.5
     """
-    return rate_of_answer(texts, "self_knowledge", lambda item, _: not is_held(item) and is_right(item), faults=False)
+    return not is_held(item) and is_right(item)
 
 
 @metric(higher_is_better=False, source="RAGChecker")
-@_of_claims
-def noise_sensitivity_relevant(texts: Texts) -> Steps[Score]:
+@partial(_share_of_answer, by_relevance=True)
+def noise_sensitivity_relevant(item: Item, relevant: Sequence[int]) -> bool:
     """Share of the answer's claims that are wrong and come from a relevant passage; lower is better.
 
     Formula: claims of the answer that a relevant passage supports and the reference does not / claims of the answer. A
@@ -247,12 +241,12 @@ def noise_sensitivity_relevant(texts: Texts) -> Steps[Score]:
     >>> rm.score("noise_sensitivity_relevant", record).value
     0.5
     """
-    return rate_of_answer(texts, "noise_sensitivity_relevant", _from_relevant, by_relevance=True)
+    return not is_right(item) and not set(held_by(item.evidence)).isdisjoint(relevant)
 
 
 @metric(higher_is_better=False, source="RAGChecker")
-@_of_claims
-def noise_sensitivity_irrelevant(texts: Texts) -> Steps[Score]:
+@partial(_share_of_answer, by_relevance=True)
+def noise_sensitivity_irrelevant(item: Item, relevant: Sequence[int]) -> bool:
     """Share of the answer's claims that are wrong and come only from irrelevant passages; lower is better.
 
     Formula: claims of the answer that an irrelevant passage supports, but neither a relevant passage nor the reference
@@ -275,15 +269,7 @@ def noise_sensitivity_irrelevant(texts: Texts) -> Steps[Score]:
     >>> rm.score("noise_sensitivity_irrelevant", record).value
     0.5
     """
-    return rate_of_answer(texts, "noise_sensitivity_irrelevant", _from_irrelevant, by_relevance=True)
-
-
-def _from_relevant(item: Item, relevant: Sequence[int]) -> bool:
-    return not is_right(item) and bool(set(held_by(item.evidence)).intersection(relevant))
-
-
-def _from_irrelevant(item: Item, relevant: Sequence[int]) -> bool:
-    return is_held(item) and not is_right(item) and not _from_relevant(item, relevant)
+    return is_held(item) and not is_right(item) and set(held_by(item.evidence)).isdisjoint(relevant)
 
 
 @metric(source="RAGChecker")

@@ -86,33 +86,33 @@ def test_more_than_a_quarter_of_findings_at_odds_are_an_error(claims: int, at_od
         with pytest.raises(JudgeReplyError, match=f"contradict themselves on {at_odds} of {claims} claims"):
             read_findings(texts, findings, 1)
     else:
-        _, ((code, text),) = read_findings(texts, findings, 1)
+        ((code, text),) = read_findings(texts, findings, 1).warnings
         assert (code, f"{at_odds} of {claims}" in render(text, "en")) == ("reply_at_odds", True)
 
 
 def test_missing_and_unknown_findings_are_neutral_with_a_warning_and_extra_ones_nothing() -> None:
     given = [Finding(" supported. "), Finding("maybe"), Finding("CONTRADICTED")]
-    items, warnings = read_findings(["a", "b", "c", "d", "e"], given, 1)
-    assert [item.verdict for item in items] == ["SUPPORTED", "NEUTRAL", "CONTRADICTED", "NEUTRAL", "NEUTRAL"]
-    said = {code: render(text, "en") for code, text in warnings}
+    verified = read_findings(["a", "b", "c", "d", "e"], given, 1)
+    assert [item.verdict for item in verified.items] == ["SUPPORTED", "NEUTRAL", "CONTRADICTED", "NEUTRAL", "NEUTRAL"]
+    said = {code: render(text, "en") for code, text in verified.warnings}
     assert list(said) == ["verdict_missing", "verdict_unknown"]
     assert "2" in said["verdict_missing"]
     assert "'maybe'" in said["verdict_unknown"]
-    assert [item.verdict for item in read_findings(["a"], given, 1)[0]] == ["SUPPORTED"]
-    assert read_findings(["a"], given, 1)[1] == ()
+    assert [item.verdict for item in read_findings(["a"], given, 1).items] == ["SUPPORTED"]
+    assert read_findings(["a"], given, 1).warnings == ()
 
 
 @pytest.mark.parametrize(("support", "shown"), [(0.0, 0.0), (1.0, 1.0), (-0.01, None), (1.01, None), (None, None)])
 def test_a_support_off_its_scale_is_none(support: float | None, shown: float | None) -> None:
-    (item,), _ = read_findings(["a"], [Finding("SUPPORTED", support=support)], 1)
+    (item,) = read_findings(["a"], [Finding("SUPPORTED", support=support)], 1).items
     assert item.support == shown
 
 
 def test_evidence_is_from_a_passage_that_is_there_or_from_the_other_text() -> None:
     quotes = ((0, "x"), (1, "a"), (2, "b"), (3, "y"))
-    (item,), _ = read_findings(["a"], [Finding("SUPPORTED", quotes=quotes)], 2)
+    (item,) = read_findings(["a"], [Finding("SUPPORTED", quotes=quotes)], 2).items
     assert [(each.chunk, each.quote) for each in item.evidence] == [(1, "a"), (2, "b")]
-    (item,), _ = read_findings(["a"], [Finding("SUPPORTED", quotes=quotes)], 2, "reference")
+    (item,) = read_findings(["a"], [Finding("SUPPORTED", quotes=quotes)], 2, "reference").items
     assert [(each.chunk, each.quote) for each in item.evidence] == [(None, quote) for _, quote in quotes]
     assert item.against == "reference"
     assert held_by([Evidence(2, None, ""), Evidence(None, None, ""), Evidence(1, None, ""), Evidence(2, None, "")]) == [

@@ -14,10 +14,10 @@ VERDICTS = st.sampled_from(["SUPPORTED", "supported ", "Contradicted.", "neutral
 
 @given(st.lists(st.text(min_size=1), max_size=6), st.lists(VERDICTS, max_size=9))
 def test_there_is_one_item_a_claim(claims: list[str], verdicts: list[str]) -> None:
-    items, warnings = read_findings(claims, [Finding(verdict) for verdict in verdicts], 3)
-    assert [item.text for item in items] == claims
-    assert {item.verdict for item in items} <= {"SUPPORTED", "CONTRADICTED", "NEUTRAL"}
-    codes = dict(warnings)
+    verified = read_findings(claims, [Finding(verdict) for verdict in verdicts], 3)
+    assert [item.text for item in verified.items] == claims
+    assert {item.verdict for item in verified.items} <= {"SUPPORTED", "CONTRADICTED", "NEUTRAL"}
+    codes = dict(verified.warnings)
     assert ("verdict_missing" in codes) == (len(verdicts) < len(claims))
     read = [verdict.strip().rstrip(".").upper() for verdict in verdicts[: len(claims)]]
     assert ("verdict_unknown" in codes) == any(v not in ("SUPPORTED", "CONTRADICTED", "NEUTRAL") for v in read)
