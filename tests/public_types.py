@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -42,6 +43,8 @@ def type_text(hint: Any) -> str:
         return f"_Several[{type_text(arguments[0])}]"
     if origin is tuple:
         return f"tuple[{', '.join(map(type_text, arguments))}]"
+    if origin is re.Pattern:
+        return "str"
     if inspect.isclass(origin) and issubclass(origin, Callable):  # type: ignore[arg-type]
         return f"Callable[[{', '.join(map(type_text, arguments[0]))}], {type_text(arguments[1])}]"
     assert hint.__module__ == "builtins", f"write down how {hint!r} is written"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.metric import metric, named_as
 from mlflow_ragmetrics.core.question import Finding, Steps, Verify, ask, together
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.metrics.claims import read_findings
@@ -52,6 +52,10 @@ class Citation(NamedTuple):
     label: str
     passage: int
     statement: int | None
+
+
+Graded = tuple[Citation, str, str]
+"""A citation, the text of its statement, and "right", "wrong", "needless" or "unknown"."""
 
 
 class _Passages:
@@ -170,12 +174,9 @@ def _sources(entry: Mapping[str, Any], passages: _Passages, from_0: bool) -> lis
     sources = []
     for name in named if isinstance(named, (list, tuple)) else [named]:
         text = str(name).strip()
-        if text in passages.ids:
-            sources.append((text, passages.ids[text]))
-        elif text.isdecimal() and len(text) <= 3:
-            sources.append((text, passages.at(int(text) + from_0)))
-        else:
-            sources.append((quote or text, 0))
+        is_number = text.isdecimal() and len(text) <= 3
+        number = passages.ids.get(text) or (passages.at(int(text) + from_0) if is_number else 0)
+        sources.append((text if number else quote or text, number))
     return sources
 
 
@@ -192,23 +193,33 @@ def _places(entry: Mapping[str, Any], answer: str, lines: Sequence[str]) -> list
 _SPANS = (("start", "start_index"), ("end", "end_index"))
 
 
-def checked_citations(
-    answer: str,
-    passages: Sequence[str],
-    ids: Sequence[str] | None,
-    question: str | None,
-    metadata: Mapping[str, Any] | None,
-) -> Steps[tuple[list[tuple[Item, bool]], list[tuple[Citation, str, str]]]]:
+def _of_citations(rate: Callable[[list[tuple[Item, bool]], list[Graded]], Score]) -> Callable[..., Steps[Score]]:
+    """A metric function from the score for what ``_checked`` returns: statements and citations."""
+
+    def score(
+        answer: str,
+        contexts: Sequence[str],
+        question: str | None = None,
+        context_ids: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Steps[Score]:
+        lines, citations = cited_statements(answer, contexts, context_ids, metadata)
+        return rate(*(yield from _checked(lines, citations, contexts, question)))
+
+    return named_as(rate, score)
+
+
+def _checked(
+    lines: Sequence[str], citations: Sequence[Citation], passages: Sequence[str], question: str | None
+) -> Steps[tuple[list[tuple[Item, bool]], list[Graded]]]:
     """Check each statement against all passages it cites, and against each one alone if it cites several.
 
     Returns the assertive statements as (item, whether it has a citation), where the item is SUPPORTED if its cited
-    passages together support it, and the citations as (citation, the statement's text, "right", "wrong", "needless" or
-    "unknown").
+    passages together support it, and the graded citations.
 
     Asks one ``Verify`` per distinct set of passages, all at once. A second round leaves one passage out of each set of
     three or more that supports a statement which that passage alone does not.
     """
-    lines, citations = cited_statements(answer, passages, ids, metadata)
     stated = [number for number, line in enumerate(lines) if asserts(line)]
     cited = {
         number: tuple(sorted({c.passage for c in citations if c.passage and c.statement in (number, None)}))
@@ -242,9 +253,10 @@ def checked_citations(
                 grades.add("needless" if not alone and backs(place, rest) else "right")
         return next(name for name in ("right", "needless", "wrong") if name in grades)
 
+    uncited = say("citation_recall.uncited")
     statements_judged = [
-        (judged[place, cited[place]], True) if cited[place] else (Item("sentence", lines[place], "NEUTRAL"), False)
-        for place in stated
+        (judged[place, numbers], True) if numbers else (Item("sentence", lines[place], "NEUTRAL", uncited), False)
+        for place, numbers in cited.items()
     ]
     graded = [
         (citation, lines[citation.statement] if citation.statement is not None else " ".join(lines), grade(citation))
@@ -280,13 +292,8 @@ def _renumbered(finding: Finding, numbers: tuple[int, ...]) -> Finding:
 
 
 @metric(source="ALCE (Gao et al., EMNLP 2023)")
-def citation_precision(
-    answer: str,
-    contexts: Sequence[str],
-    question: str | None = None,
-    context_ids: Sequence[str] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-) -> Steps[Score]:
+@_of_citations
+def citation_precision(judged: list[tuple[Item, bool]], citations: list[Graded]) -> Score:
     """Share of the answer's citations that support their sentence.
 
     Formula: right citations / citations, 0 to 1. A citation is right if the passages that its sentence cites together
@@ -316,7 +323,6 @@ def citation_precision(
     >>> rm.score("citation_precision", record, judge=judge).value
     0.5
     """
-    _, citations = yield from checked_citations(answer, contexts, context_ids, question, metadata)
     total = len(citations)
     grades = [grade for *_, grade in citations]
     counts = {name: grades.count(name) for name in ("right", "wrong", "needless", "unknown")}
@@ -337,13 +343,8 @@ def citation_precision(
 
 
 @metric(source="ALCE (Gao et al., EMNLP 2023)")
-def citation_recall(
-    answer: str,
-    contexts: Sequence[str],
-    question: str | None = None,
-    context_ids: Sequence[str] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-) -> Steps[Score]:
+@_of_citations
+def citation_recall(judged: list[tuple[Item, bool]], citations: list[Graded]) -> Score:
     """Share of the answer's sentences that their cited passages support.
 
     Formula: sentences supported by all their cited passages together / sentences that assert something, 0 to 1. A
@@ -371,16 +372,14 @@ def citation_recall(
     >>> rm.score("citation_recall", record, judge=judge).value
     0.5
     """
-    judged, _ = yield from checked_citations(answer, contexts, context_ids, question, metadata)
     total = len(judged)
     if not total:
         return Score(reason=say("citation_recall.nothing"), details={"backed": 0, "uncited": 0, "total": 0})
     backed = sum(item.verdict == "SUPPORTED" for item, _ in judged)
     uncited = sum(not cites for _, cites in judged)
-    uncited_reason = say("citation_recall.uncited")
     return Score(
         value=backed / total,
         reason=say("citation_recall.judged", backed=backed, n=total, uncited=uncited),
-        items=tuple(item if cites else item.changed(reason=uncited_reason) for item, cites in judged),
+        items=tuple(item for item, _ in judged),
         details={"backed": backed, "uncited": uncited, "total": total},
     )

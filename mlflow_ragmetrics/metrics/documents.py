@@ -20,21 +20,13 @@ _CHUNK = re.compile(r"(?:doc-(?=<urn:uuid:))?(?P<document>.+)::chunk-\d+", re.DO
 _WRAPPED = re.compile(r"doc-(?P<document><urn:uuid:[^>]*>)")
 
 
-def _compiles(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    return pattern
-
-
 def _zero_or_one(value: float | str) -> float | str:
     if value not in (0.0, 1.0, "skip"):
         raise ValueError("use 0.0, 1.0 or 'skip'")
     return value
 
 
-IdPattern = Annotated[str, AfterValidator(_compiles)] | None
+IdPattern = re.Pattern[str] | None
 """A regular expression whose first group, or else its whole match, is the document of a chunk id."""
 
 ZeroDivision = Annotated[Union[float, Literal["skip"]], AfterValidator(_zero_or_one)]
@@ -66,6 +58,15 @@ class Match:
         """The ranks, from 1, of the relevant documents among the retrieved ones."""
         return tuple(compress(count(1), map(self.correct.__contains__, self.retrieved)))
 
+    def score(self, value: float | None, reason: Text, zero_division: float | str) -> Score:
+        """A score with the counts and one item per document, created on first access.
+
+        Without relevant documents, the value is ``zero_division``.
+        """
+        if not self.gold:
+            value, reason = None if isinstance(zero_division, str) else zero_division, say("retrieval.no_gold")
+        return Score(value=value, reason=reason, details=self.counts).with_items(DocumentItems(self))
+
 
 class DocumentItems(CompactItems):
     """The retrieved documents in rank order, FOUND if relevant, else NOT_FOUND; then the missed documents."""
@@ -92,7 +93,7 @@ def _reason(rank: int | None, verdict: Verdict, language: str) -> str:
     return said("retrieval.rank" if verdict == "FOUND" else "retrieval.irrelevant", language, rank=rank)
 
 
-def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
+def document_id(chunk_id: str, pattern: IdPattern = None) -> str:
     """The document of a chunk: ``doc-<urn:uuid:U>::chunk-N`` gives ``<urn:uuid:U>``, ``id::chunk-N`` gives ``id``.
 
     Other ids are unchanged. A ``pattern`` replaces these rules: the document is its first group, or else its whole
@@ -109,23 +110,22 @@ def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
     return match["document"] if match else chunk_id
 
 
-def match_documents(retrieved: Sequence[str], gold: Sequence[str], id_pattern: str | None = None) -> Match:
+def match_documents(retrieved: Sequence[str], gold: Sequence[str], id_pattern: IdPattern = None) -> Match:
     """The distinct documents of both lists; repeats keep their first rank."""
     return _matched(tuple(retrieved), tuple(gold), id_pattern)
 
 
 @lru_cache(maxsize=4)  # several metrics use the same row
-def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], id_pattern: str | None) -> Match:
+def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], id_pattern: IdPattern) -> Match:
     documents, relevant = (dict.fromkeys(_document_ids(ids, id_pattern)) for ids in (retrieved, gold))
     return Match(tuple(documents), tuple(relevant), frozenset(documents.keys() & relevant.keys()))
 
 
-def _document_ids(chunk_ids: Sequence[str], id_pattern: str | None) -> Sequence[str]:
+def _document_ids(chunk_ids: Sequence[str], id_pattern: IdPattern) -> Sequence[str]:
     joined = "\n".join(chunk_ids)
-    if not id_pattern and not any(mark in joined for mark in _MARKS):
+    if id_pattern is None and not any(mark in joined for mark in _MARKS):
         return chunk_ids  # most ids are those of documents; one search is faster than one per id
-    pattern = re.compile(id_pattern) if id_pattern else None
-    return [document_id(chunk_id, pattern) for chunk_id in chunk_ids]
+    return [document_id(chunk_id, id_pattern) for chunk_id in chunk_ids]
 
 
 def gain(match: Match, k: int) -> float:
@@ -148,16 +148,6 @@ def discount(rank: int) -> float:
 @lru_cache(maxsize=1024)
 def _ideal(relevant: int) -> float:
     return math.fsum(discount(rank) for rank in range(1, relevant + 1))
-
-
-def score_of_documents(match: Match, zero_division: float | str, value: float | None, reason: Text) -> Score:
-    """A score with the counts and one item per document, created on first access.
-
-    Without relevant documents, the value is ``zero_division``.
-    """
-    if not match.gold:
-        value, reason = None if isinstance(zero_division, str) else zero_division, say("retrieval.no_gold")
-    return Score(value=value, reason=reason, details=match.counts).with_items(DocumentItems(match))
 
 
 @dataclass

@@ -1,16 +1,14 @@
-"""Does the answer agree with the reference in facts and in meaning?
-
-Do answer and reference mean nearly the same? Cosine similarity from one or several embedding models.
-"""
+"""Does the answer agree with the reference in facts (by its claims) and in meaning (by the cosine of embeddings)?"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import mul
 from statistics import fmean
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
 
@@ -62,8 +60,8 @@ def similarity(answer: str, reference: str, models: tuple[str, ...] | None = Non
     """
     if not answer.strip() or not reference.strip():
         return Similarity()
-    sides = tuple(pieces(answer)), tuple(pieces(reference))
-    replies: Mapping[str, Union[Vectors, JudgeError]] = yield from ask(Embed(sides[0] + sides[1], models))
+    sides = pieces(answer), pieces(reference)
+    replies = yield from ask(Embed((*sides[0], *sides[1]), models))
     cosines: dict[str, float] = {}
     failures: dict[str, str] = {}
     for name, reply in replies.items():
@@ -109,21 +107,15 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     return max(-1.0, min(1.0, dot / lengths[0] / lengths[1]))
 
 
-def pieces(text: str) -> Iterator[str]:
+def pieces(text: str) -> list[str]:
     """Split ``text`` into pieces of at most 2,000 characters, at whitespace if possible.
 
     >>> [len(piece) for piece in pieces("word " * 1000)]
     [1999, 1999, 999]
     """
-    rest = text.strip()
-    while len(rest) > _LONGEST_PIECE:
-        head = rest[: _LONGEST_PIECE + 1]
-        cut = max(head.rfind(" "), head.rfind("\n"))
-        cut = cut if cut != -1 else _LONGEST_PIECE
-        yield rest[:cut].rstrip()
-        rest = rest[cut:].lstrip()
-    if rest:
-        yield rest
+    return textwrap.wrap(
+        text.strip(), _LONGEST_PIECE, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
+    )
 
 
 @metric(asks=("embeddings",), range=(-1.0, 1.0), source="ragas")

@@ -8,15 +8,7 @@ from collections.abc import Callable, Sequence
 from mlflow_ragmetrics.core.metric import metric, named_as
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.metrics.context_relevance import judged_map, judged_mrr, judged_ndcg, judged_precision_k
-from mlflow_ragmetrics.metrics.documents import (
-    Cutoff,
-    IdPattern,
-    Match,
-    ZeroDivision,
-    gain,
-    match_documents,
-    score_of_documents,
-)
+from mlflow_ragmetrics.metrics.documents import Cutoff, IdPattern, Match, ZeroDivision, gain, match_documents
 from mlflow_ragmetrics.text.messages import Text, say
 
 Measured = tuple[float, Text]
@@ -33,7 +25,7 @@ def _of_documents(measure: Callable[[Match], Measured]) -> Callable[..., Score]:
         id_pattern: IdPattern = None,
     ) -> Score:
         match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
-        return score_of_documents(match, zero_division, *measure(match))
+        return match.score(*measure(match), zero_division)
 
     return named_as(measure, score)
 
@@ -50,7 +42,7 @@ def _of_first_ranks(measure: Callable[[Match, int], Measured]) -> Callable[..., 
         id_pattern: IdPattern = None,
     ) -> Score:
         match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
-        return score_of_documents(match, zero_division, *measure(match, k))
+        return match.score(*measure(match, k), zero_division)
 
     return named_as(measure, score)
 

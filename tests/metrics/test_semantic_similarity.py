@@ -145,8 +145,9 @@ def test_the_reason_says_the_figure_or_that_a_side_is_blank() -> None:
     assert "0." not in blank
 
 
-def test_a_long_text_is_cut_at_its_only_blank_wherever_that_is() -> None:
-    assert list(pieces(f"a {'b' * 2500}")) == ["a", "b" * 2000, "b" * 500]
+def test_a_long_text_is_cut_at_its_blanks_and_in_words_that_are_too_long() -> None:
+    assert list(pieces(f"a {'b' * 2000}")) == ["a", "b" * 2000]
+    assert list(pieces(f"a {'b' * 2500}")) == ["a " + "b" * 1998, "b" * 502]
     assert list(pieces(f"{'a' * 2000} b")) == ["a" * 2000, "b"]
     assert list(pieces("a" * 2000)) == ["a" * 2000]
 
