@@ -137,7 +137,7 @@ def test_a_prefix_and_russian() -> None:
 
 
 def test_columns_of_arrow_say_it_under_the_suites_prefix(report: rm.Report) -> None:
-    from mlflow_ragmetrics.spark.score_frame import ScoreColumns
+    from mlflow_ragmetrics.spark import ScoreColumns
 
     suite = rm.Suite.preset("diagnose", name_prefix="v2_")
     rows = list(suite.score_samples([row.sample for row in report.rows]))

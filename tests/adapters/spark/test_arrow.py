@@ -11,7 +11,7 @@ import pyarrow as pa
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
-from mlflow_ragmetrics.spark.score_frame import ITEM, ScoreColumns
+from mlflow_ragmetrics.spark import ITEM, ScoreColumns
 
 RECORDS: list[dict[str, Any]] = [
     {"id": "a", "question": "Which number?", "answer": "Seven. It is odd.", "reference": ["Seven.", "7"],
@@ -26,8 +26,7 @@ def suite() -> rm.Suite:
 
 
 def columns_of(suite: rm.Suite, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    columns = ScoreColumns(suite)
-    return pa.RecordBatch.from_arrays(columns.arrays(rows), schema=columns.schema).to_pylist()
+    return ScoreColumns(suite).batch(rows).to_pylist()
 
 
 def test_the_columns_hold_scores_and_items() -> None:
@@ -48,8 +47,7 @@ def test_an_item_that_rows_share_is_held_against_the_passages_of_each() -> None:
     scores = {"faithfulness": rm.Score(value=0.5, items=(other, shared, other))}
     texts = ("Paris is calm.", "London burns.")
     rows = [Row(rm.Sample(contexts=(rm.Chunk(text),)), scores) for text in texts]
-    columns = ScoreColumns(rm.Suite(["faithfulness"]))
-    found = pa.RecordBatch.from_arrays(columns.arrays(rows), schema=columns.schema)["faithfulness_items"].to_pylist()
+    found = ScoreColumns(rm.Suite(["faithfulness"])).batch(rows)["faithfulness_items"].to_pylist()
     assert [[item["text"] for item in items] for items in found] == [["Paris", "Paris burns.", "Paris"]] * 2
     expected = [list(unbacked_in(shared, [text])) for text in texts]
     assert expected[0] != expected[1]
@@ -65,8 +63,7 @@ def test_items_that_nobody_has_read_are_in_the_columns_like_those_that_were_read
     for score in rows[3].scores.values():
         assert score.items
     rows.append(Row(samples[0], dict.fromkeys(suite.keys, rm.Score(1.0, items=(judged, judged)))))
-    columns = ScoreColumns(suite)
-    found = pa.RecordBatch.from_arrays(columns.arrays(rows), schema=columns.schema)
+    found = ScoreColumns(suite).batch(rows)
     for key in suite.keys:
         listed = [item for items in found[f"{key}_items"].to_pylist() for item in items]
         expected = [item for row in rows for item in row.scores[key].items]
@@ -90,7 +87,7 @@ def test_types_follow_from_the_suite() -> None:
     assert schema.field("faithfulness_items").type == pa.list_(ITEM)
     assert "correctness_passed" not in schema.names
     assert "rag_score_items" not in schema.names
-    assert [array.type for array in ScoreColumns(suite()).arrays([])] == schema.types
+    assert ScoreColumns(suite()).batch([]).num_rows == 0
 
 
 def test_items_of_a_panel_say_whose_they_are() -> None:

@@ -8,9 +8,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.spark.score_frame import Recipe, Scoring, columns_read, records_of
-
-from .needs import needs_spark
+from mlflow_ragmetrics.spark import Recipe, columns_read, records_of, score_batches
 
 MAP = pa.map_(pa.string(), pa.string())
 DOCUMENT = pa.struct({"page_content": pa.string(), "metadata": MAP})
@@ -93,9 +91,11 @@ def test_columns_that_count_by_their_values_are_read_too() -> None:
     assert columns_read(rm.Suite(["faithfulness"]), names, None) == ("answer", "docs", "chat_history")
 
 
-@needs_spark[1]
 def test_unknown_contexts_are_skipped_and_empty_ones_are_not() -> None:
-    scoring = Scoring(Recipe.of("faithfulness", {}), None, (), False)
-    found = scoring.score([{"answer": "It is red.", "contexts": each} for each in (None, float("nan"), [], " ")])
-    assert found.column("faithfulness").to_pylist() == [None, None, 1.0, 1.0]
-    assert found.column("faithfulness_no_context").to_pylist() == [False, False, True, True]
+    contexts = pa.array([None, [], [" "]], pa.list_(pa.string()))
+    batch = pa.RecordBatch.from_pydict({"answer": ["It is red."] * 3, "contexts": contexts})
+    (found,) = score_batches(
+        [batch], recipe=Recipe(["faithfulness"], {}), columns=None, read=["answer", "contexts"], adds_id=False
+    )
+    assert found.column("faithfulness").to_pylist() == [None, 1.0, 1.0]
+    assert found.column("faithfulness_no_context").to_pylist() == [False, True, True]

@@ -11,11 +11,12 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.spark.score_frame import Recipe, is_remote, score_spark, suite_of
+from mlflow_ragmetrics.spark import Recipe, is_remote, score_spark, suite_of
 
 
-def test_the_paths_of_a_file_are_absolute(tmp_path: Path) -> None:
+def test_the_paths_of_a_file_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")
+    monkeypatch.setenv("MLFLOW_DEPLOYMENTS_TARGET", "http://127.0.0.1:9")
     path = tmp_path / "suite.yaml"
     path.write_text(
         "metrics: [rouge, correctness]\nconcurrency: 16\nprompts: words\nrate_limit: {requests_per_minute: 90}\n"

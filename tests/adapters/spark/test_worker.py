@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.spark import score_spark
-from mlflow_ragmetrics.spark.score_frame import Recipe, Scoring, suite_of
+from mlflow_ragmetrics.spark import Recipe, score_batches, score_spark, suite_of
 
 from .needs import needs_spark
 
@@ -23,8 +22,8 @@ def on_spark(test: Any) -> Any:
 
 
 def scored(batches: list[pa.RecordBatch], metrics: list[Any], **options: Any) -> list[pa.RecordBatch]:
-    scoring = Scoring(Recipe(metrics, options), None, batches[0].schema.names, True)
-    return list(scoring(iter(batches)))
+    recipe, names = Recipe(metrics, options), batches[0].schema.names
+    return list(score_batches(batches, recipe=recipe, columns=None, read=names, adds_id=True))
 
 
 def test_batches_of_any_size_come_out_in_order_and_in_bounded_parts() -> None:
@@ -46,7 +45,7 @@ def test_rows_are_read_as_they_are_needed() -> None:
             taken.append(number)
             yield pa.RecordBatch.from_pydict({"answer": [f"Answer {n}." for n in range(256)]})
 
-    stream = Scoring(Recipe(["coherence"], {}), None, ["answer"], True)(batches())
+    stream = score_batches(batches(), recipe=Recipe(["coherence"], {}), columns=None, read=["answer"], adds_id=True)
     next(stream)
     assert len(taken) < 6
     stream.close()

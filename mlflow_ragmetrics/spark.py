@@ -1,6 +1,23 @@
-"""Adds scores as columns to a Spark DataFrame, computed on the workers.
+"""Suites on Spark: scores as columns, the figures of a report, and a UDF.
 
-Summarises and logs the figures of scored rows from the driver.
+**Rows.** ``score_spark`` is one narrow step (``MapInArrow``) that keeps the partitions. Each Python process creates the
+suite once and keeps it, with its judges and their counts, for all its tasks. ``mapInPandas`` would change columns that
+only pass through: with PySpark 4.3 and pandas 3.1, a double NaN becomes null, and a timestamp of the year 9999, the
+usual "never", fails the job. Arrow leaves both as they are. Columns that no metric reads are not converted at all.
+
+**A judge over the network** is asked by one task, so that ``concurrency``, ``requests_per_minute``,
+``tokens_per_minute``, ``max_calls`` and ``max_cost`` hold for the whole cluster. The judge sets the pace: 600 calls per
+minute are about 100 rows per minute of six calls each. ``score_spark(…, workers=4)`` uses four tasks with equal numbers
+of rows; the limits then hold for each task. After a 429, only that task waits, for the requested time; after its last
+attempt the row has an error. Limits last for the life of a Python process: a second action, and a task that Spark
+repeats or runs speculatively, may start with new ones. If ``max_calls`` or ``max_cost`` must hold even then, cache or
+write the result before you use it twice, leave ``spark.speculation`` off, and set ``spark.task.maxFailures=1``.
+
+**Answers** are shared within a partition. With ``cache``, they are also stored in an SQLite file on each worker's disk,
+and a repeated task pays nothing for the questions that its machine has asked before. **Keys** come from the environment
+of driver and executors (``spark.executorEnv.OPENAI_API_KEY``).
+
+**Judges that compute in the process** (``lexical``, local models) have no limits: every partition is a task.
 """
 
 from __future__ import annotations
@@ -11,7 +28,7 @@ import pickle
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,16 +52,11 @@ from mlflow_ragmetrics.results.tables import (
     DIAGNOSIS_COLUMNS,
     REASON,
     SCORE_COLUMNS,
+    Column,
     item_columns,
     score_of_columns,
 )
-from mlflow_ragmetrics.rows.aliases import (
-    ALIASES_BY_NATURE,
-    FIELD_OF,
-    MLFLOW_COLUMNS,
-    RECORD_NAMES,
-    accepted_name,
-)
+from mlflow_ragmetrics.rows.aliases import FIELD_BY_NATURE, FIELD_OF, MLFLOW_COLUMNS, accepted_name
 from mlflow_ragmetrics.rows.record import check_columns, to_sample
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides, is_suite_file
@@ -59,6 +71,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+__all__ = ["log_spark", "score_spark", "spark_udf", "summarize_spark"]
 _logger = logging.getLogger(__name__)
 RANGE = "range"
 _BESIDE_FIELDS = (*MLFLOW_COLUMNS, "metadata", "doc_uri")
@@ -78,7 +91,6 @@ ITEM = pa.struct(
     }
 )
 _TYPES = {"number": pa.float64(), "count": pa.int32(), "truth": pa.bool_(), "text": pa.string(), "texts": TEXTS}
-_ABSENT = Score()
 NON_ANSWER = "non_answer"
 
 
@@ -104,8 +116,6 @@ class Recipe:
             Suite.of(suite, **options)  # raises if the file is invalid
             what, folder = read_yaml(Path(suite)), Path(suite).parent.absolute()
             what |= {name: str(folder / what[name]) for name in ("prompts", "cache") if what.get(name)}
-        elif isinstance(suite, Iterable) and not isinstance(suite, (str, Mapping)):
-            what = list(suite)
         recipe = cls(what, options)
         try:
             from pyspark import cloudpickle
@@ -150,21 +160,21 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
     repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:
         raise InvalidOptionError(f"the frame has two columns {repeated!r}; rename or drop one", param="columns")
-    accepted = {name: accepted_name(name) for name in names if name not in mapping.values()}
-    fields = {*mapping, *(FIELD_OF[name] for name in accepted.values() if name is not None and name in FIELD_OF)}
-    fields.update(field for field, aliases in ALIASES_BY_NATURE.items() if not {*aliases}.isdisjoint(accepted.values()))
+    accepted = {name: accepted_name(name) or "" for name in names if name not in mapping.values()}
+    field_of = {**FIELD_BY_NATURE, **FIELD_OF}
+    fields = {*mapping, *(field_of[name] for name in accepted.values() if name in field_of)}
     if "contexts" in fields or "doc_uri" in names:
         fields.add("retrieved_doc_ids")
     if not any(name in names for name in MLFLOW_COLUMNS):
         by_field: dict[str, Any] = {field: () for field in FIELDS if field in fields}
         references = by_field.pop("reference", None)
-        unused = [name for name, known in accepted.items() if known not in RECORD_NAMES]
+        unused = [name for name, known in accepted.items() if known not in field_of]
         row = Sample(references=None if references is None else ("",), metadata=dict.fromkeys(unused), **by_field)
         for warning in check_presence(suite.selection, [row])[1]:
             _logger.warning("%s", render(warning, suite.language))
     if any("metadata" in (*metric.definition.required, *metric.definition.optional) for metric in suite.metrics):
         return tuple(names)
-    wanted = {*RECORD_NAMES, *_BESIDE_FIELDS, *mapping.values()}
+    wanted = {*field_of, *_BESIDE_FIELDS, *mapping.values()}
     return tuple(name for name in names if name in wanted or accepted.get(name) in wanted)
 
 
@@ -196,125 +206,99 @@ class ScoreColumns:
     ``non_answer``: whether the answer is blank, a refusal or an error text. The suite's prefix precedes all names.
     """
 
-    def __init__(self, suite: Suite) -> None:
-        self._prefix = suite.name_prefix
+    def __init__(self, suite: Suite, *, adds_id: bool = False) -> None:
         self._language = suite.language
-        self._diagnosis = [f"{self._prefix}{name}" for name in DIAGNOSIS_COLUMNS] if has_diagnoses(suite.keys) else []
-        self._keys: dict[str, set[str]] = {}
+        self._adds_id = adds_id
+        self._columns: dict[str, list[Column]] = {}
         for metric in suite.metrics:
             definition = metric.definition
-            fields = (*definition.required, *definition.optional)
             judged = "judge" in definition.asks
-            self._keys[self._prefix + metric.key] = _suffixes(
+            has_gold = "gold_doc_ids" in definition.required
+            self._columns[suite.name_prefix + metric.key] = _columns(
                 _1to5=definition.scaled,
                 _passed=metric.threshold is not None,
                 _better=metric.key in suite.selection.better,
                 _support=judged,
                 _judge=judged,
                 _warnings=judged,
-                _no_context=judged and "contexts" in fields,
+                _no_context=judged and "contexts" in (*definition.required, *definition.optional),
                 _fewer_judges=judged and suite.several,
-                _gold_docs="gold_doc_ids" in definition.required,
-                _correct_docs="gold_doc_ids" in definition.required,
-                _items=True,
+                _gold_docs=has_gold,
+                _correct_docs=has_gold,
             )
+        self._with_items = [*self._columns]
         for composite in suite.composites:
-            self._keys[self._prefix + composite.key] = _suffixes(
+            self._columns[suite.name_prefix + composite.key] = _columns(
                 _1to5=composite.scaled, _passed=True, _coverage=True, _warnings=True
             )
+        self._diagnosis = DIAGNOSIS_COLUMNS if has_diagnoses(suite.keys) else ()
+        fields: list[tuple[str, pa.DataType]] = [("id", pa.string())] if adds_id else []
+        for key, columns in self._columns.items():
+            fields += [(f"{key}{column.suffix}", _TYPES[column.kind]) for column in columns]
+            fields += [(f"{key}_items", pa.list_(ITEM))] if key in self._with_items else []
+        fields += [(f"{suite.name_prefix}{name}", pa.string()) for name in self._diagnosis]
+        self.schema = pa.schema([*fields, (f"{suite.name_prefix}{NON_ANSWER}", pa.bool_())])
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Names and types."""
-        fields: list[tuple[str, pa.DataType]] = []
-        for key, suffixes in self._keys.items():
-            fields += [(f"{key}{column.suffix}", _TYPES[column.kind]) for column in _columns(suffixes)]
-            fields += [(f"{key}_items", pa.list_(ITEM))] if "_items" in suffixes else []
-        fields += [(name, pa.string()) for name in self._diagnosis]
-        return pa.schema([*fields, (f"{self._prefix}{NON_ANSWER}", pa.bool_())])
-
-    def arrays(self, rows: Sequence[Row]) -> list[pa.Array]:
-        """One array per column, in the order of ``schema``."""
-        arrays: list[pa.Array] = []
-        for key, suffixes in self._keys.items():
-            scores = [row.scores.get(key, _ABSENT) for row in rows]
-            for column in _columns(suffixes):
+    def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
+        """The columns of these rows."""
+        arrays: list[pa.Array] = [pa.array([row.sample.id for row in rows], pa.string())] if self._adds_id else []
+        for key, columns in self._columns.items():
+            scores = [row.scores[key] for row in rows]
+            for column in columns:
                 values = list(map(column.read, scores))
                 arrays.append(pa.array(plain_texts(values) if column is REASON else values, _TYPES[column.kind]))
-            if "_items" in suffixes:
-                arrays.append(_items(scores, rows))
+            if key in self._with_items:
+                sizes, parts = item_columns(zip(scores, (row.sample for row in rows), strict=True))
+                members = [pa.array(parts[field.name], field.type) for field in ITEM]
+                items = pa.StructArray.from_arrays(members, fields=list(ITEM))
+                arrays.append(pa.ListArray.from_arrays(pa.array(accumulate(sizes, initial=0), pa.int32()), items))
         if self._diagnosis:
             diagnoses = [diagnose(row.scores, self._language) for row in rows]
-            arrays.append(pa.array(["not measured" if each is None else each.cause for each in diagnoses], pa.string()))
-            arrays.append(pa.array([None if each is None else each.reason for each in diagnoses], pa.string()))
-        return [*arrays, pa.array([gives_no_answer(row.sample.answer) for row in rows], pa.bool_())]
+            arrays.append(pa.array([each.cause if each else "not measured" for each in diagnoses], pa.string()))
+            arrays.append(pa.array([each.reason if each else None for each in diagnoses], pa.string()))
+        arrays.append(pa.array([gives_no_answer(row.sample.answer) for row in rows], pa.bool_()))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _suffixes(**optional: bool) -> set[str]:
-    return {"", "_status", "_reason", "_measured"} | {suffix for suffix, is_there in optional.items() if is_there}
-
-
-def _columns(suffixes: set[str]) -> list[Any]:
+def _columns(**optional: bool) -> list[Column]:
+    suffixes = {"", "_status", "_reason", "_measured"} | {suffix for suffix, applies in optional.items() if applies}
     return [column for column in (*SCORE_COLUMNS, *COUNTED_COLUMNS) if column.suffix in suffixes]
-
-
-def _items(scores: Sequence[Score], rows: Sequence[Row]) -> pa.Array:
-    """The items of each score as structs; ``rows`` supply the passages that unsupported items were checked against."""
-    sizes, columns = item_columns(zip(scores, (row.sample for row in rows), strict=True))
-    members = pa.StructArray.from_arrays([pa.array(columns[each.name], each.type) for each in ITEM], fields=list(ITEM))
-    return pa.ListArray.from_arrays(pa.array(accumulate(sizes, initial=0), pa.int32()), members)
 
 
 _ROWS = 256
 
 
-@dataclass(frozen=True)
-class Scoring:
-    """Scores the batches of a partition as they arrive; a slow row does not delay later rows or batches.
+def score_batches(
+    batches: Iterable[pa.RecordBatch],
+    *,
+    recipe: Recipe,
+    columns: Mapping[str, str | None] | None,
+    read: Sequence[str],
+    adds_id: bool,
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a partition as they arrive, in parts, with the new columns.
 
-    ``read`` lists the columns to read, ``columns`` maps fields to columns, and ``adds_id`` adds the column ``id``
-    before the scores.
+    A slow row does not delay later rows or batches. ``read`` lists the columns to read, ``columns`` maps fields to
+    columns, and ``adds_id`` adds the column ``id`` before the scores.
     """
+    suite = suite_of(recipe)
+    score_columns = ScoreColumns(suite, adds_id=adds_id)
+    parts: deque[pa.RecordBatch] = deque()
 
-    recipe: Recipe
-    columns: Mapping[str, str | None] | None
-    read: Sequence[str]
-    adds_id: bool
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches, in parts, with the new columns."""
-        suite = suite_of(self.recipe)
-        columns = ScoreColumns(suite)
-        parts: deque[pa.RecordBatch] = deque()
-        rows = suite.score_samples(self._samples(batches, parts))
-        for first in rows:
-            part = parts.popleft()
-            added = self.added([first, *islice(rows, part.num_rows - 1)], columns)
-            arrays, names = [*part.columns, *added.columns], [*part.schema.names, *added.schema.names]
-            yield pa.RecordBatch.from_arrays(arrays, names=names)
-
-    def score(self, records: Iterable[Mapping[Any, Any]]) -> pa.RecordBatch:
-        """The new columns of these records."""
-        suite = suite_of(self.recipe)
-        rows = list(suite.score_samples(to_sample(record, self.columns) for record in records))
-        return self.added(rows, ScoreColumns(suite))
-
-    def added(self, rows: Sequence[Row], columns: ScoreColumns) -> pa.RecordBatch:
-        """The new columns of scored rows."""
-        ids = [pa.array([row.sample.id for row in rows], pa.string())] if self.adds_id else []
-        return pa.RecordBatch.from_arrays([*ids, *columns.arrays(rows)], schema=self.schema(columns))
-
-    def schema(self, columns: ScoreColumns) -> pa.Schema:
-        """Names and types of the new columns."""
-        return columns.schema.insert(0, pa.field("id", pa.string())) if self.adds_id else columns.schema
-
-    def _samples(self, batches: Iterable[pa.RecordBatch], parts: deque[pa.RecordBatch]) -> Iterator[Sample]:
+    def samples() -> Iterator[Sample]:
         for batch in batches:
             for start in range(0, batch.num_rows, _ROWS):
                 part = batch.slice(start, _ROWS)
                 parts.append(part)
-                for record in records_of(part, self.read):
-                    yield to_sample(record, self.columns)
+                for record in records_of(part, read):
+                    yield to_sample(record, columns)
+
+    rows = suite.score_samples(samples())
+    for first in rows:
+        part = parts.popleft()
+        added = score_columns.batch([first, *islice(rows, part.num_rows - 1)])
+        names = [*part.schema.names, *added.schema.names]
+        yield pa.RecordBatch.from_arrays([*part.columns, *added.columns], names=names)
 
 
 def score_spark(
@@ -344,10 +328,10 @@ def score_spark(
     adds_id = "id" not in (columns or ()) and not any(
         FIELD_OF.get(accepted_name(name) or "") == "id" for name in frame.columns
     )
-    scoring = Scoring(recipe, columns, read, adds_id)
     if is_remote(built):
         frame = frame.repartition(workers)
-    schema = _widened(frame, _spark_schema(scoring.schema(ScoreColumns(built)), built.ranges))
+    schema = _widened(frame, _spark_schema(ScoreColumns(built, adds_id=adds_id).schema, built.ranges))
+    scoring = partial(score_batches, recipe=recipe, columns=columns, read=read, adds_id=adds_id)
     return frame.mapInArrow(scoring, schema)
 
 
@@ -367,11 +351,11 @@ def spark_udf(
     import pandas as pd
     from pyspark.sql.functions import pandas_udf
 
-    scoring = Scoring(recipe, columns, (), False)
-
     def score(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        suite = suite_of(recipe)
         for frame in frames:
-            yield scoring.score(frame.to_dict("records")).to_pandas()
+            samples = [to_sample(record, columns) for record in frame.to_dict("records")]
+            yield ScoreColumns(suite).batch(list(suite.score_samples(samples))).to_pandas()
 
     score.__annotations__ = {"frames": Iterator[pd.DataFrame], "return": Iterator[pd.DataFrame]}
     return pandas_udf(score, _spark_schema(ScoreColumns(built).schema, {}))  # Spark 4.3 refuses metadata here
@@ -400,10 +384,7 @@ def _spark_schema(schema: pa.Schema, ranges: Mapping[str, tuple[float, float]]) 
 
 
 _NEEDED = ("_status", "_reason", "_measured")
-_READ = (
-    *("", "_status", "_measured", "_1to5", "_passed", "_coverage", "_no_context", "_warnings", "_fewer_judges"),
-    *("_judge", "_gold_docs", "_correct_docs", "_better"),
-)
+_READ = [column.suffix for column in (*SCORE_COLUMNS, *COUNTED_COLUMNS) if column is not REASON]
 _ROWS_AT_ONCE = 1000
 
 
@@ -418,8 +399,6 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
     ``spark.driver.maxResultSize`` of 1 GB is enough for ten metrics on 3,000,000 rows. Only a report has the agreement
     of judges. Raises ``InvalidOptionError`` for a frame without scores or without the column ``groups``.
     """
-    from pyspark.sql import functions as f
-
     columns = scored.columns
     keys = [name for name in columns if {f"{name}{suffix}" for suffix in _NEEDED} <= {*columns}]
     if not keys:
@@ -430,22 +409,25 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
     diagnosis = next((each for each in columns if each.endswith(DIAGNOSIS) and f"{each}_reason" in columns), None)
     silent = next((column for column in columns if column.endswith(NON_ANSWER)), None)
     names = [f"{key}{suffix}" for key in keys for suffix in _READ] + ["id", groups, diagnosis, silent]
-    errors = [f.when(f.col(f"`{key}_status`") == "error", f.col(f"`{key}_reason`")) for key in keys]
-    table = scored.select(
-        *(f.col(f"`{name}`") for name in dict.fromkeys(names) if name in columns),
-        *(error.alias(f"{key}_reason") for key, error in zip(keys, errors, strict=True)),
-    ).toArrow()
-    read = {key: [name for name in (*_READ, "_reason") if f"{key}{name}" in table.column_names] for key in keys}
-    totals, causes, group_names = Totals(keys=keys), Counter[str](), list[str]()
+    errors = [f"IF(`{key}_status` = 'error', `{key}_reason`, NULL) AS `{key}_reason`" for key in keys]
+    table = scored.selectExpr(*(f"`{name}`" for name in dict.fromkeys(names) if name in columns), *errors).toArrow()
+    read = {
+        key: {suffix: f"{key}{suffix}" for suffix in (*_READ, "_reason") if f"{key}{suffix}" in table.column_names}
+        for key in keys
+    }
+    totals, causes, group_names = Totals(keys=keys), list[str](), list[str]()
     for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
         for record in batch.to_pylist():
             name = str(record.get(groups) or "").strip()
             group_names.append(name or f"\0row {totals.rows}")
-            causes.update([record[diagnosis]] if diagnosis is not None else [])
-            scores = {key: score_of_columns(_values(record, key, read[key])) for key in keys}
+            causes += [record[diagnosis]] if diagnosis is not None else []
+            scores: dict[str, Score] = {}
+            for key, names_of in read.items():
+                values = {suffix: record[name] for suffix, name in names_of.items() if record[name] is not None}
+                scores[key] = score_of_columns(values)
             answer = "" if record.get(silent) else None
             totals.add(Row(Sample(id=str(record.get("id") or ""), answer=answer), scores))
-    counted = count_causes(causes.elements()) if causes else {}
+    counted = count_causes(causes) if causes else {}
     known = {field.name: field.metadata.get(RANGE) for field in scored.schema.fields}
     ranges = {name: (float(ends[0]), float(ends[1])) for name, ends in known.items() if ends}
     figures = totals.figures(None if groups is None else group_names, ranges) | cause_figures(counted)
@@ -453,11 +435,6 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
     summary = Evaluation((), {"language": language}, ranges=ranges, counted=totals)
     vars(summary).update(metrics=figures, _causes=counted)
     return summary
-
-
-def _values(record: Mapping[str, Any], key: str, suffixes: Sequence[str]) -> dict[str, Any]:
-    values = {suffix: record[f"{key}{suffix}"] for suffix in suffixes}
-    return {suffix: value for suffix, value in values.items() if value is not None}
 
 
 def log_spark(
@@ -475,10 +452,10 @@ def log_spark(
     ``rag_figures.json``, and the warnings in ``ragmetrics_suite.json``. If no judge answered, the tag
     ``ragmetrics.status`` has the reason, and a run created here ends FAILED.
     """
-    built = Recipe.of(suite, options).build()
+    built = Suite.of(suite, **options)
     summary = summarize_spark(scored, groups=built.groups, language=built.language)
-    grouped = {} if built.groups is None else {"groups": built.groups}
-    described = {**built.describe(), **grouped, "n_rows": len(summary), "ragmetrics_version": __version__}
+    described = {**built.describe(), "n_rows": len(summary), "ragmetrics_version": __version__}
+    described |= {} if built.groups is None else {"groups": built.groups}
     about = {"suite": described, "warnings": summary.banner, "usage": {}}
     return log_findings(
         run_id,
