@@ -6,14 +6,13 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.safe_text import as_json, redact
-from mlflow_ragmetrics.core.score import DOUBTS, Sample
+from mlflow_ragmetrics.core.score import DOUBTS
 from mlflow_ragmetrics.display.document import to_markdown
 from mlflow_ragmetrics.display.page import write_page
 from mlflow_ragmetrics.display.text import report_blocks
@@ -117,7 +116,15 @@ def log_report(
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
         large = write_tables(writer, {ROWS: report.table, CLAIMS: report.items})
         pages: dict[str, Content] = {PAGE: partial(write_page, self, run=run_link(info))} if texts else {}
-        suite = description_of(report, digest(row.sample for row in self.rows), digest_of_questions)
+        suite = {
+            **report.description,
+            "n_rows": len(report.rows),
+            "data_digest": digest(row.sample for row in self.rows),
+            "questions_digest": digest_of_questions,
+            **({} if report.source is None else {"source": Path(report.source).name}),
+            "ragmetrics_version": __version__,
+            "mlflow_version": mlflow.__version__,
+        }
         about_run = {"suite": suite, "warnings": report.warnings, "usage": report.usage, "large_tables": large}
         own_files = {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about_run, indent=2))}
         writer.files({**pages, **(files or {}), **own_files})
@@ -167,22 +174,6 @@ def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     return figure in ("", "mean", "pass_rate") or (figure == "coverage" and value < 1)
 
 
-def description_of(report: Evaluation, data_digest: str, questions_digest: str) -> dict[str, Any]:
-    """The run's suite, judges, weights, versions and data, without machine paths."""
-    import mlflow
-
-    source = {"source": Path(report.source).name} if report.source is not None else {}
-    return {
-        **report.description,
-        "n_rows": len(report.rows),
-        "data_digest": data_digest,
-        "questions_digest": questions_digest,
-        **source,
-        "ragmetrics_version": __version__,
-        "mlflow_version": mlflow.__version__,
-    }
-
-
 _FIELDS = ("question", "history", "references", "gold_doc_ids")
 
 
@@ -191,12 +182,8 @@ def questions_digest(rows: Sequence[Row]) -> str:
 
     Answers, contexts and row ids have no effect. Runs with the same questions have datasets with this digest.
     """
-    return digest(sorted(digest([_asked(row.sample)]) for row in rows))
-
-
-def _asked(sample: Sample) -> dict[str, Any]:
-    history = None if sample.history is None else [asdict(message) for message in sample.history]
-    return {**{name: getattr(sample, name) for name in _FIELDS}, "history": history}
+    asked = ({name: getattr(row.sample, name) for name in _FIELDS} for row in rows)
+    return digest(sorted(digest([fields]) for fields in asked))
 
 
 def _dataset(n_rows: int, questions: str, name: str) -> DatasetInput:

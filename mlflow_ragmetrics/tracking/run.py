@@ -1,13 +1,9 @@
-"""Selects or creates the run for a report, ends it, and finds runs that were never ended.
-
-A run whose process was killed stays incomplete. It is found and marked as failed.
-"""
+"""Selects or creates the run for a report, ends it, and finds the runs of killed processes to mark them as failed."""
 
 from __future__ import annotations
 
 import gc
 import hashlib
-import logging
 import os
 import platform
 import re
@@ -46,8 +42,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run, RunInfo
 
-
-_logger = logging.getLogger(__name__)
 
 COMPLETE = "complete"
 PARTIAL = "partial"
@@ -112,38 +106,16 @@ def new_target(run_name: str | None) -> Iterator[str]:
     import mlflow
 
     tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
-    run_id = None
+    with named_failure("no run could be started in MLflow"):
+        run_id = str(mlflow.start_run(run_name=run_name, nested=True, tags=tags).info.run_id)
     try:
-        with named_failure("no run could be started in MLflow"):
-            run_id = str(mlflow.start_run(run_name=run_name, nested=True, tags=tags).info.run_id)
         with _failure_noted(run_id):
             yield run_id
             mlflow.end_run(_ending(run_id))
-    except Exception:
+    except BaseException:
         with suppress(*write_errors()), few_attempts():  # the original error is raised
             mlflow.end_run("FAILED")
         raise
-    except BaseException as interruption:  # at any time, also before the run's id is known or while it ends
-        _let_go(interruption)
-        begun = f"tags.`{WRITER_TAG}` = '{tags[WRITER_TAG]}' and tags.`{STATUS_TAG}` = '{WRITING}'"
-        try:
-            with few_attempts():
-                begun_runs = [] if run_id else mlflow.search_runs(filter_string=begun, output_format="list")
-                for begun_id in [run_id] if run_id else [str(run.info.run_id) for run in begun_runs]:
-                    RunWriter(begun_id).end("interrupted")
-                mlflow.end_run("FAILED")  # no longer active
-        except write_errors() as error:
-            _logger.warning("a new run may keep the status %r: %s", WRITING, reason_of(error))
-        raise
-
-
-def _let_go(interruption: BaseException) -> None:
-    """Release resources held by an interrupted statement, such as SQLite's lock, so that the store can be written."""
-    error: BaseException | None = interruption
-    while error is not None:
-        clear_frames(error.__traceback__)
-        error = error.__context__
-    gc.collect()
 
 
 def _ending(run_id: str) -> str:
@@ -163,7 +135,11 @@ def _failure_noted(run_id: str) -> Iterator[None]:
         with reserved_memory():
             yield
     except BaseException as error:
-        _let_go(error)
+        interrupted: BaseException | None = error
+        while interrupted is not None:  # release what a statement holds, such as SQLite's lock, to write to the store
+            clear_frames(interrupted.__traceback__)
+            interrupted = interrupted.__context__
+        gc.collect()
         RunWriter(run_id).note_failure(reason_of(error) if isinstance(error, Exception) else "interrupted")
         if isinstance(error, write_errors()) and not isinstance(error, RagMetricsError):
             raise RagMetricsError(f"the report could not be written to run {run_id}: {reason_of(error)}") from error
@@ -183,34 +159,30 @@ def alone_in(run_id: str) -> Iterator[RunInfo]:
     A process that has ended is ignored. A process on another machine is given one minute. Raises ``RagMetricsError`` if
     a process on this machine writes for more than ten minutes.
     """
+    import mlflow
+
+    me, began = this_process(), time.monotonic()
     with _LOCKS[run_id]:
-        yield _take(run_id)
-
-
-def _take(run_id: str) -> RunInfo:
-    from mlflow import MlflowClient
-
-    client, me, began = MlflowClient(), this_process(), time.monotonic()
-    while True:
-        run = client.get_run(run_id)
-        writer, status = run.data.tags.get(WRITER_TAG, ""), run.data.tags.get(STATUS_TAG)
-        if writer == me and status == WRITING:
-            return run.info
-        check_awaited()
-        waited = time.monotonic() - began
-        is_here = writer.partition(" ")[0] == platform.node()
-        is_other = status == WRITING and writer != me and is_being_written(run)
-        if not is_other or (not is_here and waited > _WAIT_FOR_ELSEWHERE):
-            RunWriter(run_id).tags({STATUS_TAG: WRITING, WRITER_TAG: me})
+        while True:
+            run = mlflow.get_run(run_id)
+            writer, is_writing = run.data.tags.get(WRITER_TAG, ""), run.data.tags.get(STATUS_TAG) == WRITING
+            if writer == me and is_writing:
+                break
+            check_awaited()
+            waited = time.monotonic() - began
+            is_here = writer.partition(" ")[0] == platform.node()
+            is_other = is_writing and is_being_written(run)
+            if not is_other or (not is_here and waited > _WAIT_FOR_ELSEWHERE):
+                RunWriter(run_id).tags({STATUS_TAG: WRITING, WRITER_TAG: me})
+            elif waited > _LONGEST_WAIT:
+                message = f"another process ({writer}) is writing to run {run_id}; log again when it is done"
+                raise RagMetricsError(message)
             time.sleep(_SETTLING)  # if two start at once, the last one continues
-        elif waited > _LONGEST_WAIT:
-            raise RagMetricsError(f"another process ({writer}) is writing to run {run_id}; log again when it is done")
-        else:
-            time.sleep(_SETTLING)
+        yield run.info
 
 
 _DAY = 24 * 3600
-_REASON = "failed: the process that wrote it ended; figures and tables may be incomplete"
+_ABANDONED = "failed: the process that wrote it ended; figures and tables may be incomplete"
 
 
 def abandoned_runs(experiments: Sequence[str], *, live: bool = False) -> list[Run]:
@@ -243,7 +215,7 @@ def mark_abandoned(experiment_id: str) -> Iterator[Run]:
         run_id = str(run.info.run_id)
         with explained(run_id), few_attempts():
             remove_traces(client, experiment_id, run_id)
-            client.set_tag(run_id, STATUS_TAG, _REASON)
+            client.set_tag(run_id, STATUS_TAG, _ABANDONED)
             if run.info.status != "FAILED":  # MLflow ends an active run as FINISHED when its process ends
                 client.set_terminated(run_id, "FAILED")
         yield run
@@ -287,13 +259,9 @@ def pool_shortage(uri: str) -> str | None:
     Each worker that starts a trace holds one connection and waits for a second. With as many workers as connections,
     they can deadlock until they time out.
     """
-
-    def number(name: str, default: int) -> int:
-        text = os.environ.get(name, "")
-        return int(text) if text.isdecimal() else default
-
-    pool = number("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", 5) + number("MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW", 10)
-    workers = number("MLFLOW_GENAI_EVAL_MAX_WORKERS", 40)
+    connections = {"MLFLOW_SQLALCHEMYSTORE_POOL_SIZE": 5, "MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW": 10}
+    pool = sum(int(os.environ.get(name) or default) for name, default in connections.items())
+    workers = int(os.environ.get("MLFLOW_GENAI_EVAL_MAX_WORKERS") or 40)
     if workers < pool or not _DATABASE.match(uri):
         return None
     return (

@@ -1,9 +1,7 @@
-"""Writes one trace per row with its scores as assessments, like ``mlflow.genai.evaluate``.
+"""Converts scores to MLflow feedback, and writes one trace per row with it, like ``mlflow.genai.evaluate``.
 
 Traces are written whole by ``TracingClient``, which is not public API: MLflow's public functions take eight times as
 long.
-
-Converts scores to MLflow feedback, with their claims.
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from contextlib import nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
@@ -290,18 +287,13 @@ def link_traces(ids: Sequence[str], run_id: str) -> None:
         MlflowClient().link_traces_to_run(trace_ids=batch, run_id=run_id)
 
 
-def written_traces(experiment_id: str, run_id: str) -> list[Trace]:
-    """The traces that were written for a run, without their spans."""
-    import mlflow
-
-    mine = f"tags.`{TRACES_TAG}` = '{run_id}'"
-    traces: list[Trace] = mlflow.search_traces([experiment_id], mine, return_type="list", include_spans=False)
-    return traces
-
-
 def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:
     """Remove the traces that were written for a run."""
-    for batch in _batches([trace.info.trace_id for trace in written_traces(experiment_id, run_id)]):
+    import mlflow
+
+    of_run = f"tags.`{TRACES_TAG}` = '{run_id}'"
+    traces = mlflow.search_traces([experiment_id], of_run, return_type="list", include_spans=False)
+    for batch in _batches([trace.info.trace_id for trace in traces]):
         client.delete_traces(experiment_id, trace_ids=batch)
 
 
@@ -471,6 +463,4 @@ def _times(row: Row, target: _Target) -> tuple[int, int | None]:
 
 
 def _batches(entries: Sequence[Any], size: int = _TRACES_PER_BATCH) -> Iterator[list[Any]]:
-    source = iter(entries)
-    while batch := list(islice(source, size)):
-        yield batch
+    return (list(entries[start : start + size]) for start in range(0, len(entries), size))
