@@ -11,7 +11,7 @@ from mlflow_ragmetrics.core.score import Chunk, Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, with_accepted_names
 from mlflow_ragmetrics.rows.passages import TEXT_KEYS, chunks_of, distinct, document_ids_of
-from mlflow_ragmetrics.rows.values import decoded, elements_of, is_list, is_missing
+from mlflow_ragmetrics.rows.values import decoded, is_list, is_missing
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy
 from mlflow_ragmetrics.text.sentences import sentences
 from mlflow_ragmetrics.text.shown import shown
@@ -46,17 +46,13 @@ def citations_in(value: object) -> list[Any]:
     value = _as_mapping(value)
     for level in () if isinstance(value, str) else _levels(value, _ANSWER_KEYS, MODEL_ROLES):
         inner = _as_mapping(level)
-        beside = inner.get("citations") if isinstance(inner, Mapping) else None
-        if isinstance(beside, (list, tuple)) and beside:
-            return [_as_mapping(citation) for citation in beside]
-        content = attribute_of(inner, "content")
-        extra = getattr(inner, "additional_kwargs", None) or {}
-        citations = [dict(citation) for citation in extra.get("citations") or () if isinstance(citation, Mapping)]
-        for block in content if isinstance(content, (list, tuple)) else ():
-            if isinstance(block, Mapping):
-                given = block.get("citations") or block.get("annotations") or ()
-                text = block.get("text")
-                citations += [{**each, "text": text} for each in given if isinstance(each, Mapping) and _cites(each)]
+        listed = inner.get("citations") if isinstance(inner, Mapping) else None
+        if is_list(listed) and listed:
+            return [_as_mapping(citation) for citation in listed]
+        citations = _mappings_in(attribute_of(attribute_of(inner, "additional_kwargs"), "citations"))
+        for block in _mappings_in(attribute_of(inner, "content")):
+            cited = _mappings_in(block.get("citations") or block.get("annotations"))
+            citations += [{**citation, "text": block.get("text")} for citation in cited if _cites(citation)]
         if citations:
             return citations
     return []
@@ -65,18 +61,21 @@ def citations_in(value: object) -> list[Any]:
 def thoughts_in(value: object) -> str:
     """A reasoning model's thoughts in the blocks of the answer's message or next to its content; ``""`` if none."""
     for level in _levels(_as_mapping(value), _ANSWER_KEYS, MODEL_ROLES):
-        content = level if is_list(level) else attribute_of(level, "content")
-        blocks = [block for block in content if isinstance(block, Mapping)] if is_list(content) else []
+        blocks = _mappings_in(level if is_list(level) else attribute_of(level, "content"))
         thoughts = [
             block.get("thinking") or block.get("reasoning") or block.get("text")
             for block in blocks
             if block.get("type") in _THOUGHTS
         ]
         extra = attribute_of(level, "additional_kwargs")
-        beside = [attribute_of(part, "reasoning_content") for part in (level, extra)]
-        if texts := [text for text in (*thoughts, *beside) if isinstance(text, str) and text.strip()]:
+        thoughts += [attribute_of(part, "reasoning_content") for part in (level, extra)]
+        if texts := [text for text in thoughts if isinstance(text, str) and text.strip()]:
             return "\n".join(texts)
     return ""
+
+
+def _mappings_in(value: object) -> list[Any]:
+    return [entry for entry in value if isinstance(entry, Mapping)] if is_list(value) else []
 
 
 def fields_of(value: Any) -> Any:
@@ -114,16 +113,11 @@ def messages_of(value: object) -> tuple[Message, ...] | None:
     >>> messages_of([("human", "Hi"), {"role": "assistant", "content": "Hello"}])
     (Message(role='user', content='Hi'), Message(role='assistant', content='Hello'))
     """
-    if isinstance(value, Mapping):
-        value = value.get("messages")
-    try:
-        elements = elements_of(value, "history")
-    except InvalidFieldError:
-        return None
-    if elements is None:
-        return None
+    value = decoded(mapping_of(value).get("messages", value))
+    if not is_list(value):
+        return () if isinstance(value, str) and not value.strip() else None
     messages: list[Message] = []
-    for element in elements:
+    for element in value:
         turns = _turns_of(element)
         if turns is None:
             return None
@@ -134,7 +128,7 @@ def messages_of(value: object) -> tuple[Message, ...] | None:
 def messages_in(value: object) -> tuple[Message, ...] | None:
     """The messages in chain ``inputs`` that contain the question; ``None`` if there are none."""
     for level in _levels(_as_mapping(value), QUESTION_KEYS, USER_ROLES):
-        if isinstance(level, (list, tuple)) or (isinstance(level, Mapping) and not is_missing(level.get("messages"))):
+        if is_list(level) or (isinstance(level, Mapping) and not is_missing(level.get("messages"))):
             return messages_of(level)
     return None
 
@@ -179,23 +173,16 @@ def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object
         return joined_parts(value) if is_content and any(map(_is_text_part, value)) else _last_message(value, roles)
     role, content = role_and_content(value)
     has_content = not is_missing(content) and bool(content)
-    if not isinstance(value, Mapping) or (has_content and isinstance(role, str) and role in roles):
+    if not isinstance(value, Mapping) or (has_content and role in roles):
         return joined_parts(content)
     if _is_text_part(value):
         return joined_parts([value])
     value = with_accepted_names(value)
     inner = next((value[key] for key in keys if not is_missing(value.get(key))), None)
-    return _last_message(_messages(value), roles) if inner is None else inner
-
-
-def _messages(value: Mapping[Any, Any]) -> Iterable[object]:
-    messages = value.get("messages")
-    if isinstance(messages, (list, tuple)):
-        return messages
-    choices = value.get("choices")
-    if isinstance(choices, (list, tuple)):
-        return [choice.get("message") for choice in choices[:1] if isinstance(choice, Mapping)]
-    return ()
+    if inner is None:
+        choices = [attribute_of(choice, "message") for choice in _mappings_in(value.get("choices"))[:1]]
+        inner = _last_message(value["messages"] if is_list(value.get("messages")) else choices, roles)
+    return inner
 
 
 def _last_message(messages: Iterable[object], roles: frozenset[str]) -> object:
@@ -203,42 +190,36 @@ def _last_message(messages: Iterable[object], roles: frozenset[str]) -> object:
     last = None
     for message in messages:
         role, content = role_and_content(message)
-        if isinstance(role, str) and role in roles and content:
+        if role in roles and content:
             last = message
     return last
 
 
-def role_and_content(message: object) -> tuple[object, object]:
+def role_and_content(message: object) -> tuple[str | None, Any]:
     """The role and content of a message or of a pair of role and text; ``(None, None)`` for anything else."""
-    if isinstance(message, (list, tuple)) and len(message) == 2 and isinstance(message[0], str):
-        return message[0], message[1]
-    if isinstance(message, Message):
-        return message.role, message.content
+    if is_list(message):
+        return (message[0], message[1]) if len(message) == 2 and isinstance(message[0], str) else (None, None)
+    role = attribute_of(message, "role" if isinstance(message, Message) else "type")
+    content = attribute_of(message, "content")
     if isinstance(message, Mapping):  # OpenTelemetry calls the content parts
-        return message.get("role", message.get("type")), message.get("content", message.get("parts"))
-    return getattr(message, "type", None), getattr(message, "content", None)
+        role, content = message.get("role", role), message.get("content", message.get("parts"))
+    return role if isinstance(role, str) else None, content
 
 
 def _turns_of(element: object) -> list[Message] | None:
     """One message, or two for a question and its answer; ``None`` if it is neither."""
-    if isinstance(element, (list, tuple)):
+    if is_list(element):
         if len(element) != 2 or not all(isinstance(entry, str) for entry in element):
             return None
-        first, second = element
-        if first in USER_ROLES | MODEL_ROLES | {"system"}:
-            return [_message(first, second)]
-        return [Message("user", first), Message("assistant", second)]
+        if element[0] not in USER_ROLES | MODEL_ROLES | {"system"}:
+            return [Message("user", element[0]), Message("assistant", element[1])]
     role, content = role_and_content(element)
-    if not isinstance(role, str):
+    if role is None:
         return None
-    return [_message(role, content)]
-
-
-def _message(role: str, content: object) -> Message:
     text = joined_parts(content)
     text = text if isinstance(text, str) else ""
     name = "user" if role in USER_ROLES else "assistant" if role in MODEL_ROLES else role
-    return Message(name, shown(text).text if name == "assistant" else text)
+    return [Message(name, shown(text).text if name == "assistant" else text)]
 
 
 def joined_parts(content: object) -> object:
@@ -246,7 +227,7 @@ def joined_parts(content: object) -> object:
 
     Parts are joined without a separator, because providers cut them in mid-sentence.
     """
-    if not isinstance(content, (list, tuple)):
+    if not is_list(content):
         return content
     texts = [joined_parts(_part_text(part)) if isinstance(part, Mapping) else part for part in content]
     return "".join(text for text in texts if isinstance(text, str)) or None
@@ -361,8 +342,7 @@ def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tu
 
 def is_turn(element: object) -> bool:
     """Whether it is a user, model or system message."""
-    role, _ = role_and_content(element)
-    return isinstance(role, str) and role in (*USER_ROLES, *MODEL_ROLES, "system")
+    return role_and_content(element)[0] in (*USER_ROLES, *MODEL_ROLES, "system")
 
 
 def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chunk, ...]:

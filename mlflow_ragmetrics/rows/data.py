@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
@@ -17,6 +17,7 @@ from mlflow_ragmetrics.core.safe_text import plain
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, FIELD_BY_NATURE, FIELD_OF, PASSAGE_TEXT, with_accepted_names
+from mlflow_ragmetrics.rows.chat_messages import fields_of
 from mlflow_ragmetrics.rows.exports import records_of_exports
 from mlflow_ragmetrics.rows.files import read_file, rows_of_columns
 from mlflow_ragmetrics.rows.record import check_columns, to_sample
@@ -79,13 +80,9 @@ def _checked_rows(data: Data) -> Iterator[Any]:
 
 def _mapping_of_row(row: Any) -> Any:
     """Convert a pydantic model, dataclass or named tuple to a mapping."""
-    if isinstance(row, Mapping):
-        return row
     if callable(getattr(row, "model_dump", None)):
         return row.model_dump()
-    if is_dataclass(row) and not isinstance(row, type):
-        return {field.name: getattr(row, field.name) for field in fields(row)}
-    return row._asdict() if callable(getattr(row, "_asdict", None)) else row
+    return row._asdict() if callable(getattr(row, "_asdict", None)) else fields_of(row)
 
 
 def read_samples(
