@@ -28,9 +28,9 @@ from mlflow_ragmetrics.results.figures import Totals
 from mlflow_ragmetrics.results.marks import diagnoses_of, has_diagnoses
 from mlflow_ragmetrics.results.tables import DIAGNOSIS
 from mlflow_ragmetrics.rows import read_samples
-from mlflow_ragmetrics.rows.chat_messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.trace_records import failure_of, retrieved_documents, session_of
+from mlflow_ragmetrics.rows.values import mapping_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.tracking.log import run_metrics_of
 from mlflow_ragmetrics.tracking.outbox import Sums

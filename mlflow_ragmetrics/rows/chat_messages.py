@@ -11,7 +11,7 @@ from mlflow_ragmetrics.core.score import Chunk, Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, with_accepted_names
 from mlflow_ragmetrics.rows.passages import TEXT_KEYS, chunks_of, distinct, document_ids_of
-from mlflow_ragmetrics.rows.values import decoded, is_list, is_missing
+from mlflow_ragmetrics.rows.values import decoded, is_list, is_missing, mapping_of
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy
 from mlflow_ragmetrics.text.sentences import sentences
 from mlflow_ragmetrics.text.shown import shown
@@ -146,12 +146,6 @@ def turns_before(messages: Sequence[Message], question: str | None, answer: str 
     if replies and answer is not None and answer.strip() not in replies:
         return tuple(messages)
     return tuple(messages[: positions[-1]])
-
-
-def mapping_of(value: object) -> Mapping[Any, Any]:
-    """``value`` if it is a mapping or the JSON of one, else an empty mapping."""
-    parsed = decoded(value)
-    return parsed if isinstance(parsed, Mapping) else {}
 
 
 def _levels(value: object, keys: Sequence[str], roles: frozenset[str]) -> list[object]:

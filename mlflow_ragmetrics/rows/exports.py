@@ -12,9 +12,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.rows.chat_messages import answer_in, mapping_of
+from mlflow_ragmetrics.rows.chat_messages import answer_in
 from mlflow_ragmetrics.rows.trace_records import documents_in
-from mlflow_ragmetrics.rows.values import decoded, is_missing
+from mlflow_ragmetrics.rows.values import decoded, is_missing, mapping_of
 
 Record = Mapping[Any, Any]
 

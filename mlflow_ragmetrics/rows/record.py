@@ -33,7 +33,6 @@ from mlflow_ragmetrics.rows.chat_messages import (
     answer_in,
     citations_in,
     contexts_in,
-    mapping_of,
     messages_in,
     messages_of,
     question_in,
@@ -52,6 +51,7 @@ from mlflow_ragmetrics.rows.values import (
     is_not_available,
     is_printed,
     looks_structured,
+    mapping_of,
     text_of,
     texts_of,
 )
@@ -358,7 +358,7 @@ def to_sample(record: Any, columns: Mapping[str, str | None] | None = None) -> S
         if field not in columns and readings[field].empty:
             readings[field] = read_field(field, entries)
             rest = {name: value for name, value in rest.items() if name not in entries}
-    if messages_of(rest.get("messages")):
+    if "messages" in rest and messages_of(rest["messages"]):
         rest |= _add_conversation(readings, rest.pop("messages"))
     if thoughts := _split_thoughts(readings, outputs):
         rest["thoughts"] = thoughts

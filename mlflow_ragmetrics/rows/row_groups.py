@@ -12,9 +12,8 @@ from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.memory import Recent
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import FIELD_OF, QUESTION_IDS, accepted_name
-from mlflow_ragmetrics.rows.chat_messages import mapping_of
 from mlflow_ragmetrics.rows.record import content_id
-from mlflow_ragmetrics.rows.values import is_missing
+from mlflow_ragmetrics.rows.values import is_missing, mapping_of
 
 if TYPE_CHECKING:
     import pandas as pd

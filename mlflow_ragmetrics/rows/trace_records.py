@@ -16,10 +16,10 @@ from urllib.parse import parse_qsl, unquote
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_NAMES
-from mlflow_ragmetrics.rows.chat_messages import mapping_of, question_in
+from mlflow_ragmetrics.rows.chat_messages import question_in
 from mlflow_ragmetrics.rows.passages import are_texts, hits_in, passages_of_columns
 from mlflow_ragmetrics.rows.row_groups import SESSION
-from mlflow_ragmetrics.rows.values import decoded, is_list, is_missing
+from mlflow_ragmetrics.rows.values import decoded, is_list, is_missing, mapping_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo

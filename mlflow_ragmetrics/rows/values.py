@@ -6,7 +6,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from numbers import Real
@@ -146,6 +146,12 @@ def decoded(value: Any) -> Any:
             with suppress(ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
                 return parse(value)
     return value
+
+
+def mapping_of(value: object) -> Mapping[Any, Any]:
+    """``value`` if it is a mapping or the JSON of one, else an empty mapping."""
+    parsed = decoded(value)
+    return parsed if isinstance(parsed, Mapping) else {}
 
 
 def looks_structured(text: str) -> bool:

@@ -28,7 +28,6 @@ from mlflow_ragmetrics.rows.chat_messages import (
     closing_answer,
     fields_of,
     is_turn,
-    mapping_of,
     messages_in,
     messages_of,
     question_in,
@@ -36,6 +35,7 @@ from mlflow_ragmetrics.rows.chat_messages import (
 )
 from mlflow_ragmetrics.rows.passages import document_ids_of
 from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.values import mapping_of
 
 if TYPE_CHECKING:
     _Listener = BaseCallbackHandler
