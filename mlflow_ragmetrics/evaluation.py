@@ -21,12 +21,16 @@ Stop = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError, JudgeErro
 """What ends an evaluation early; as an exception, it has the ``report`` of the scored rows."""
 
 
-class WorstRows:
-    """The rows that a report keeps, all or the ``most`` worst, and the totals of all rows."""
+class Scored:
+    """The scored rows that a report keeps, all or the ``most`` worst; the totals, seconds and expenses of all rows."""
 
-    def __init__(self, most: int | None = None, watch: Callable[[Row], object] | None = None) -> None:
+    def __init__(
+        self, most: int | None = None, watch: Callable[[Row], object] | None = None, expenses: Expenses | None = None
+    ) -> None:
         self.rows: list[Row] = []
         self.totals = Totals()
+        self.seconds = 0.0
+        self.expenses = expenses or Expenses()
         self._most = most
         self._watch = watch
         self._questions: list[str | None] = []
@@ -57,36 +61,35 @@ class WorstRows:
 def drive(
     start: Callable[[], Iterable[Row]],
     total: int,
-    make_report: Callable[[WorstRows, float, Expenses], Report],
+    make_report: Callable[[Scored], Report],
     *,
-    kept: WorstRows | None = None,
+    scored: Scored | None = None,
     progress: bool | None = False,
-    expenses: Expenses | None = None,
     ahead: Callable[[], Iterable[Row]] = tuple,
     stopped: Callable[[], JudgeError | None] = lambda: None,
 ) -> tuple[Report, Stop | None]:
     """Score ``total`` rows with the iterator that ``start`` makes; returns the report, and what ended it early.
 
-    ``make_report`` gets the rows, the seconds that they took, and their expenses. An interruption before the first row
-    is raised. ``kept`` collects the rows. ``progress``: show a bar (``None``: on a
-    terminal). ``expenses``: those of earlier rows. ``ahead``: rows that are scored, but not yet returned, at an
-    interruption. ``stopped``: the error after which no judge was asked, if there is one.
+    ``scored`` collects the rows, from which ``make_report`` makes the report. An interruption before the first row is
+    raised. ``progress``: show a bar (``None``: on a terminal). ``ahead``: rows that are scored, but not yet returned,
+    at an interruption. ``stopped``: the error after which no judge was asked, if there is one.
     """
-    began, kept = time.perf_counter(), kept or WorstRows()
+    began, scored = time.perf_counter(), scored or Scored()
     stop: Stop | None = None
-    with charged_to(Expenses() if expenses is None else expenses) as charged, progress_of(progress, total) as count:
+    with charged_to(scored.expenses), progress_of(progress, total) as count:
         try:
             with reserved_memory():
                 for row in start():
-                    kept.add(row)
+                    scored.add(row)
                     count()
         except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:
             for row in ahead():
-                kept.add(row)
-            if not kept.totals.rows:
+                scored.add(row)
+            if not scored.totals.rows:
                 raise
             stop = error
-    report = make_report(kept, time.perf_counter() - began, charged)
+    scored.seconds = time.perf_counter() - began
+    report = make_report(scored)
     if stop is not None:
         why = "memory ran out" if isinstance(stop, MemoryError) else "interrupted"
         report = replace(report, stopped=f"{why} when {len(report)} of {total} rows were scored")

@@ -21,16 +21,16 @@ from mlflow_ragmetrics.core.question import Judge
 from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
-from mlflow_ragmetrics.engine.program import Expenses, Row, ScoringRules, charged_to
-from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, Slots, run_beside
+from mlflow_ragmetrics.engine.program import Row, ScoringRules, Voting, charged_to
+from mlflow_ragmetrics.engine.threads import CancelledEvaluationError, Slots, awaited
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
+from mlflow_ragmetrics.evaluation import Scored, drive, report_or_stop
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, check_min_judges, judges_of
 from mlflow_ragmetrics.mlflow_scorers import metric_of_scorer
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.results.figures import Totals, grouping_of, panel_warnings
+from mlflow_ragmetrics.results.figures import grouping_of, panel_warnings
 from mlflow_ragmetrics.results.gates import REPEATED
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.record import reading_line
@@ -140,14 +140,14 @@ class Suite:
         self.several = isinstance(judge, (list, tuple, Panel))
         if isinstance(judge, Panel):
             aggregate, tolerance, min_judges = judge.aggregate, judge.tolerance, judge.min_judges
-        self.aggregate, self.tolerance = check_aggregate(aggregate, tolerance)
+        aggregate, tolerance = check_aggregate(aggregate, tolerance)
         self.judges: list[Judge] = judges_of(judge, language=language, **judge_options)
-        self.min_judges = check_min_judges(min_judges, len(self.judges))
+        self.voting = Voting(self.several, aggregate, tolerance, check_min_judges(min_judges, len(self.judges)))
         embeds = any("embeddings" in metric.definition.asks for metric in self.selection.metrics)
         is_default = isinstance(embeddings, str) and embeddings == _EMBEDDINGS
         self.embeddings = [] if is_default and not embeds else embeddings_of(embeddings)
         arguments |= {"metrics": metrics, "embeddings": self.embeddings or embeddings}
-        panel = {"aggregate": self.aggregate, "tolerance": self.tolerance, "min_judges": min_judges}
+        panel = {"aggregate": aggregate, "tolerance": tolerance, "min_judges": min_judges}
         self._arguments = arguments | panel | dict(judge_options)
         self.selection.check_models([*(j.name for j in self.judges), *(e.name for e in self.embeddings)])
 
@@ -169,12 +169,11 @@ class Suite:
         given: dict[str, Any] = {**overrides}
         if isinstance(what, Suite):
             return what.replace(**given) if given else what
-        if isinstance(what, (str, Path)) and is_suite_file(what):
-            return cls.from_yaml(what, **given)
-        if isinstance(what, Mapping) and what.keys() & {"preset", "metrics"}:
+        if is_suite_file(what) or (isinstance(what, Mapping) and what.keys() & {"preset", "metrics"}):
             from mlflow_ragmetrics.suite_file import suite_arguments
 
-            return cls._configured(suite_arguments(what, given))
+            arguments = suite_arguments(what, given)
+            return cls.preset(arguments.pop("preset"), **arguments) if "preset" in arguments else cls(**arguments)
         if "metrics" in given:
             return cls(**given)
         if isinstance(what, (str, Path)):
@@ -196,13 +195,7 @@ class Suite:
 
         ``InvalidOptionError`` names an unknown key, an invalid value, or a variable that is not set.
         """
-        from mlflow_ragmetrics.suite_file import suite_arguments
-
-        return cls._configured(suite_arguments(path, overrides))
-
-    @classmethod
-    def _configured(cls, arguments: dict[str, Any]) -> Suite:
-        return cls.preset(arguments.pop("preset"), **arguments) if "preset" in arguments else cls(**arguments)
+        return cls.of(Path(path), **overrides)
 
     def replace(self, **changes: Unpack[SuiteOverrides]) -> Suite:
         """Return this suite with ``changes``, which are arguments of ``Suite``.
@@ -307,23 +300,18 @@ class Suite:
             groups_of(list(samples), groups)  # reports errors before anything is scored
 
         def evaluated(each: Callable[[Row], object] | None, *, stored: bool) -> Report:
-            def make_report(kept: WorstRows, seconds: float, expenses: Expenses) -> Report:
-                about: dict[str, Any] = {"source": source, "groups": groups, "totals": kept.totals}
-                all_warnings = (*warnings, *kept.warnings)
-                return self.report(kept.rows, warnings=all_warnings, seconds=seconds, expenses=expenses, **about)
-
-            with charged_to(Expenses()) as expenses:
+            scored = Scored(keep, each)
+            with charged_to(scored.expenses):
                 engine = self._engine(selection, stored=stored)
-                report, stop = drive(
-                    lambda: engine.rows(samples),
-                    len(samples),
-                    make_report,
-                    kept=WorstRows(keep, each),
-                    progress=progress,
-                    expenses=expenses,
-                    ahead=lambda: engine.ahead,
-                    stopped=lambda: engine.stopped,
-                )
+            report, stop = drive(
+                lambda: engine.rows(samples),
+                len(samples),
+                partial(self.report, warnings=warnings, source=source, groups=groups),
+                scored=scored,
+                progress=progress,
+                ahead=lambda: engine.ahead,
+                stopped=lambda: engine.stopped,
+            )
             return report_or_stop(report, stop)
 
         if repeat == 1:
@@ -332,48 +320,28 @@ class Suite:
 
     def report(
         self,
-        rows: Sequence[Row],
+        scored: Scored,
         *,
         warnings: tuple[Union[str, Text], ...] = (),
         source: Union[str, Path, None] = None,
-        seconds: float = 0.0,
-        expenses: Expenses | None = None,
         groups: str | None = None,
-        totals: Totals | None = None,
     ) -> Report:
-        """Return the report on ``rows``, which this suite has scored in ``seconds`` with these ``expenses``.
+        """Return the report on rows that this suite has scored.
 
         ``warnings`` and ``source`` are copied into it. ``groups``: as in ``evaluate``; a warning says if no row has
-        this field. ``totals``: those of all rows, if ``rows`` are only the worst.
+        this field.
         """
-        totals = totals or Totals(rows)
+        rows, totals, expenses = scored.rows, scored.totals, scored.expenses
         grouped, more = grouping_of(rows, totals, groups or self.groups) if totals.rows == len(rows) else (None, ())
-        usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
-        asked = () if expenses is None else tuple(expenses.warnings)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         if line := reading_line([row.sample for row in rows[:LOOKED_AT]]):
             description["read"] = render(line, self.language)
-        said = tuple(render(warning, self.language) for warning in (*warnings, *more, *asked, *panel_warnings(rows)))
-        marks = {REPEATED: 1.0} if more and not (groups or self.groups) else {}
-        about: dict[str, Any] = {"source": source, "ranges": self.ranges, "counted": totals, "figures": marks}
-        return Report(rows, description, said, usage=usage, **about)
+        notes = (*warnings, *scored.warnings, *more, *expenses.warnings, *panel_warnings(rows))
+        said, usage = tuple(render(note, self.language) for note in notes), expenses.usage(scored.seconds)
+        figures = {REPEATED: 1.0} if more and not (groups or self.groups) else {}
+        return Report(rows, description, said, usage, source, figures, ranges=self.ranges, counted=totals)
 
-    async def aevaluate(
-        self,
-        data: Data,
-        *,
-        columns: Mapping[str, str | None] | None = None,
-        progress: Union[bool, None] = None,
-        repeat: int = 1,
-        groups: str | None = None,
-    ) -> Report:
-        """Run ``evaluate`` in a worker thread, for callers in an event loop; it ends if the task is cancelled.
-
-        The ``CancelledError`` then has the ``report`` of the rows so far, or ``None``; on Python 3.10 it is on the
-        exception's ``__context__`` instead.
-        """
-        evaluate = partial(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
-        return await run_beside(evaluate, patience=TO_HAND_OVER)
+    aevaluate = awaited(evaluate)
 
     def stream(self, data: Data, *, columns: Mapping[str, str | None] | None = None) -> Iterator[Row]:
         """Yield each row of ``data`` once it is scored, in order, with bounded memory.
@@ -415,8 +383,8 @@ class Suite:
 
     def describe(self) -> dict[str, Any]:
         """Return everything that can explain a difference between two runs: suite, judges, weights, thresholds, …."""
-        enough = self.min_judges or len(self.judges)
-        panel = {"aggregate": self.aggregate, "tolerance": self.tolerance, "min_judges": enough}
+        votes, enough = self.voting, self.voting.min_judges or len(self.judges)
+        panel = {"aggregate": votes.aggregate, "tolerance": votes.tolerance, "min_judges": enough}
         return {
             **self.selection.describe(),
             "judge": [judge.name for judge in self.judges],
@@ -436,22 +404,11 @@ class Suite:
         stored: bool = True,
         slots: Slots | None = None,
     ) -> Engine:
-        rules = ScoringRules(
-            selection.metrics,
-            selection.composites,
-            language=self.language,
-            strict=strict,
-            several=self.several,
-            aggregate=self.aggregate,
-            tolerance=self.tolerance,
-            min_judges=self.min_judges,
-            prefix=self.name_prefix,
-        )
+        about = self.voting, self.language, self.name_prefix, strict
         return Engine(
-            selection.metrics,
+            ScoringRules(selection.metrics, selection.composites, *about),
             judges or self.judges,
             self.embeddings,
-            rules=rules,
             slots=slots or self._slots,
             store=SQLiteStore(self.cache) if stored and self.cache is not None else None,
         )

@@ -25,7 +25,7 @@ from mlflow_ragmetrics.core.safe_text import plain_text
 from mlflow_ragmetrics.core.score import Better, Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
+from mlflow_ragmetrics.evaluation import Scored, drive, report_or_stop
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.aliases import RECORD_NAMES
@@ -105,15 +105,16 @@ class _SharedEvaluation:
         samples = with_traced_contexts(list(_samples(records, self._columns)), self._suite, self._run_id)
         warnings = check_presence(self._suite.selection, samples)[1] if len(samples) > 1 else ()
 
-        def scored() -> Iterator[Row]:
+        def rows() -> Iterator[Row]:
             rest = self._suite.score_samples(samples[len(known) :])
             return (replace(row, index=index) for index, row in enumerate(chain(known, rest)))
 
-        def make_report(kept: WorstRows, seconds: float, expenses: Expenses) -> Report:
-            self._rows = kept.rows
-            return self._suite.report(kept.rows, warnings=warnings, seconds=seconds, expenses=expenses)
+        def make_report(scored: Scored) -> Report:
+            self._rows = scored.rows
+            return self._suite.report(scored, warnings=warnings)
 
-        return report_or_stop(*drive(scored, len(samples), make_report, expenses=self._expenses))
+        scored = Scored(expenses=self._expenses)
+        return report_or_stop(*drive(rows, len(samples), make_report, scored=scored))
 
 
 def _samples(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str | None]) -> Iterable[Sample]:

@@ -21,6 +21,7 @@ from mlflow_ragmetrics.core.safe_text import as_json, for_log, redact
 from mlflow_ragmetrics.core.score import Better, Sample, Score, passes
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.evaluation import Scored
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
 from mlflow_ragmetrics.report import Report
@@ -196,8 +197,10 @@ class _SharedRows:
         if not rows:
             raise InvalidDataError(f"run {result.run_id} has no rows scored by this scorer")
         samples = read_samples([row.sample for row in rows])
-        placed = [replace(row, sample=s, index=i) for i, (row, s) in enumerate(zip(rows, samples, strict=True))]
-        return self.suite.report(placed, expenses=self._expenses)
+        scored = Scored(expenses=self._expenses)
+        for index, (row, sample) in enumerate(zip(rows, samples, strict=True)):
+            scored.add(replace(row, sample=sample, index=index))
+        return self.suite.report(scored)
 
     def _scored(self, row: Mapping[str, Any], trace: Trace | None) -> Row:
         self.expected.update(row.get("expectations") or ())

@@ -3,69 +3,54 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlflow_ragmetrics.cli import shared_options as shared
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
     NOT_COMPLETE,
     check_writable,
-    for_terminal,
+    print_document,
     report_gates,
-    terminal_width,
     write_text,
-)
-from mlflow_ragmetrics.cli.shared_options import (
-    cache_option,
-    default_option,
-    file_option,
-    max_calls_option,
-    open_store,
-    several_option,
-    suite_of,
-    tracking_uri_option,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.comparison import Comparison
     from mlflow_ragmetrics.results.evaluation import Evaluation
 
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, metavar="RUN_A RUN_B [RUN_C …]", type=click.Path())
-@default_option(
+@shared.default_option(
     "--tolerance", type=float, default=0.05, metavar="NUMBER", help="Largest difference that does not matter."
 )
 @click.option(
     "--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 for this verdict: regressed, "cannot be told", ….'
 )
 @click.option("--allow-different", is_flag=True, help="Compare even if judge, prompts, suite or references differ.")
-@default_option("--rows", type=click.IntRange(min=0), default=10, metavar="N", help="Number of rows shown.")
+@shared.default_option("--rows", type=click.IntRange(min=0), default=10, metavar="N", help="Number of rows shown.")
 @click.option("--groups", metavar="COLUMN", help="Column that groups related rows [default: the groups of RUN_A].")
-@several_option(
+@shared.several_option(
     "--preference",
     metavar="JUDGE",
     help="Ask this judge which answer is better, in both orders: lexical or a model URI. Repeat it for a majority.",
 )
-@cache_option
-@max_calls_option
-@click.option(
-    "--by", multiple=True, metavar="COLUMN", help="Also show the differences for each slice, such as each topic."
-)
-@default_option(
+@shared.cache_option
+@shared.max_calls_option
+@shared.default_option(
     "--format",
     "form",
     type=click.Choice(["text", "markdown", "json"]),
     default="text",
     help="Output format. With formats other than text, nothing else is printed, so you can redirect the output.",
 )
-@file_option("--html", help="Write the page (of the last comparison).")
-@file_option("--junit", help="Write the gates as JUnit XML.")
-@tracking_uri_option
+@shared.file_option("--html", help="Write the page (of the last comparison).")
+@shared.file_option("--junit", help="Write the gates as JUnit XML.")
+@shared.tracking_uri_option
 @click.option("--log/--no-log", default=None, help="Log the comparison as a new run [default: if B is a run].")
 @click.pass_context
 def command(
@@ -73,7 +58,6 @@ def command(
     /,
     runs: Sequence[str],
     fail_on: Sequence[str],
-    by: Sequence[str],
     form: str,
     html: str | None,
     junit: str | None,
@@ -100,10 +84,8 @@ def command(
     from mlflow_ragmetrics.comparison import compare as compare_runs
 
     check_writable(html, junit)
-    if form != "text" and by:
-        raise InvalidOptionError(f"--by needs --format text, not {form}", param="format")
     if preference is not None:
-        options["preference"] = suite_of(judge=preference, cache=cache, max_calls=max_calls)
+        options["preference"] = shared.suite_of(judge=preference, cache=cache, max_calls=max_calls)
     elif cache or max_calls:
         raise InvalidOptionError("--cache and --max-calls need --preference", param="preference")
     baseline, *others = _results(runs, tracking_uri)
@@ -115,16 +97,18 @@ def command(
         comparisons = compare_runs(baseline, others, **{**options, "preference": None})
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
     if form == "text":
-        width = terminal_width(sys.stdout)
         for comparison in comparisons:
-            for part in (comparison.to_text(width), *(comparison.slices_text(column, width) for column in by)):
-                click.echo(f"{for_terminal(part, sys.stdout)}\n")
+            print_document(comparison)
     elif form == "markdown":
         click.echo("\n".join(comparison.to_markdown(fail_on) for comparison in comparisons), nl=False)
     else:
         content = [comparison.to_dict() for comparison in comparisons]
         click.echo(json.dumps(content if content[1:] else content[0], ensure_ascii=False, indent=1))
-    _write(comparisons, html, log, quiet=form != "text")
+    if html is not None:
+        write_text(html, comparisons[-1].to_html())
+    for comparison in comparisons:
+        if log or (log is None and comparison.b.run_id is not None):
+            click.echo(f"Logged to MLflow run {comparison.log()}", err=form != "text")
     are_reached = report_gates(checks, junit, quiet=form != "text", said=bool(fail_on))
     if unjudged is not None:
         click.echo(f"The comparison has no preference: {unjudged}", err=True)
@@ -137,15 +121,7 @@ def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Evaluation]:
     from mlflow_ragmetrics.results.results import is_file, results_of
 
     if not runs or tracking_uri is not None or not all(map(is_file, runs)):
-        open_store(tracking_uri)
+        shared.open_store(tracking_uri)
     if len(runs) < 2:
         raise InvalidOptionError("compare needs at least two runs or files", param="runs")
     return [results_of(run) for run in runs]
-
-
-def _write(comparisons: Sequence[Comparison], html: str | None, log: bool | None, *, quiet: bool) -> None:
-    if html is not None:
-        write_text(html, comparisons[-1].to_html())
-    for comparison in comparisons:
-        if log or (log is None and comparison.b.run_id is not None):
-            click.echo(f"Logged to MLflow run {comparison.log()}", err=quiet)

@@ -7,6 +7,7 @@ import platform
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import click
@@ -45,8 +46,10 @@ def check_packages() -> Iterator[Check]:
             yield Check("fault", requirement.name, "is not installed")
 
 
-def check_judge(judge: str) -> Check:
-    """Ask the judge one short question and check its answer."""
+def check_judge(judge: str | None) -> Iterator[Check]:
+    """Ask the judge, if any, one short question and check its answer."""
+    if judge is None:
+        return
     from mlflow_ragmetrics.core.question import Verify
     from mlflow_ragmetrics.judges.resolve import judges_of
 
@@ -56,8 +59,9 @@ def check_judge(judge: str) -> Check:
         if isinstance(outcome, JudgeError):
             raise outcome
     except RagMetricsError as error:
-        return Check("fault", f"judge {judge}", str(error))
-    return Check("ok", f"judge {judge}", "answers")
+        yield Check("fault", f"judge {judge}", str(error))
+    else:
+        yield Check("ok", f"judge {judge}", "answers")
 
 
 def check_store(destination: Destination) -> Iterator[Check]:
@@ -77,7 +81,7 @@ def check_store(destination: Destination) -> Iterator[Check]:
     silence_mlflow()
     import mlflow
 
-    from mlflow_ragmetrics.tracking.run import abandoned_runs
+    from mlflow_ragmetrics.tracking.run import abandoned_runs, pool_shortage
 
     try:
         with reaching(destination):
@@ -98,6 +102,8 @@ def check_store(destination: Destination) -> Iterator[Check]:
         yield Check("note", f"run {run.info.run_name}", finding)
     if len(runs) > 20:
         yield Check("note", "runs", f"more runs left half written: {len(runs) - 20}")
+    if (shortage := pool_shortage(destination.uri)) is not None:
+        yield Check("note", "connection pool", shortage)
 
 
 def check_waiting(destination: Destination) -> Iterator[Check]:
@@ -138,22 +144,10 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
 
     marks = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "red")}
     faults = 0
-    for check in _checks(tracking_uri, judge):
+    destination = destination_of(tracking_uri, None)
+    for check in chain(check_packages(), check_store(destination), check_waiting(destination), check_judge(judge)):
         mark, colour = marks[check.level]
         line = for_terminal(f"{mark} {check.subject}: {clean(check.finding)}", sys.stdout)
         click.echo(click.style(mark, colour) + line[1:])
         faults += check.level == "fault"
     context.exit(1 if faults else 0)
-
-
-def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
-    from mlflow_ragmetrics.tracking.run import pool_shortage
-
-    yield from check_packages()
-    destination = destination_of(tracking_uri, None)
-    yield from check_store(destination)
-    yield from check_waiting(destination)
-    if (shortage := pool_shortage(destination.uri)) is not None:
-        yield Check("note", "connection pool", shortage)
-    if judge is not None:
-        yield check_judge(judge)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from mlflow_ragmetrics.cli import shared_options as shared
 from mlflow_ragmetrics.cli import stopped_code
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
@@ -25,21 +26,6 @@ from mlflow_ragmetrics.cli.output import (
     for_terminal,
     print_blocks,
     report_gates,
-)
-from mlflow_ragmetrics.cli.shared_options import (
-    Destination,
-    columns_option,
-    default_option,
-    destination_of,
-    experiment_option,
-    file_option,
-    limit_option,
-    numbers,
-    open_store,
-    reaching,
-    suite_of,
-    suite_options,
-    tracking_uri_option,
 )
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.display.document import clean
@@ -62,24 +48,24 @@ if TYPE_CHECKING:
 
 
 _GROUPS = frozenset((SESSION, *QUESTION_IDS))
-_limits_option = partial(click.option, metavar="METRIC=NUMBER,…", multiple=True, callback=numbers)
+_limits_option = partial(click.option, metavar="METRIC=NUMBER,…", multiple=True, callback=shared.numbers)
 
 
 @click.command("evaluate")
 @click.argument("data", required=False, type=click.Path())
-@file_option("--results", help="A system's results, joined with --reference.")
-@file_option("--reference", help="The references, joined with --results by qid.")
-@columns_option
-@limit_option
-@suite_options
+@shared.file_option("--results", help="A system's results, joined with --reference.")
+@shared.file_option("--reference", help="The references, joined with --results by qid.")
+@shared.columns_option
+@shared.limit_option
+@shared.suite_options
 @click.option(
     "--groups",
     metavar="COLUMN",
     help="Column that groups related rows, such as turns of a conversation; intervals are then over groups.",
 )
 @click.option("--dry-run", is_flag=True, help="Only print the calls, tokens and cost.")
-@tracking_uri_option
-@experiment_option
+@shared.tracking_uri_option
+@shared.experiment_option
 @click.option("--run-name", metavar="NAME", help="The run's name in MLflow.")
 @click.option("--log/--no-log", default=True, help="Log to MLflow, or only print.")
 @click.option(
@@ -88,7 +74,7 @@ _limits_option = partial(click.option, metavar="METRIC=NUMBER,…", multiple=Tru
     help="Also log questions, answers, passages and reasons, or only scores, verdicts and ids.",
 )
 @click.option("--feedback", is_flag=True, help="If the rows are traces: write the scores to them, not to new traces.")
-@file_option("--output", "-o", help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.")
+@shared.file_option("--output", "-o", help="Write the rows to a .csv, .json, .jsonl or .parquet file or .html page.")
 @_limits_option("--fail-under", help="Exit code 1 if a mean, or a figure such as rag_score/ci_low, is lower.")
 @_limits_option(
     "--fail-over",
@@ -98,11 +84,11 @@ _limits_option = partial(click.option, metavar="METRIC=NUMBER,…", multiple=Tru
     "--min-scored",
     metavar="SHARE|METRIC=SHARE,…",
     multiple=True,
-    callback=numbers,
+    callback=shared.numbers,
     help="Exit code 1 if a smaller share of all rows is measured [default: 0.95 for gated metrics].",
 )
-@file_option("--junit", help="Write the gates as JUnit XML.")
-@default_option("--worst", type=click.IntRange(min=0), default=3, metavar="N", help="Number of worst rows shown.")
+@shared.file_option("--junit", help="Write the gates as JUnit XML.")
+@shared.default_option("--worst", type=click.IntRange(min=0), default=3, metavar="N", help="The number of worst rows.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -162,16 +148,18 @@ def command(
     check_output(output)
     check_writable(junit)
     settings = read_settings(suite) if suite is not None and is_suite_file(suite) else RunSettings()
-    source = _source(data, results, reference, columns, limit, settings, tracking_uri)
+    if (results or data or "").startswith((TRACES, RUNS)):
+        shared.open_store(tracking_uri)
+    source = _source(data, results, reference, settings, columns=columns, limit=limit)
     if suite is None and not metric:
         options["default"], source = _default(source, options["language"] or "en")
-    chosen_suite = suite_of(suite, metric, **options, **(_keyless(options["judge"]) if dry_run else {}))
+    chosen_suite = shared.suite_of(suite, metric, **options, **(_keyless(options["judge"]) if dry_run else {}))
     if dry_run:
         print_blocks(chosen_suite.plan(list(source.read())).blocks())
         return
     is_gated = any(limits.values()) or bool(junit)
     check_names(chosen_suite.keys, **limits, ranges=chosen_suite.ranges, better=chosen_suite.better)
-    destination = destination_of(tracking_uri, experiment) if log else None
+    destination = shared.destination_of(tracking_uri, experiment) if log else None
     with OutputFile(output, chosen_suite) as file:
         needs_all = log or settings.by or settings.repeat > 1 or not file.grows
         samples, checked, keep = _samples(source, chosen_suite, None if needs_all else max(1, worst))
@@ -194,7 +182,9 @@ def command(
         _show_run(run_id, destination)
     if file.refusal is not None:
         raise file.refusal
-    are_reached = not is_gated or _gates_reached(report, chosen_suite, junit, limits)
+    about: dict[str, Any] = {"keys": chosen_suite.keys, "rows": len(report), "incomplete": report.incomplete}
+    checks = check_figures(report.metrics, **limits, better=chosen_suite.better, **about) if is_gated else []
+    are_reached = report_gates(checks, junit)
     if interruption is not None:
         again = "run the same command again to score all of them"
         click.echo(f"Stopped: {len(report)} of {len(samples)} rows were scored; {again}.", err=True)
@@ -211,12 +201,6 @@ def _keyless(judge: str | Sequence[str] | None) -> dict[str, Any]:
     return {"api_key": "none"} if any(":/" in name for name in named) else {}
 
 
-def _gates_reached(report: Report, suite: Suite, junit: str | None, limits: Mapping[str, Any]) -> bool:
-    of_report: dict[str, Any] = {"keys": suite.keys, "rows": len(report), "incomplete": report.incomplete}
-    checks = check_figures(report.metrics, **limits, better=suite.better, **of_report)
-    return report_gates(checks, junit)
-
-
 @dataclass(frozen=True)
 class _Source:
     """A source of samples that can be read repeatedly, with warnings about a join."""
@@ -225,7 +209,7 @@ class _Source:
     data: Any
     columns: Mapping[str, str | None] | None
     limit: int | None
-    delimiter: str | None
+    delimiter: str | None = None
     warnings: tuple[str, ...] = ()
 
     def read(self, remembered: int | None = None) -> Iterator[Sample]:
@@ -237,27 +221,19 @@ class _Source:
 
 
 def _source(
-    data: str | None,
-    results: str | None,
-    reference: str | None,
-    columns: Mapping[str, str | None] | None,
-    limit: int | None,
-    settings: RunSettings,
-    tracking_uri: str | None,
+    data: str | None, results: str | None, reference: str | None, settings: RunSettings, **reading: Any
 ) -> _Source:
     """The source of the samples; raises ``InvalidOptionError`` for an invalid combination of files."""
     path = results or data
     if path is None or (data and results) or (results and not reference):
         message = "give one file, as in ragmetrics evaluate FILE, or two to join: --results FILE --reference FILE"
         raise InvalidOptionError(message, param="data")
-    if path.startswith((TRACES, RUNS)):
-        open_store(tracking_uri)
     if reference is None:
-        return _Source(path, path, columns, limit, settings.delimiter)
+        return _Source(path, path, delimiter=settings.delimiter, **reading)
     from mlflow_ragmetrics.rows import join
 
     joined = join(path, reference, on=settings.on, delimiter=settings.delimiter)
-    return _Source(path, joined.rows, columns, limit, None, (joined.warning,) if joined.warning else ())
+    return _Source(path, joined.rows, warnings=(joined.warning,) if joined.warning else (), **reading)
 
 
 class _Reread(Collection["Sample"]):
@@ -329,11 +305,11 @@ def _default(source: _Source, language: str) -> tuple[str | list[str], _Source]:
     return chosen, replace(source, warnings=(*warnings, *source.warnings))
 
 
-def _mark_abandoned(destination: Destination, experiment: str) -> None:
+def _mark_abandoned(destination: shared.Destination, experiment: str) -> None:
     """Mark the half-written runs of killed processes as failed."""
     from mlflow_ragmetrics.tracking.run import mark_abandoned
 
-    with reaching(destination):
+    with shared.reaching(destination):
         for run in mark_abandoned(experiment):
             name = clean(run.info.run_name or "")
             message = f"Note: the run {name} ({run.info.run_id}) was left half written by a process that ended"
@@ -366,7 +342,7 @@ def _check_scored(report: Report, source: str) -> None:
     raise RagMetricsError(f"{source}: nothing could be scored, and nothing was logged; {reason}")
 
 
-def _show_run(run_id: str, destination: Destination) -> None:
+def _show_run(run_id: str, destination: shared.Destination) -> None:
     """Print the run's name and id, and how to view it."""
     import mlflow
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.output import check_writable, csv_text, write_text
+from mlflow_ragmetrics.cli.output import check_writable, csv_text, print_document, write_text
 from mlflow_ragmetrics.cli.shared_options import default_option, metrics, numbers, results_at, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted
@@ -86,12 +85,11 @@ def calibrate_command(
       ragmetrics calibrate my-run --feedback --key correctness
     """
     from mlflow_ragmetrics.calibration import calibrate as calibrate_run
-    from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
 
     results = results_at(run, tracking_uri)
     others = [results_at(other, tracking_uri) for other in also]
     calibration = calibrate_run([results, *others], _labels(labels, feedback, results), **options)
-    click.echo(f"{for_terminal(calibration.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
+    print_document(calibration)
     if results.run_id is not None:
         click.echo(f"Logged to MLflow run {calibration.log()}")
 

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from mlflow_ragmetrics.core.safe_text import as_json, redact
-from mlflow_ragmetrics.display.document import Block, Line, clean, terminal_lines
+from mlflow_ragmetrics.display.document import Block, Document, Line, clean, terminal_lines
 from mlflow_ragmetrics.display.text import report_blocks, to_junit, usage_line
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
@@ -95,6 +95,11 @@ def for_terminal(text: str, stream: IO[Any]) -> str:
 def terminal_width(stream: IO[Any]) -> int | None:
     """The width of the terminal behind ``stream``; ``None`` for a file or a pipe."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def print_document(document: Document) -> None:
+    """Print the text of the document, as wide as the terminal, and a blank line."""
+    click.echo(f"{for_terminal(document.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
 
 
 def print_blocks(blocks: Sequence[Block]) -> None:

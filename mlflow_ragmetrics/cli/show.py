@@ -14,7 +14,7 @@ from mlflow_ragmetrics.core.options import meant
 from mlflow_ragmetrics.display.document import Cell, Line, Styled, Table, shorten
 from mlflow_ragmetrics.display.marked import row_blocks
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.results.gates import condition_of
+from mlflow_ragmetrics.results.gates import Condition, condition_of
 from mlflow_ragmetrics.results.marks import Ranking
 from mlflow_ragmetrics.text.messages import counted
 
@@ -64,12 +64,7 @@ def command(run: str, row: str | None, where: tuple[str, ...], limit: int, track
         own = diagnoses.get(row)
         print_blocks(row_blocks(shown_row.sample, shown_row.scores, "" if own is None else own.reason or own.cause))
         return
-    chosen = []
-    for row_of_run in rows:
-        values = [(condition, row_of_run.scores.get(condition.name)) for condition in conditions]
-        holds = all(score and score.value is not None and condition.holds(score.value) for condition, score in values)
-        if holds:
-            chosen.append(row_of_run)
+    chosen = [row_of_run for row_of_run in rows if all(_holds(condition, row_of_run) for condition in conditions)]
     better = {key: side for key in results.keys if (side := results.better(key)) is not True}
     weighed = results.description.get("weights") or () if "metrics" in results.description else ("rag_score",)
     composites = [key for key in results.keys if key in weighed]
@@ -85,6 +80,11 @@ def command(run: str, row: str | None, where: tuple[str, ...], limit: int, track
     lines.append(f"{count}{cut}. One of them: ragmetrics show {shlex.quote(run)} ID")
     table = _table(chosen[:limit], ranking, causes)
     print_blocks([table, *(Line(line, "faint") for line in lines)])
+
+
+def _holds(condition: Condition, row: Row) -> bool:
+    score = row.scores.get(condition.name)
+    return score is not None and score.value is not None and condition.holds(score.value)
 
 
 def _found(rows: Sequence[Row], name: str, results: Evaluation) -> Row:

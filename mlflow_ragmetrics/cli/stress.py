@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
 import click
 
-from mlflow_ragmetrics.cli.output import NOT_COMPLETE
-from mlflow_ragmetrics.cli.shared_options import (
-    experiment_option,
-    file_option,
-    limit_option,
-    several_option,
-    suite_of,
-    tracking_uri_option,
-)
+from mlflow_ragmetrics.cli import shared_options as shared
+from mlflow_ragmetrics.cli.output import NOT_COMPLETE, print_document
 from mlflow_ragmetrics.errors import JudgeError
 
 
 @click.command("stress")
 @click.argument("data", type=click.Path())
-@limit_option
-@file_option("--suite", help="The suite.yaml with the judge to test.")
-@several_option("--judge", "-j", metavar="JUDGE", help="lexical or a model URI.")
+@shared.limit_option
+@shared.file_option("--suite", help="The suite.yaml with the judge to test.")
+@shared.several_option("--judge", "-j", metavar="JUDGE", help="lexical or a model URI.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only these: negation, number, …, control.")
-@tracking_uri_option
-@experiment_option
+@shared.tracking_uri_option
+@shared.experiment_option
 @click.option("--log/--no-log", default=True, help="Log to MLflow, or only print.")
 @click.pass_context
 def command(
@@ -54,14 +46,12 @@ def command(
       ragmetrics stress answers.jsonl --limit 100
       ragmetrics stress answers.jsonl -j openai:/gpt-4o-mini --kind negation
     """
-    from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
-    from mlflow_ragmetrics.cli.shared_options import destination_of
     from mlflow_ragmetrics.rows import read_samples
     from mlflow_ragmetrics.stress_suite import Stress, stress
 
-    chosen_suite = suite_of(suite, default="faithfulness", **options)
+    chosen_suite = shared.suite_of(suite, default="faithfulness", **options)
     samples = list(islice(read_samples(data), limit))
-    destination = destination_of(tracking_uri, experiment) if log else None
+    destination = shared.destination_of(tracking_uri, experiment) if log else None
     if destination is not None:
         destination.open()
     try:
@@ -70,7 +60,7 @@ def command(
         if error.report is None:
             raise
         outcome = Stress(error.report)
-    click.echo(for_terminal(outcome.to_text(terminal_width(sys.stdout)), sys.stdout))
+    print_document(outcome)
     if destination is not None:
         click.echo(f"MLflow run: {outcome.log()}. View it: {destination.command()}")
     if outcome.report.incomplete is not None:

@@ -35,29 +35,23 @@ def list_command() -> None:
     Example:
       ragmetrics list
     """
-    from rich.text import Text
-
-    from mlflow_ragmetrics.cli.output import console, fitted
+    from mlflow_ragmetrics.cli.output import print_blocks
     from mlflow_ragmetrics.core.metric import Metric
+    from mlflow_ragmetrics.display.document import Block, Heading, Line, Styled
     from mlflow_ragmetrics.selection import PRESETS
 
-    screen = console()
-    for number, (family, measures) in enumerate(_families()):
-        screen.print(("\n" if number else "") + family, style="bold underline", soft_wrap=True)
+    blocks: list[Block] = []
+    for family, measures in _families():
+        blocks.append(Heading(family))
         sources = dict.fromkeys(measure.definition.source for measure in measures if isinstance(measure, Metric))
-        if any(sources):
-            screen.print(fitted(f"    Sources: {'; '.join(filter(None, sources))}", screen.width), soft_wrap=True)
+        blocks += [Line(f"Sources: {'; '.join(filter(None, sources))}", indent=2)] if any(sources) else []
         for measure in measures:
             summary = measure.definition.summary if isinstance(measure, Metric) else measure.summary
-            head, *rest = fitted(f"{measure.name}  {summary}", screen.width).splitlines()
-            title = Text.assemble((measure.name, "bold"), head[len(measure.name) :])
-            screen.print(title, *rest, sep="\n", soft_wrap=True)
             facts = _facts(measure) if isinstance(measure, Metric) else _COMPOSITE
-            screen.print(fitted(f"    {facts}", screen.width), style="dim", soft_wrap=True)
-    screen.print("\nPresets for --suite", style="bold")
-    for name, keys in PRESETS.items():
-        screen.print(fitted(f"    {name}: {', '.join(keys)}", screen.width), soft_wrap=True)
-    screen.print("\nragmetrics explain METRIC shows formula, options and an example.", soft_wrap=True)
+            blocks += [Line([Styled(measure.name, "strong"), f"  {summary}"]), Line(facts, "faint", indent=2)]
+    blocks.append(Heading("Presets for --suite"))
+    blocks += [Line(f"{name}: {', '.join(keys)}", indent=2) for name, keys in PRESETS.items()]
+    print_blocks([*blocks, Heading("ragmetrics explain METRIC shows formula, options and an example.")])
 
 
 def _families() -> Iterator[tuple[str, list[Measure]]]:

@@ -14,16 +14,8 @@ from typing import Any
 import click
 
 from mlflow_ragmetrics.cli import NOTED, RECEIVED, end_at_once, stopped_code
+from mlflow_ragmetrics.cli import shared_options as shared
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE
-from mlflow_ragmetrics.cli.shared_options import (
-    default_option,
-    judge_option,
-    metric_option,
-    open_store,
-    suite_of,
-    suite_option,
-    tracking_uri_option,
-)
 from mlflow_ragmetrics.display.document import clean
 from mlflow_ragmetrics.engine.threads import ENDED, CancelledEvaluationError, settle, start_thread
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
@@ -35,15 +27,15 @@ _LONGEST_STOP = 20.0
 @click.command("watch")
 @click.argument("experiment")
 @click.option("--filter", "filter_string", default="", metavar="FILTER", help="Only these traces (MLflow's syntax).")
-@default_option("--sample", type=float, default=1.0, metavar="SHARE", help="Share of traces to score.")
-@default_option("--since", default="24h", metavar="TIME", help="Age of the oldest traces in the first pass.")
+@shared.default_option("--sample", type=float, default=1.0, metavar="SHARE", help="Share of traces to score.")
+@shared.default_option("--since", default="24h", metavar="TIME", help="Age of the oldest traces in the first pass.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Score at most N traces per pass.")
-@suite_option("rag")
-@metric_option
-@judge_option
+@shared.suite_option("rag")
+@shared.metric_option
+@shared.judge_option
 @click.option("--once", is_flag=True, help="Do one pass, for cron [default: repeat].")
-@default_option("--every", default="5m", metavar="TIME", help="Time between the starts of two passes.")
-@tracking_uri_option
+@shared.default_option("--every", default="5m", metavar="TIME", help="Time between the starts of two passes.")
+@shared.tracking_uri_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -81,9 +73,10 @@ def command(
     from mlflow_ragmetrics.rows.trace_records import milliseconds, moment
 
     pause = milliseconds(every, "every") / 1000
-    watch = Watch(suite_of(default="rag", **options), experiment, filter_string, sample, moment(since, "since"), limit)
+    suite = shared.suite_of(default="rag", **options)
+    watch = Watch(suite, experiment, filter_string, sample, moment(since, "since"), limit)
     with suppress(CancelledEvaluationError):
-        _result(partial(open_store, tracking_uri))
+        _result(partial(shared.open_store, tracking_uri))
         code = _pass(watch) if once else _repeat(watch, pause)
     context.exit(stopped_code() if RECEIVED else code)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Union
 
 import numpy as np
 
 from mlflow_ragmetrics.comparison.difference import Values
 from mlflow_ragmetrics.core.score import verdict_name
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.pairing import Pairing
+from mlflow_ragmetrics.results.results import stored
 
 _GOOD = ("SUPPORTED", "RELATED", "FOUND")
 
@@ -65,42 +67,42 @@ def changed_rows(
     distance = np.abs(moved).sum(axis=1)
     signs = np.array([{True: 1.0, False: -1.0, None: 0.0}[b.better(key)] for key in scores])
     farthest = [int(row) for row in np.argsort(-distance, kind="stable")[:count] if distance[row] > 0]
-    places = [(pairing.rows_a[row], pairing.rows_b[row]) for row in farthest]
-    names = [(_text(a, "id", place_a), _text(b, "id", place_b)) for place_a, place_b in places]
-    items_a, items_b = _items(a, {id_a for id_a, _ in names}), _items(b, {id_b for _, id_b in names})
+    places_a, places_b = ([places[row] for row in farthest] for places in (pairing.rows_a, pairing.rows_b))
     is_diagnosed = bool(a.diagnoses and b.diagnoses)
-    changes = []
-    for row, (place_a, place_b), (id_a, id_b) in zip(farthest, places, names, strict=True):
-        changes.append(
-            ChangedRow(
-                id=pairing.ids[row],
-                question=_text(b, "question", place_b),
-                answer_a=_text(a, "answer", place_a),
-                answer_b=_text(b, "answer", place_b),
-                change=float((moved[row] * signs).mean()),
-                scores={key: (_number(x[row]), _number(y[row])) for key, (x, y) in scores.items()},
-                items=_changed_items(items_a.get(id_a, {}), items_b.get(id_b, {})),
-                causes=(a.diagnoses[place_a].cause, b.diagnoses[place_b].cause) if is_diagnosed else None,
-            )
+    return tuple(
+        ChangedRow(
+            id=pairing.ids[row],
+            question=row_b.sample.question or "",
+            answer_a=row_a.sample.answer or "",
+            answer_b=row_b.sample.answer or "",
+            change=float((moved[row] * signs).mean()),
+            scores={key: (_number(x[row]), _number(y[row])) for key, (x, y) in scores.items()},
+            items=_changed_items(_verdicts(row_a), _verdicts(row_b)),
+            causes=(a.diagnoses[place_a].cause, b.diagnoses[place_b].cause) if is_diagnosed else None,
         )
-    return tuple(changes)
+        for row, place_a, place_b, row_a, row_b in zip(
+            farthest, places_a, places_b, _rows(a, places_a), _rows(b, places_b), strict=True
+        )
+    )
 
 
-ItemKey = tuple[str, str, str, Union[str, None]]
-"""Metric, kind, text, and the text it was checked against."""
-Verdicts = dict[ItemKey, str | None]
+def _rows(side: Evaluation, places: list[int]) -> Sequence[Row]:
+    """The rows at ``places``; the others of an evaluation that was read back are not made."""
+    table, items = side.table.iloc[places], side.items
+    ids = {str(name) for name in table.get("id", ())}
+    return stored(side.name, table, items[items["id"].astype(str).isin(ids)], side.description).rows
 
 
-def _items(results: Evaluation, ids: set[str]) -> dict[str, Verdicts]:
-    verdicts: dict[str, Verdicts] = {}
-    items = results.items
-    if not ids or not len(items):
-        return verdicts
-    for record in items[items["id"].astype(str).isin(ids)].to_dict("records"):
-        against = _known(record.get("against"))
-        name = str(record["metric"]), str(record.get("kind", "claim")), str(record["text"]), against
-        verdicts.setdefault(str(record["id"]), {})[name] = _known(record["verdict"])
-    return verdicts
+Verdicts = dict[tuple[str, str, str, Union[str, None]], Union[str, None]]
+"""The verdicts by metric, kind, text, and the text that was checked against."""
+
+
+def _verdicts(row: Row) -> Verdicts:
+    return {
+        (key, item.kind, item.text, item.against): item.verdict
+        for key, score in row.scores.items()
+        for item in score.items
+    }
 
 
 def _changed_items(a: Verdicts, b: Verdicts) -> tuple[ChangedItem, ...]:
@@ -118,14 +120,5 @@ def _changed_items(a: Verdicts, b: Verdicts) -> tuple[ChangedItem, ...]:
     return tuple(sorted(found, key=lambda e: (None in (e.verdict_a, e.verdict_b), {e.verdict_a, e.verdict_b} <= good)))
 
 
-def _known(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def _text(results: Evaluation, column: str, row: int) -> str:
-    value = results.table[column].iloc[row] if column in results.table.columns else None
-    return "" if value is None or value != value else str(value)

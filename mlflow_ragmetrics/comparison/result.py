@@ -49,7 +49,6 @@ from mlflow_ragmetrics.results.marks import count_causes
 from mlflow_ragmetrics.results.pairing import Pairing, metric_spans, without_suite
 from mlflow_ragmetrics.rows.row_groups import slices_of
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
-from mlflow_ragmetrics.statistics.significance import about
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
@@ -173,16 +172,13 @@ class Comparison(Document):
         those of ``table``, and ``mark``: ``few rows`` or ``few groups`` with fewer than ten (effective) ones.
         ``p_holm``, and so ``verdict``, is adjusted over slices and metrics.
         """
-        return pd.DataFrame(
-            [{"slice": name, **each.record(), "mark": _mark(each)} for name, each in self._slices(column)]
-        )
-
-    def _slices(self, column: str) -> list[tuple[str, Difference]]:
         names = slices_of(self.a.table, column)
         slices = np.array([names[row] or "" for row in self.pairing.rows_a], dtype=object)
         present = sorted(set(slices) - {""})
         named = [(name, each) for name in present for each in self.differences_in(slices == name, len(present))]
-        return list(zip([name for name, _ in named], adjust([difference for _, difference in named]), strict=True))
+        adjusted = adjust([difference for _, difference in named])
+        records = [{**difference.record(), "mark": _mark(difference)} for difference in adjusted]
+        return pd.DataFrame([{"slice": name, **record} for (name, _), record in zip(named, records, strict=True)])
 
     def differences_in(self, here: Values, tests: int) -> list[Difference]:
         """The difference of each shared metric over the pairs ``here``; call ``adjust`` if ``tests`` is above 1.
@@ -302,29 +298,22 @@ class Comparison(Document):
         failed = [check.reason for check in checks if not check.passed]
         return [
             Heading(f"{self.title}: {rows} paired by {self.pairing.by}, tolerance {self.tolerance:g}"),
-            Line(self.too_few or self.plain),
+            Line(self.plain),
             *(Line([Styled("Gate failed", "strong"), f": {reason}"], "bad") for reason in failed),
-            self._figures_table([("", difference) for difference in self.differences]),
+            self._figures_table(),
             *(Line(note, "faint") for note in self.notes),
-            *self._warnings,
+            *(Line(f"Note: {warning}", "middling") for warning in self.warnings),
             *(() if self.preference is None else self.preference.blocks),
         ]
 
-    @property
-    def _warnings(self) -> list[Block]:
-        return [Line(f"Note: {warning}", "middling") for warning in self.warnings]
-
-    def _figures_table(self, found: Sequence[tuple[str, Difference]], column: str = "") -> Table:
-        """One line per difference, led by its slice of ``column``."""
-        ends = [abs(end) for _, difference in found for end in (difference.low, difference.high) if end is not None]
+    def _figures_table(self) -> Table:
+        ends = [abs(end) for each in self.differences for end in (each.low, each.high) if end is not None]
         reach = 1.05 * max(self.tolerance, *ends, 1e-6)  # intervals are drawn from -reach to reach
-        figures = [difference.figures(reach) for _, difference in found]
-        columns: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
-        columns["metric"] = [difference.key for _, difference in found]
-        columns["verdict"] = [Styled(difference.verdict, _STYLES[difference.verdict]) for _, difference in found]
-        columns |= {name: [figure[name] for figure in figures] for name in (figures[0] if figures else ())}
-        columns |= {"mark": [_mark(difference) for _, difference in found]} if column else {}
-        return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)
+        figures = [difference.figures(reach) for difference in self.differences]
+        columns: dict[str, Sequence[Cell]] = {"metric": [difference.key for difference in self.differences]}
+        columns["verdict"] = [Styled(verdict, _STYLES[verdict]) for verdict in self.verdict.values()]
+        columns |= {name: [figure[name] for figure in figures] for name in figures[0]}
+        return Table(columns, left=["metric", "verdict"], droppable=_DROPPABLE)
 
     def _changed_blocks(self, *, answers: bool = True) -> list[Block]:
         """The most changed rows: their score changes, both answers, and the items whose verdicts changed."""
@@ -352,34 +341,11 @@ class Comparison(Document):
         title: list[Piece] = [Styled(row.id, "strong"), f" {row.change:+.3f}  {shorten(row.question, _LONGEST)}"]
         return Folded(Line(title), lines)
 
-    def slices_text(self, column: str, width: int | None = None) -> str:
-        """The differences of each slice of ``column`` as a table, at most ``width`` columns wide; see ``by``."""
-        return to_text([self._figures_table(self._slices(column), column)], width)
-
-    @property
-    def too_few(self) -> str | None:
-        """One line that says so if fewer than ten rows (or groups) allow no verdict; else ``None``."""
-        shown = next((difference for difference in self.differences if difference.difference is not None), None)
-        is_told = any(
-            each.verdict != "cannot be told" or each.unlike or each.lost_a or each.lost_b for each in self.differences
-        )
-        if shown is None or is_told or self.preference is not None:
-            return None
-        count = shown.rows if shown.groups is None else shown.groups
-        if count >= FEW_GROUPS:
-            return None
-        few = f"{counted(count, 'row' if shown.groups is None else 'group')} {'is' if count == 1 else 'are'} too few"
-        needed = "" if shown.needed is None else f", about {about(shown.needed)} rows would show {self.tolerance:g}"
-        return f"No verdict: {few}; {shown.key} {shown.difference:+.2f}{needed}"
-
     def to_text(self, width: int | None = None) -> str:
         """The summary sentence, a table of the metrics, notes and warnings, and the most changed rows.
 
-        If fewer than ten rows allow no verdict, one line says so instead, above the warnings. A table wider than
-        ``width`` columns drops its least important figures.
+        A table wider than ``width`` columns drops its least important figures.
         """
-        if self.too_few is not None:
-            return to_text([Line(f"{self.title}: {self.too_few}"), *self._warnings], width).rstrip()
         return to_text([*self._blocks(), *self._changed_blocks(answers=False)], width).rstrip()
 
     def to_markdown(self, fail_on: Iterable[str] = ()) -> str:

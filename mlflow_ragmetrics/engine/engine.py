@@ -185,27 +185,25 @@ _Finished = tuple[JudgeSession, Call, list[Outcome]]
 
 
 class Engine:
-    """Scores samples with metrics, asking ``judges`` and ``embeddings``.
+    """Scores samples with the metrics of ``rules``, asking ``judges`` and ``embeddings``.
 
-    ``slots`` limits the calls in flight over all remote judges, and over all engines that share it. ``rules`` turn the
-    runs of a metric into its final score. An engine serves one evaluation, in one thread.
+    ``slots`` limits the calls in flight over all remote judges, and over all engines that share it. An engine serves
+    one evaluation, in one thread.
     """
 
     def __init__(
         self,
-        metrics: Sequence[Metric],
+        rules: ScoringRules,
         judges: Sequence[Judge],
         embeddings: Sequence[Embedding],
         *,
-        rules: ScoringRules,
         slots: Slots | None = None,
         store: Store | None = None,
     ) -> None:
-        self.metrics = metrics
         self.rules = rules
         self.sessions = {judge.name: JudgeSession(judge, store) for judge in judges}
         self.embedder = JudgeSession(Embedder(embeddings))
-        self._asked = [(metric, self._judges_of(metric)) for metric in metrics]
+        self._asked = [(metric, self._judges_of(metric)) for metric in rules.metrics]
         self._own: dict[Judge, JudgeSession] = {}
         self._batches: dict[JudgeSession, list[Question[Any]]] = {}
         self._workers: Workers[_Finished] = Workers(slots or Slots(_CALLS))

@@ -21,15 +21,7 @@ from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import BY_RULE, Sample, Score
 from mlflow_ragmetrics.display.document import cell
 from mlflow_ragmetrics.display.marked import row_blocks
-from mlflow_ragmetrics.errors import (
-    AllJudgesFailedError,
-    BudgetExceededError,
-    JudgeError,
-    JudgeReplyError,
-    MissingFieldError,
-    RagMetricsError,
-    origin_of,
-)
+from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError, origin_of
 from mlflow_ragmetrics.text.messages import joined, say
 
 
@@ -141,7 +133,9 @@ class Row:
         return cell(row_blocks(self.sample, self.scores))
 
 
-_UNUSABLE = tuple(each.__name__ for each in (JudgeError, JudgeReplyError, AllJudgesFailedError, BudgetExceededError))
+_VOTING = ("aggregate", "tolerance", "min_judges")
+_UNUSABLE = ("JudgeError", "JudgeReplyError", "AllJudgesFailedError", "BudgetExceededError")
+"""The errors of a score that has no usable answer of a judge, by name."""
 
 
 def is_judged(row: Row) -> bool:
@@ -214,22 +208,29 @@ class Job:
 
 
 @dataclass(frozen=True)
-class ScoringRules:
-    """How runs become scores. ``strict``: raise errors and missing fields instead of recording them.
+class Voting:
+    """How the scores of several judges become one, unless a metric sets its own ``aggregate`` and so on.
 
     ``several``: the user gave a list of judges, so if all fail, the error is an ``AllJudgesFailedError``.
-    ``aggregate``, ``tolerance`` and ``min_judges`` are the defaults for metrics that do not set their own.
+    ``min_judges``: if fewer judges answer (default: all), the score is not measured.
     """
 
-    metrics: Sequence[Metric]
-    composites: Sequence[Composite] = ()
-    language: str = "en"
-    strict: bool = False
     several: bool = False
-    prefix: str = ""
     aggregate: Aggregate = "mean"
     tolerance: float = 0.1
     min_judges: int | None = None
+
+
+@dataclass(frozen=True)
+class ScoringRules:
+    """How runs become scores. ``strict``: raise errors and missing fields instead of recording them."""
+
+    metrics: Sequence[Metric]
+    composites: Sequence[Composite] = ()
+    voting: Voting = Voting()
+    language: str = "en"
+    prefix: str = ""
+    strict: bool = False
 
     def scores(self, job: Job) -> dict[str, Score]:
         """The scores of one sample by key, composites last."""
@@ -264,10 +265,8 @@ class ScoringRules:
             return runs[0].score
         outcomes = {str(run.judge): run.score or run.failure for run in runs}
         named = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
-        how = metric.options.aggregate if "aggregate" in metric.given else self.aggregate
-        tolerance = metric.options.tolerance if "tolerance" in metric.given else self.tolerance
-        enough = metric.options.min_judges or self.min_judges
-        return merge_judges(named, how, tolerance, several=self.several, min_judges=enough)
+        own = {name: getattr(metric.options, name) for name in _VOTING if metric.given.get(name) is not None}
+        return merge_judges(named, replace(self.voting, **own) if own else self.voting)
 
     def _raises(self, metric: Metric, error: Exception) -> bool:
         on_missing = metric.options.on_missing
@@ -297,26 +296,18 @@ def _unscored(error: Exception) -> Score:
     return Score(status="error", error=error_text, reason=message, details=details, warnings=warnings)
 
 
-def merge_judges(
-    outcomes: Mapping[str, Score | JudgeError],
-    how: Aggregate,
-    tolerance: float,
-    *,
-    several: bool,
-    min_judges: int | None = None,
-) -> Score:
+def merge_judges(outcomes: Mapping[str, Score | JudgeError], voting: Voting) -> Score:
     """Merge one score (or failure) per judge into one.
 
-    Details come from the first judge that scored; with ``several``, the reasons and items of all judges are kept.
-    Failed judges are left out and listed in ``excluded_models``; if fewer than ``min_judges`` (default: all) answered,
-    the score is not measured. If none scored, a single judge's reply error is raised; with ``several``,
-    ``AllJudgesFailedError``.
+    Details come from the first judge that scored; of several judges, the reasons and items of all are kept.
+    Failed judges are left out and listed in ``excluded_models``; if fewer than ``min_judges`` answered, the score is
+    not measured. If none scored, a single judge's reply error is raised; of several, ``AllJudgesFailedError``.
     """
     scores = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Score)}
     failures = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, JudgeError)}
     if not scores:
         first_failure = next(iter(failures.values()))
-        if not several and type(first_failure) is not JudgeError:
+        if not voting.several and type(first_failure) is not JudgeError:
             raise first_failure
         failure = AllJudgesFailedError(f"no judge answered ({'; '.join(_named(failures))})")
         failure.details = first_failure.details
@@ -328,23 +319,21 @@ def merge_judges(
         return next(iter(scores.values()))
     first = scores[next(iter(voted))]
     merged = first.changed(model_scores=voted, judge=", ".join(voted))
-    if several:
+    if voting.several:
         votes = "; ".join(f"{name}: {value:.3f}" for name, value in voted.items())
-        judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=votes)
-        value = aggregate(list(voted.values()), how, tolerance)
+        judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{voting.aggregate}"), each=votes)
+        value = aggregate(list(voted.values()), voting.aggregate, voting.tolerance)
         reasons = [say("judges.reason", name=name, reason=scores[name].reason) for name in voted if scores[name].reason]
-        merged = merged.changed(value=value, reason=joined(judges, *reasons))
-        merged = merged.changed(
-            items=tuple(item.changed(judge=name) for name in voted for item in scores[name].items)
-        ).with_details(
+        items = tuple(item.changed(judge=name) for name in voted for item in scores[name].items)
+        merged = merged.changed(value=value, reason=joined(judges, *reasons), items=items).with_details(
             agreement=agreement(list(voted.values())),
             n_judges=len(voted),
             judges_asked=len(outcomes),
-            within_tolerance=max(voted.values()) - min(voted.values()) <= tolerance + 1e-9,
+            within_tolerance=max(voted.values()) - min(voted.values()) <= voting.tolerance + 1e-9,
         )
     if not failures:
         return merged
-    if several and len(scores) < min(min_judges or len(outcomes), len(outcomes)):
+    if voting.several and len(scores) < min(voting.min_judges or len(outcomes), len(outcomes)):
         short = say("unmeasured.judges", n=len(scores), total=len(outcomes))
         merged = merged.with_details(unmeasured=short, judges_missing=len(failures))
     excluded = tuple((f"judge_failed:{name}", text) for name, text in zip(failures, _named(failures), strict=True))

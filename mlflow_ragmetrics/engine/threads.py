@@ -15,18 +15,21 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, partial, wraps
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from mlflow_ragmetrics.core.options import check_count
 from mlflow_ragmetrics.errors import JudgeError
 
+P = ParamSpec("P")
 T = TypeVar("T")
+LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("ragmetrics_loop", default=None)
+"""The event loop that awaits this work; in a call of a chain, the loop it runs in."""
 ENDED: ContextVar[threading.Event | None] = ContextVar("ragmetrics_ended", default=None)
 """Set when nobody waits any longer for the workers created in this context."""
 TO_HAND_OVER = 30.0
@@ -228,12 +231,13 @@ async def run_beside(action: Callable[[], T], *, patience: float = 0.0) -> T:
     ``CancelledError``. A second cancellation ends the wait at once. ``asyncio.to_thread`` would let the action continue
     and delay the exit of an interrupted program.
     """
-    ended = threading.Event()
+    ended, loop = threading.Event(), asyncio.get_running_loop()
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()  # the thread's work cannot be cancelled, only the wait for it
 
     def work() -> None:
         ENDED.set(ended)
+        LOOP.set(loop)
         settle(done, action)
 
     future = asyncio.wrap_future(done)
@@ -251,6 +255,25 @@ async def run_beside(action: Callable[[], T], *, patience: float = 0.0) -> T:
     finally:
         ended.set()
         future.cancel()  # the loop may be closed when the action ends
+
+
+def awaited(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return ``function`` for callers in an event loop: it runs on a thread, and stops if the task is cancelled."""
+
+    @wraps(function)
+    async def run(*args: P.args, **options: P.kwargs) -> T:
+        return await run_beside(partial(function, *args, **options), patience=TO_HAND_OVER)
+
+    run.__name__ = f"a{function.__name__}"
+    run.__qualname__ = function.__qualname__.removesuffix(function.__name__) + run.__name__
+    run.__doc__ = f"""Like ``{function.__name__}``, for callers in an event loop.
+
+If the task is cancelled, the ``CancelledError`` has the ``report`` of the scored rows. On Python 3.10
+the report is on the exception's ``__context__`` instead.
+
+{inspect.cleandoc(function.__doc__ or "")}
+"""
+    return run
 
 
 Action = TypeVar("Action", bound=Callable[[], object])

@@ -47,7 +47,9 @@ def test_a_signal_while_the_store_is_opened_ends_it(
     way: tuple[str, ...], ragmetrics: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No exception is raised there, which a library could lose."""
-    monkeypatch.setattr("mlflow_ragmetrics.cli.watch.open_store", lambda _: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(
+        "mlflow_ragmetrics.cli.shared_options.open_store", lambda _: signal.raise_signal(signal.SIGTERM)
+    )
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         result = ragmetrics("watch", "live", *way, "-m", "coherence")

@@ -78,14 +78,6 @@ def test_a_changed_row_shows_few_items_in_a_terminal_and_more_elsewhere() -> Non
     assert lines[0] == "<summary>1 row that changed most</summary>"
 
 
-def test_a_table_of_slices_marks_few_rows_and_cuts_no_name() -> None:
-    name = "a slice with a long name"
-    sides = [report_of(values) for values in ([0.5] * 12, [0.6] * 12)]
-    a, b = (stored("side", each.table.assign(kind=name), each.items) for each in sides)
-    text = rm.compare(a, b, resamples=200).slices_text("kind")
-    assert text.splitlines()[2].startswith(name)
-
-
 def test_notes_name_the_metrics_whose_lower_values_are_better_and_rows_may_lack_a_score_on_one_side() -> None:
     def report(value: float | None, other: float) -> Report:
         scores = {
@@ -111,7 +103,10 @@ def test_a_slice_has_the_difference_of_its_own_rows() -> None:
     kinds = ["few"] * 6 + ["many"] * 18
     a, b = (results_of(report_of(values)) for values in ([0.5] * 24, [0.9] * 6 + [0.6] * 18))
     table = a.table.assign(kind=kinds)
-    text = rm.compare(stored("A", table, a.items), stored("B", b.table.assign(kind=kinds), b.items), resamples=200)
-    figures = {line.split()[0]: line.split() for line in text.slices_text("kind").splitlines()[2:]}
-    assert ("0.900" in figures["few"], "0.600" in figures["many"]) == (True, True)
-    assert ("6" in figures["few"], "18" in figures["many"]) == (True, True)
+    found = rm.compare(stored("A", table, a.items), stored("B", b.table.assign(kind=kinds), b.items), resamples=200)
+    figures = found.by("kind").set_index("slice")
+    assert figures["paired_mean_b"].round(9).to_dict() == {"few": 0.9, "many": 0.6}
+    assert (figures["rows"].to_dict(), figures["mark"].to_dict()) == (
+        {"few": 6, "many": 18},
+        {"few": "few rows", "many": ""},
+    )

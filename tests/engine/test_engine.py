@@ -14,7 +14,7 @@ from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.question import Claims, Grade, Question, Rating, Steps, ask, together
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.engine import Engine
-from mlflow_ragmetrics.engine.program import ScoringRules
+from mlflow_ragmetrics.engine.program import ScoringRules, Voting
 from mlflow_ragmetrics.engine.threads import Slots
 from mlflow_ragmetrics.errors import JudgeError
 
@@ -71,7 +71,7 @@ def graded(answer: str) -> Steps[Score]:
 
 def rows_of(metrics: Sequence[Metric], judge: Any, answers: Sequence[str], **options: Any) -> list[dict[str, Score]]:
     judges = judge if isinstance(judge, list) else [judge]
-    engine = Engine(metrics, judges, [], rules=ScoringRules(metrics, several=len(judges) > 1), **options)
+    engine = Engine(ScoringRules(metrics, voting=Voting(len(judges) > 1)), judges, [], **options)
     samples = [Sample(id=str(i), answer=answer) for i, answer in enumerate(answers)]
     return [row.scores for row in engine.rows(samples)]
 
@@ -123,7 +123,7 @@ def test_a_failed_question_fails_only_the_scores_that_asked_it() -> None:
 def test_a_fatal_failure_stops_the_asking_and_the_engine_says_why() -> None:
     judge = Judge(bad=["x"])
     judge.fatal = True
-    engine = Engine([n_claims], [judge], [], rules=ScoringRules([n_claims]), slots=Slots(1))
+    engine = Engine(ScoringRules([n_claims]), [judge], [], slots=Slots(1))
     rows = list(engine.rows([Sample(id=str(i), answer=f"x{i}") for i in range(10)]))
     assert len(judge.asked) == 1
     assert {row.scores["n_claims"].status for row in rows} == {"error"}
@@ -134,7 +134,7 @@ def test_a_fatal_failure_stops_the_asking_and_the_engine_says_why() -> None:
 def test_the_engine_is_not_stopped_while_one_judge_answers() -> None:
     dead, alive = Judge(bad=[""], name="dead"), Judge(name="alive")
     dead.fatal = True
-    engine = Engine([n_claims], [dead, alive], [], rules=ScoringRules([n_claims], several=True))
+    engine = Engine(ScoringRules([n_claims], voting=Voting(True)), [dead, alive], [])
     (row,) = engine.rows([Sample(id="1", answer="a.b")])
     assert row.scores["n_claims"].value == 0.2
     assert row.scores["n_claims"].excluded_models == ("dead",)
@@ -149,7 +149,7 @@ def test_samples_are_read_as_they_are_needed() -> None:
             taken.append(number)
             yield Sample(id=str(number), answer=f"text {number}")
 
-    rows = Engine([n_claims], [Judge()], [], rules=ScoringRules([n_claims]), slots=Slots(2)).rows(endless())
+    rows = Engine(ScoringRules([n_claims]), [Judge()], [], slots=Slots(2)).rows(endless())
     for _ in range(5):
         next(rows)
     rows.close()
@@ -173,9 +173,7 @@ def test_an_interrupt_ends_cleanly_and_keeps_what_is_done() -> None:
         for number in range(500):
             yield Sample(id=str(number), answer=f"text {number}")
 
-    rows = Engine([n_claims], [judge], [], rules=ScoringRules([n_claims]), slots=Slots(4), store=Shelf()).rows(
-        interrupted()
-    )
+    rows = Engine(ScoringRules([n_claims]), [judge], [], slots=Slots(4), store=Shelf()).rows(interrupted())
     done = [next(rows) for _ in range(20)]
     with pytest.raises(KeyboardInterrupt):
         rows.throw(KeyboardInterrupt())
@@ -191,8 +189,8 @@ def test_a_panels_way_of_aggregating_holds_where_the_metric_has_none() -> None:
     judges = [Judge(name="a"), Judge(name="b")]
     judges[1]._answer = lambda question: ("one",)  # type: ignore[method-assign]
     for chosen, value in ((n_claims, 0.1), (n_claims(aggregate="max"), 0.2)):
-        rules = ScoringRules([chosen], several=True, aggregate="min")
-        (row,) = Engine([chosen], judges, [], rules=rules).rows([Sample(id="1", answer="a.b")])
+        rules = ScoringRules([chosen], voting=Voting(True, "min"))
+        (row,) = Engine(rules, judges, []).rows([Sample(id="1", answer="a.b")])
         assert row.scores["n_claims"].value == value
 
 
@@ -204,7 +202,7 @@ def test_what_reading_the_samples_raises_comes_after_the_rows_that_were_read(sev
         raise OSError("the file ends here")
 
     (rouge,) = rm.Suite(["rouge"]).metrics
-    rows = Engine([rouge], [], [], rules=ScoringRules([rouge])).rows(broken())
+    rows = Engine(ScoringRules([rouge]), [], []).rows(broken())
     done = []
     with pytest.raises(OSError, match="the file ends here"):
         done.extend(iter(lambda: next(rows), None))
@@ -225,7 +223,7 @@ def test_rows_behind_one_that_is_not_done_are_kept() -> None:
             yield Sample(id=str(number), answer=f"text {number}")
         raise OSError("the file ends here")
 
-    engine = Engine([n_claims], [FirstWaits()], [], rules=ScoringRules([n_claims]), slots=Slots(2))
+    engine = Engine(ScoringRules([n_claims]), [FirstWaits()], [], slots=Slots(2))
     with pytest.raises(OSError, match="ends here"):
         list(engine.rows(samples()))
     gate.set()

@@ -15,6 +15,7 @@ from mlflow_ragmetrics.cli.evaluate import slices_file
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.evaluation import Scored
 from mlflow_ragmetrics.report import Report
 
 SUITE = rm.Suite(["coherence"])
@@ -91,7 +92,10 @@ def test_groups_that_no_row_has_are_refused_before_scoring_and_warned_of_after()
         SUITE.evaluate(data, groups="chat", progress=False)
     with pytest.raises(InvalidOptionError, match="must name a column"):
         SUITE.replace(groups=["a"])  # type: ignore[arg-type]
-    late = SUITE.report(list(SUITE.score_samples([Sample(id="1", answer="Cats.")])), groups="chat")
+    scored = Scored()
+    for row in SUITE.stream(data):
+        scored.add(row)
+    late = SUITE.report(scored, groups="chat")
     assert "groups" not in late.description
     assert "treat the rows as independent" in late.warnings[0]
 

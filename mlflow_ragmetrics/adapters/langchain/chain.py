@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import ExitStack, contextmanager, suppress
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import partial, wraps
-from inspect import cleandoc
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ParamSpec, Union, cast
+from typing import Any, Union, cast
 from uuid import uuid4
 from warnings import warn
 
@@ -30,17 +29,17 @@ from mlflow_ragmetrics.adapters.langchain.recorder import WHY, Reading, Recorder
 from mlflow_ragmetrics.core.options import check_count, shown
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample, Score
-from mlflow_ragmetrics.engine.program import Expenses, Row
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import (
-    TO_HAND_OVER,
+    LOOP,
     ThreadTimeoutError,
+    awaited,
     event_loop,
     result_of,
-    run_beside,
     run_in_thread,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
-from mlflow_ragmetrics.evaluation import WorstRows, drive, report_or_stop
+from mlflow_ragmetrics.evaluation import Scored, drive, report_or_stop
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
@@ -58,12 +57,8 @@ Config = Union[Mapping[str, Any], Callable[[Sample], Mapping[str, Any]]]
 _FIGURES = ("latency_seconds", "input_tokens", "output_tokens", "cost")
 """The figures of each call, if the models report them."""
 
-_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("ragmetrics_loop", default=None)
-"""The event loop that chains run in: that of the caller of ``aevaluate_chain``, or in a call, the loop it runs in."""
-
 _HISTORY = ("history", *ALIASES_BY_NATURE["history"])
 _CHAIN_FAILED = "the chain failed"
-P = ParamSpec("P")
 
 
 def evaluate_chain(
@@ -87,6 +82,7 @@ def evaluate_chain(
 ) -> Report:
     """Run ``chain`` on every question of ``data``, and score the answers.
 
+    ``aevaluate_chain`` awaits the chain in the running event loop.
     ``chain`` is anything that LangChain runs (a chain, a LangGraph graph, an agent), or a plain function of the
     question, sync or async. Questions, references and gold ids come from ``data``; answers and contexts come from the
     chain. Its input is the result of ``make_input`` for a sample, else the question under ``input_key``, else what its
@@ -135,7 +131,7 @@ def evaluate_chain(
         raise InvalidOptionError(f"chain={shown(chain)} is neither a chain nor a function", param="chain") from None
     source = data if isinstance(data, (str, Path)) else None
     reading = Reading(question, answer, contexts)
-    caller = Caller(runnable, make_input or input_maker(runnable, input_key), reading, config, timeout, _LOOP.get())
+    caller = Caller(runnable, make_input or input_maker(runnable, input_key), reading, config, timeout, LOOP.get())
     with ExitStack() as stack:
         run_id: str | None = None
         if log:
@@ -143,12 +139,13 @@ def evaluate_chain(
 
             run_id = stack.enter_context(target_run(None, run_name))
 
-        def make_report(kept: WorstRows, seconds: float, expenses: Expenses) -> Report:
-            failures = _failures(kept.rows)
-            said = (say("chain.failed", n=len(failures), rows=len(kept.rows), error=failures[0]),) if failures else ()
-            notes = (*warnings, *_missing_retrieval(reduced, kept.rows)[0], *said)
-            report = suite.report(kept.rows, warnings=notes, source=source, seconds=seconds, expenses=expenses)
-            return replace(report, figures=_timings(kept.rows), stopped=_failed_on_all(kept.rows, suite.language))
+        def make_report(scored: Scored) -> Report:
+            rows = scored.rows
+            failures = _failures(rows)
+            said = (say("chain.failed", n=len(failures), rows=len(rows), error=failures[0]),) if failures else ()
+            notes = (*warnings, *_missing_retrieval(reduced, rows)[0], *said)
+            report = suite.report(scored, warnings=notes, source=source)
+            return replace(report, figures=_timings(rows), stopped=_failed_on_all(rows, suite.language))
 
         with ask_all(caller, samples, concurrency) as answers:
             scored = partial(_scored, answers, reduced, 4 * concurrency)
@@ -163,29 +160,7 @@ def evaluate_chain(
     return report_or_stop(report, stop)
 
 
-def _awaited(evaluate: Callable[P, Report]) -> Callable[P, Coroutine[Any, Any, Report]]:
-    @wraps(evaluate)
-    async def aevaluate_chain(*given: P.args, **options: P.kwargs) -> Report:
-        loop = asyncio.get_running_loop()
-
-        def work() -> Report:
-            _LOOP.set(loop)
-            return evaluate(*given, **options)
-
-        return await run_beside(work, patience=TO_HAND_OVER)
-
-    return aevaluate_chain
-
-
-aevaluate_chain = _awaited(evaluate_chain)
-aevaluate_chain.__name__ = aevaluate_chain.__qualname__ = "aevaluate_chain"
-aevaluate_chain.__doc__ = f"""Like ``evaluate_chain``, but awaits the chain in the running event loop.
-
-If the task is cancelled, the ``CancelledError`` has the ``report`` of the scored rows. On Python 3.10
-the report is on the exception's ``__context__`` instead.
-
-{cleandoc(evaluate_chain.__doc__ or "")}
-"""
+aevaluate_chain = awaited(evaluate_chain)
 
 
 def _check(concurrency: int, timeout: float | None, config: Config | None) -> None:
@@ -199,7 +174,7 @@ def _check(concurrency: int, timeout: float | None, config: Config | None) -> No
     if config is not None and not callable(config) and not isinstance(config, Mapping):
         raise InvalidOptionError(f"config={config!r} must be a mapping or a function of a row", param="config")
     with suppress(RuntimeError):  # no loop runs in this thread
-        if asyncio.get_running_loop() is _LOOP.get():
+        if asyncio.get_running_loop() is LOOP.get():
             message = "evaluate_chain would block the event loop that runs this chain; await aevaluate_chain instead"
             raise InvalidOptionError(message, param="chain")
 
@@ -359,7 +334,7 @@ class Caller:
                 return context.run(self.chain.invoke, inputs, config)
 
             return invoke() if self.timeout is None else run_in_thread(invoke, self.timeout)
-        _LOOP.set(self.loop)
+        LOOP.set(self.loop)
         running = asyncio.run_coroutine_threadsafe(self.chain.ainvoke(inputs, config), self.loop)
         try:
             return running.result(self.timeout)
