@@ -44,8 +44,9 @@ from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError, MissingExtraError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.claim_tasks import decided
-from mlflow_ragmetrics.judges.chat.client import ChatMessage, bare_model
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
+from mlflow_ragmetrics.judges.chat.models import bare_model
+from mlflow_ragmetrics.judges.chat.reply import ChatMessage
 from mlflow_ragmetrics.judges.chat.tasks import Part, Room
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.text.messages import said
@@ -311,7 +312,4 @@ def _sender_of(model: Any) -> _Sender:
     bare, _ = bare_model(model)
     keep_secret(bare)
     _forms_of(bare)
-    if getattr(bare, "max_retries", 0) != 0:
-        bare = bare.model_copy(update={"max_retries": 0})
-        bare.__dict__.pop("_client", None)  # created with the retries
     return _Sender(bare.model, bare)

@@ -29,10 +29,10 @@ from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.engine.memory import Recent
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.claim_tasks import decided
-from mlflow_ragmetrics.judges.chat.client import ChatMessage, ModelClient, Usage
+from mlflow_ragmetrics.judges.chat.client import ModelClient, Usage
 from mlflow_ragmetrics.judges.chat.judge_options import MOST_AGREED, Calls, judge_options, priced
 from mlflow_ragmetrics.judges.chat.models import UnidentifiedError, identity_of, name_of, open_model
-from mlflow_ragmetrics.judges.chat.reply import Reply
+from mlflow_ragmetrics.judges.chat.reply import ChatMessage, Reply, most_tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import (
     Block,
     Instruction,
@@ -149,8 +149,7 @@ class ChatJudge(Judge):
 
     def prompt_length(self, questions: Sequence[Question[Any]]) -> int:
         """Return the tokens of the prompt for ``questions``, estimated high enough for any alphabet."""
-        messages = self.messages(request_of(questions, self.form))
-        return sum(len(text.encode("utf-8", "replace")) for _, text in messages) // 3
+        return most_tokens_in(self.messages(request_of(questions, self.form)))
 
     def allowances(self, needed: int) -> tuple[int | None, int]:
         """Return the token limits of the first and the second attempt; a usual reply has ``needed`` tokens.

@@ -1,9 +1,4 @@
-"""Sends a judge's requests to its model, within its budget, and counts usage.
-
-Prepares a chat model for the judge: disables its retries and rate limits, and detects what it supports.
-
-Requests that a model repeats by itself would escape the judge's limits on calls and cost.
-"""
+"""Sends a judge's requests to its model, within its budget, in the manner that the model supports, and counts usage."""
 
 from __future__ import annotations
 
@@ -12,16 +7,14 @@ import re
 import sys
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.rate_limiters import InMemoryRateLimiter
-from langchain_core.runnables.base import RunnableBindingBase
-from pydantic import BaseModel
+from langchain_core.rate_limiters import BaseRateLimiter, InMemoryRateLimiter
 from pydantic_core import to_json
 
 from mlflow_ragmetrics.core.safe_text import said_in
@@ -29,7 +22,14 @@ from mlflow_ragmetrics.engine.program import ChargesCaller, charge, warn_caller
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import BudgetExceededError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
-from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error, tokens_in
+from mlflow_ragmetrics.judges.chat.reply import (
+    ChatMessage,
+    Reply,
+    most_tokens_in,
+    read_reply,
+    reply_in_error,
+    tokens_in,
+)
 from mlflow_ragmetrics.judges.chat.retry import (
     Breaker,
     Retry,
@@ -40,24 +40,11 @@ from mlflow_ragmetrics.judges.chat.retry import (
     status_of,
 )
 
-ChatMessage = tuple[str, str]
-"""A message as LangChain accepts it: a role (``"system"``, ``"human"``, ``"ai"``) and a text."""
-
-_COUNTS_ATTEMPTS = ("ChatGoogleGenerativeAI", "ChatVertexAI", "ChatMistralAI")
 OLLAMA_NAMES = {"max_tokens": "num_predict", "temperature": "temperature", "seed": "seed"}
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 _USUAL_MOST_TOKENS = 1000
 _SMALLEST_WINDOW = 4096
 _CANNOT = (TypeError, ValueError, RuntimeError, AttributeError, ImportError, LookupError)
-
-
-def bare_model(model: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the model beneath ``bind`` and ``with_retry``, with retries disabled, and the arguments bound to it."""
-    arguments: dict[str, Any] = {}
-    while isinstance(model, RunnableBindingBase) and not model.config.get("configurable"):
-        arguments = {**model.kwargs, **arguments}
-        model = model.bound
-    return _sending_once(model), arguments
 
 
 def without(model: Any, field: str) -> Any:
@@ -74,34 +61,6 @@ def with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
     except _CANNOT:
         return model
     return first if hasattr(first, "bound") and hasattr(first, "invoke") else model
-
-
-def _sending_once(model: Any) -> Any:
-    if not isinstance(model, BaseModel) or "max_retries" not in type(model).model_fields:
-        return model
-    once = 1 if type(model).__name__ in _COUNTS_ATTEMPTS else 0
-    if getattr(model, "max_retries", None) == once:
-        return model
-    copy = model.model_copy(update={"max_retries": once, **_clients_sending_once(model)})
-    for made_when_needed in ("_client", "_async_client"):
-        copy.__dict__.pop(made_when_needed, None)
-    return copy
-
-
-def _clients_sending_once(model: Any) -> dict[str, Any]:
-    """Return copies of the model's SDK clients with built-in retries disabled."""
-    clients: dict[str, Any] = {}
-    for root_name, name in (("root_client", "client"), ("root_async_client", "async_client")):
-        resource = getattr(model, name, None)
-        root: Any = getattr(model, root_name, None) or getattr(resource, "_client", None)
-        if not hasattr(root, "with_options") or not hasattr(root, "chat"):
-            continue
-        again = root.with_options(max_retries=0)
-        if type(resource) is type(again.chat.completions):
-            clients[name] = again.chat.completions
-        if getattr(model, root_name, None) is not None:
-            clients[root_name] = again
-    return clients
 
 
 _REJECTED = {400, 404, 415, 422, 501}
@@ -128,36 +87,29 @@ _STATED = {
         r"|function[ _]calling|schema|grammar|guided_json"
     ),
 }
-LEFT_OUT = {"temperature": "the temperature", "system": "the system turn", "structured": "the schema of the reply"}
+FEATURES = {"temperature": "the temperature", "system": "the system turn", "structured": "the schema of the reply"}
+"""What a request has if its model supports it."""
 
 
-@dataclass(frozen=True)
-class Manner:
-    """How requests are made: with a schema, a system turn and a temperature."""
+def rejected_feature(error: BaseException, features: Set[str]) -> tuple[str, bool] | None:
+    """Return the feature to leave out next, and whether the error names it; ``None`` if that cannot help."""
+    status = status_of(error)
+    text = f"{error} {getattr(error, 'body', '')}"
+    is_rejection = status in _REJECTED or (status is None and isinstance(error, ValueError))
+    if not is_rejection or _FILTERED.search(text):
+        return None
+    stated = next((name for name, pattern in _STATED.items() if name in features and pattern.search(text)), None)
+    if stated is not None:
+        return stated, True
+    return ("structured", False) if "structured" in features and status not in (None, 404) else None
 
-    structured: bool = True
-    system: bool = True
-    temperature: bool = True
 
-    def after(self, error: BaseException) -> tuple[str, bool] | None:
-        """Return the feature to leave out next, and whether the error names it; ``None`` if that cannot help."""
-        status = status_of(error)
-        if status not in _REJECTED and not (status is None and isinstance(error, ValueError)):
-            return None
-        text = f"{error} {getattr(error, 'body', '')}"
-        if _FILTERED.search(text):
-            return None
-        stated = next((name for name, pattern in _STATED.items() if getattr(self, name) and pattern.search(text)), None)
-        if stated is not None:
-            return stated, True
-        return ("structured", False) if self.structured and status not in (None, 404) else None
-
-    def messages(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return the messages without lone surrogates; without a system role, merge that turn into the user's."""
-        clean = [(role, text.encode("utf-8", "replace").decode()) for role, text in messages]
-        if self.system or len(clean) < 2 or clean[0][0] != "system":
-            return clean
-        return [(clean[1][0], f"{clean[0][1]}\n\n{clean[1][1]}"), *clean[2:]]
+def sendable(messages: Sequence[ChatMessage], features: Set[str]) -> list[ChatMessage]:
+    """Return the messages without lone surrogates; without a system role, merge that turn into the user's."""
+    clean = [(role, text.encode("utf-8", "replace").decode()) for role, text in messages]
+    if "system" in features or len(clean) < 2 or clean[0][0] != "system":
+        return clean
+    return [(clean[1][0], f"{clean[0][1]}\n\n{clean[1][1]}"), *clean[2:]]
 
 
 class JudgeModel:
@@ -186,27 +138,32 @@ class JudgeModel:
         return _limit_in(arguments) or self.longest_reply or _USUAL_MOST_TOKENS
 
     def for_call(
-        self, manner: Manner, messages: Sequence[ChatMessage], schema: Mapping[str, Any], arguments: Mapping[str, Any]
+        self,
+        features: Set[str],
+        messages: Sequence[ChatMessage],
+        schema: Mapping[str, Any],
+        arguments: Mapping[str, Any],
     ) -> tuple[Any, dict[str, Any]]:
         """Return the model to call and its arguments.
 
         Ollama takes its options as fields and silently truncates long prompts. The context window therefore doubles as
         needed. It never shrinks, because Ollama reloads the model whenever the window changes.
         """
-        sent = {name: value for name, value in arguments.items() if manner.temperature or name != "temperature"}
+        has_temperature, is_structured = "temperature" in features, "structured" in features
+        sent = {name: value for name, value in arguments.items() if has_temperature or name != "temperature"}
         settings: dict[str, Any] = {}
         if self._is_ollama:
             settings = {field: sent.pop(name) for name, field in OLLAMA_NAMES.items() if name in sent}
             if self._model.num_ctx is None:
-                wanted = sum(len(text.encode()) for _, text in messages) // 3 + self.most_tokens(arguments)
+                wanted = most_tokens_in(messages) + self.most_tokens(arguments)
                 while self._window < wanted:
                     self._window *= 2
                 settings["num_ctx"] = self._window
-        key = (to_json(schema) if manner.structured else b"", manner, *settings.items())
+        key = (to_json(schema) if is_structured else b"", has_temperature, *settings.items())
         if key not in self._made:
-            model = self._model if manner.temperature else without(self._model, "temperature")
+            model = self._model if has_temperature else without(self._model, "temperature")
             model = model.model_copy(update=settings) if settings else model
-            self._made[key] = with_structure(model, schema) if manner.structured else model
+            self._made[key] = with_structure(model, schema) if is_structured else model
         return self._made[key], sent
 
 
@@ -231,8 +188,7 @@ def untraced() -> Iterator[None]:
 
 
 _PATIENCE = 1.0
-
-
+_LEAST_SHARE = 20  # a count below a twentieth of the estimate contradicts the text
 _COUNTS = (
     "calls", "prompt_tokens", "completion_tokens", "cached_tokens", "estimated_calls", "retries", "repairs",
 )  # fmt: skip
@@ -283,15 +239,13 @@ class Usage(ChargesCaller):
         """
         request = Request(prompt_tokens, most_tokens)
         with self._changed:
-            while True:
-                if self.options.max_calls is not None and self._counts["calls"] >= self.options.max_calls:
-                    raise self._exceeded(f"max_calls={self.options.max_calls} is reached")
-                if self._covers([*self._open, *self._lost, request]):
-                    break
+            while not self._covers([*self._open, *self._lost, request]):
                 if not self._open or not self._covers([*self._lost, request]):
                     limit = f"max_cost={self.options.max_cost} is reached, or one more call could exceed it"
                     raise self._exceeded(limit)
                 self._changed.wait(_PATIENCE)
+            if self.options.max_calls is not None and self._counts["calls"] >= self.options.max_calls:
+                raise self._exceeded(f"max_calls={self.options.max_calls} is reached")
             self._counts["calls"] += 1
             self._open[request] = None
         charge({"calls": 1})
@@ -304,20 +258,23 @@ class Usage(ChargesCaller):
                 self._lost[request] = None
             self._changed.notify_all()
 
-    def answered(self, request: Request, *, prompt: int, completion: int, cached: int, estimated: bool) -> None:
-        """Count the actual tokens of a request instead of its highest possible cost."""
-        counts = {
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "cached_tokens": cached,
-            "estimated_calls": int(estimated),
-        }
+    def answered(self, request: Request, reply: Reply, prompt: int) -> None:
+        """Count the tokens of a reply to ``prompt`` tokens instead of the request's highest possible cost.
+
+        If the provider's counts are missing or cannot be true, they are estimated.
+        """
+        reported, output, cached = (reply.tokens.get(name, 0) for name in ("input", "output", "cached"))
+        received = tokens_in(reply.text)
+        is_credible = reported * _LEAST_SHARE >= prompt and output * _LEAST_SHARE >= received
+        counts = {"cached_tokens": cached, "estimated_calls": int(not is_credible)}
+        counts["prompt_tokens"] = prompt = reported if is_credible else max(reported, prompt)
+        counts["completion_tokens"] = output = output if is_credible else max(output, received)
         with self._changed:
             self._open.pop(request, None)
             self._underestimated = max(self._underestimated, prompt / max(1, request.prompt))
             self._counts.update(counts)
             self._changed.notify_all()
-        cost = {} if self.prices is None else {"cost": self.prices.cost(prompt, completion, cached)}
+        cost = {} if self.prices is None else {"cost": self.prices.cost(prompt, output, cached)}
         charge({**counts, **cost})
 
     def _covers(self, unanswered: list[Request]) -> bool:
@@ -339,7 +296,6 @@ class Usage(ChargesCaller):
 _SLICE = 0.25
 _LONG_PROMPT = 1000
 _TRUNCATED = 0.4
-_LEAST_SHARE = 20  # a count below a twentieth of the estimate contradicts the text
 
 
 class ModelClient:
@@ -352,15 +308,16 @@ class ModelClient:
     def __init__(self, name: str, model: Any, call_options: Mapping[str, Any], options: JudgeOptions) -> None:
         self.name = name
         self.usage = Usage(name, options)
-        # waiting for the model's own limiter inside a call would look like a slow reply
-        own_limiter = model.rate_limiter if isinstance(model, BaseChatModel) else None
-        self._request_limiters = [] if own_limiter is None else [own_limiter]
-        self.model = JudgeModel(model if own_limiter is None else without(model, "rate_limiter"), call_options)
-        self._call_options = call_options
-        self._timeout, self._trace = options.timeout, options.trace
-        self._manner = Manner(structured=options.structured)
+        self._request_limiters: list[BaseRateLimiter] = []
+        if isinstance(model, BaseChatModel) and model.rate_limiter is not None:
+            # waiting for the model's own limiter inside a call would look like a slow reply
+            self._request_limiters.append(model.rate_limiter)
+            model = without(model, "rate_limiter")
         if options.requests_per_minute is not None:
             self._request_limiters.append(InMemoryRateLimiter(requests_per_second=options.requests_per_minute / 60))
+        self.model = JudgeModel(model, call_options)
+        self._call_options, self._options = call_options, options
+        self._features: Set[str] = FEATURES.keys() - (set() if options.structured else {"structured"})
         self._limiter = TokenLimiter(options.tokens_per_minute)
         self._breaker = Breaker(name)
         self._retry = Retry(options.retries, sleep=self._sleep, passes=self._breaker.is_passing)
@@ -384,62 +341,64 @@ class ModelClient:
 
         If that succeeds and the error named the feature, later requests omit it too.
         """
-        manner = self._manner
+        features = self._features
         rejections: dict[tuple[str, bool], Exception] = {}
         while True:
             self._breaker.check()
             try:
-                reply = self._sent(manner, messages, schema, {**self._call_options, **options})
+                reply = self._sent(features, messages, schema, {**self._call_options, **options})
             except Exception as error:
-                rejected = manner.after(error)
+                rejected = rejected_feature(error, features)
                 if rejected is None:
                     self._breaker.failed(error)
                     raise
-                manner = replace(manner, **{rejected[0]: False})
+                features = features - {rejected[0]}
                 rejections[rejected] = error
                 continue
-            self._manner = replace(self._manner, **{name: False for name, is_stated in rejections if is_stated})
+            self._features = self._features - {name for name, is_stated in rejections if is_stated}
             self._breaker.succeeded()
             for (name, is_stated), rejection in rejections.items():
                 often = "is left out of later requests" if is_stated else "was left out of a request"
-                warn_caller(f"{self.name}: {LEFT_OUT[name]} {often}: {said_in(rejection)}")
+                warn_caller(f"{self.name}: {FEATURES[name]} {often}: {said_in(rejection)}")
             return reply
 
     def _sent(
-        self, manner: Manner, messages: Sequence[ChatMessage], schema: Mapping[str, Any], arguments: Mapping[str, Any]
+        self, features: Set[str], messages: Sequence[ChatMessage], schema: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Reply:
-        said = manner.messages(messages)
-        prompt = sum(tokens_in(text) for _, text in said)
-        self._wait_for_turn(prompt)
-        # other alphabets have fewer characters per token, and the schema is charged too
-        priced = sum(len(text.encode()) for _, text in said) // 3 + tokens_in(to_json(schema).decode())
-        request = self.usage.begin_call(priced, self.model.most_tokens(arguments))
+        messages = sendable(messages, features)
+        prompt = sum(tokens_in(text) for _, text in messages)
+        for limiter in self._request_limiters:
+            while not limiter.acquire(blocking=False):
+                self._sleep(_SLICE / 10)
+        while (seconds := self._limiter.enter(prompt)) > 0:
+            self._sleep(seconds)
+        priced = most_tokens_in(messages) + tokens_in(to_json(schema).decode())  # the schema is charged too
+        request = self.usage.begin_call(priced, self.model.most_tokens(options))
         try:
-            reply = self._received(*self.model.for_call(manner, said, schema, arguments), said, schema["properties"])
-        except BaseException as error:
-            self.usage.end_call(request, lost=may_be_charged(error))
-            raise
-        self._count(request, reply, prompt)
-        return reply
+            model, arguments = self.model.for_call(features, messages, schema, options)
 
-    def _received(
-        self, model: Any, arguments: Mapping[str, Any], messages: Sequence[ChatMessage], keys: Collection[str]
-    ) -> Reply:
-        human_text = next((text for role, text in messages if role == "human"), "")
+            def call() -> Any:
+                with nullcontext() if self._options.trace else untraced():
+                    return model.invoke(messages, **arguments)
 
-        def call() -> Any:
-            with nullcontext() if self._trace else untraced():
-                return model.invoke(list(messages), **arguments)
-
-        try:
-            return read_reply(run_in_thread(call, self._timeout), keys, human_text)
+            human_text = next((text for role, text in messages if role == "human"), "")
+            reply = read_reply(run_in_thread(call, self._options.timeout), schema["properties"], human_text)
         except ThreadTimeoutError as error:
+            self.usage.end_call(request, lost=True)
             raise JudgeError(str(error), code="timeout") from None
-        except Exception as error:
-            ended = reply_in_error(error, keys)
+        except BaseException as error:
+            ended = reply_in_error(error, schema["properties"])
             if ended is None:
+                self.usage.end_call(request, lost=may_be_charged(error))
                 raise
-            return ended
+            reply = ended
+        self.usage.answered(request, reply, prompt)
+        reported = reply.tokens.get("input", 0)
+        if prompt > _LONG_PROMPT and 0 < reported < _TRUNCATED * prompt and not self._warned:
+            self._warned = True
+            message = f"{self.name}: the server counted {reported:,} of about {prompt:,} prompt tokens; it may truncate"
+            warn_caller(f"{message} prompts silently: raise its context window")
+        return reply
 
     def _sleep(self, seconds: float) -> None:
         """Wait before another attempt; raise if the run ended or the breaker has opened."""
@@ -449,30 +408,7 @@ class ModelClient:
             pause(min(seconds, _SLICE))
             seconds -= _SLICE
 
-    def _wait_for_turn(self, tokens: int) -> None:
-        for limiter in self._request_limiters:
-            while not limiter.acquire(blocking=False):
-                self._sleep(_SLICE / 10)
-        while (seconds := self._limiter.enter(tokens)) > 0:
-            self._sleep(seconds)
-
     def _before_retry(self, error: BaseException, seconds: float) -> None:
         self.usage.add(retries=1)
         if status_of(error) == 429 or retry_after(error) is not None:
             self._limiter.hold(seconds)
-
-    def _count(self, request: Request, reply: Reply, prompt: int) -> None:
-        received = tokens_in(reply.text)
-        reported, output = reply.tokens.get("input", 0), reply.tokens.get("output", 0)
-        is_credible = reported * _LEAST_SHARE >= prompt and output * _LEAST_SHARE >= received
-        self.usage.answered(
-            request,
-            prompt=reported if is_credible else max(reported, prompt),
-            completion=output if is_credible else max(output, received),
-            cached=reply.tokens.get("cached", 0),
-            estimated=not is_credible,
-        )
-        if prompt > _LONG_PROMPT and 0 < reported < _TRUNCATED * prompt and not self._warned:
-            self._warned = True
-            message = f"{self.name}: the server counted {reported:,} of about {prompt:,} prompt tokens; it may truncate"
-            warn_caller(f"{message} prompts silently: raise its context window")

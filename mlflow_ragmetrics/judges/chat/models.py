@@ -21,7 +21,6 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from mlflow_ragmetrics.core.question import created_by_langchain, name_of_model
 from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.client import bare_model
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 
 _PROVIDERS = {
@@ -36,6 +35,36 @@ _REASONING = re.compile(r"^(o\d|gpt-[5-9])")
 _REASONING_TOKENS = 8000  # reasoning counts as reply tokens
 _THROUGH_MLFLOW = ("endpoints", "gateway", "databricks")
 _URI = re.compile(r"^(?P<provider>[A-Za-z][\w-]+):/{0,2}(?P<model>[^\s/]\S*)$")
+
+
+_COUNTS_ATTEMPTS = ("ChatGoogleGenerativeAI", "ChatVertexAI", "ChatMistralAI")
+
+
+def bare_model(model: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the model beneath ``bind`` and ``with_retry``, and the arguments bound to it.
+
+    Its retries are disabled, because requests that a model repeats by itself would escape the limits on calls and cost.
+    """
+    arguments: dict[str, Any] = {}
+    while isinstance(model, RunnableBindingBase) and not model.config.get("configurable"):
+        arguments = {**model.kwargs, **arguments}
+        model = model.bound
+    once = 1 if type(model).__name__ in _COUNTS_ATTEMPTS else 0
+    if isinstance(model, BaseModel) and getattr(model, "max_retries", once) != once:
+        model = model.model_copy(update={"max_retries": once, **_clients_sending_once(model)})
+        model.__dict__.pop("_client", None)  # created when needed, with the retries
+    return model, arguments
+
+
+def _clients_sending_once(model: Any) -> dict[str, Any]:
+    """Return copies of the model's SDK clients with built-in retries disabled."""
+    client, root = getattr(model, "client", None), getattr(model, "root_client", None)
+    sdk: Any = root or getattr(client, "_client", None)
+    if not hasattr(sdk, "with_options") or not hasattr(sdk, "chat"):
+        return {}
+    again = sdk.with_options(max_retries=0)
+    clients = {} if root is None else {"root_client": again}
+    return clients | ({"client": again.chat.completions} if type(client) is type(again.chat.completions) else {})
 
 
 def name_of(model: Any) -> str:

@@ -60,16 +60,7 @@ def retry_after(error: BaseException) -> float | None:
     return next((float(delay[1]) for delay in delays if delay is not None), None)
 
 
-def is_connection_failure(error: BaseException) -> bool:
-    """Whether no HTTP reply came: the server was unreachable or too slow."""
-    if any(isinstance(cause, (TimeoutError, ConnectionError)) for cause in _causes(error)):
-        return True
-    names = {kind.__name__ for cause in _causes(error) for kind in type(cause).__mro__}
-    # clients wrap socket errors in their own classes, which cannot be imported here
-    return any(name.endswith(("ConnectionError", "TransportError", "ConnectError", "TimeoutError")) for name in names)
-
-
-def quota_is_spent(error: BaseException) -> bool:
+def _quota_is_spent(error: BaseException) -> bool:
     """Whether the code, body or message says that the account's quota is exhausted, so waiting cannot help."""
     if status_of(error) == 402:
         return True
@@ -81,16 +72,9 @@ def quota_is_spent(error: BaseException) -> bool:
     return any(not _SOON.search(limit) for limit in limits) if limits else _DELAY.search(text) is None
 
 
-def is_spoiled(error: BaseException) -> bool:
-    """Whether the reply is not a chat completion: truncated, or a gateway's page."""
-    status = status_of(error)
-    # LangChain raises IndexError for a reply without choices
-    return status < 300 if status is not None else isinstance(error, (IndexError, JSONDecodeError))
-
-
 def may_be_charged(error: BaseException) -> bool:
     """Whether a model may have worked on the request despite this error."""
-    is_refused = any("refused" in str(cause).lower() for cause in _causes(error))
+    is_refused = any("refused" in str(cause).lower() for cause in _causes(error))  # the connection
     return not is_refused and _kind_of(error) in (_TIMEOUT, _SPOILED, _UNREACHABLE)
 
 
@@ -105,11 +89,12 @@ def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
     if status in REFUSED_KEYS:
         message = f"{name}: the provider refused the key or the access to the model (HTTP {status}); check both. {said}"
         return JudgeError(message, fatal=True, code=f"http_{status}", origin=error)
-    if quota_is_spent(error):
-        message = f"{name}: the account's quota is exhausted (HTTP {status}): {said}"
-        return JudgeError(message, code="quota", origin=error)
+    kind = _kind_of(error)
+    if kind is _QUOTA:
+        message = f"{name}: {_QUOTA.message} (HTTP {status}): {said}"
+        return JudgeError(message, code=_QUOTA.code, origin=error)
     what = f"HTTP {status}" if status is not None else type(error).__name__
-    if is_spoiled(error):
+    if kind is _SPOILED:
         what = f"the reply is not a chat completion ({what})"
     code = f"http_{status}" if status is not None else "failed"
     return JudgeError(f"{name}: {what}{tries}: {said}", code=code, origin=error)
@@ -138,8 +123,8 @@ class Retry:
         if status is not None and (retry_after(error) or 0.0) > self.options.longest_ask:
             return False
         is_client_error = self.options.on_client_errors and status is not None and 400 <= status < 500
-        is_listed = status in self.options.codes or is_client_error
-        return kind in (_SPOILED, _UNREACHABLE, _BROKEN) or is_listed or self.passes(error)
+        is_transient = kind in (_SPOILED, _UNREACHABLE, _BROKEN) or status in self.options.codes
+        return is_transient or is_client_error or self.passes(error)
 
     def wait_after(self, error: BaseException, attempt: int) -> float:
         """Return the seconds to wait after failed attempt ``attempt``, from 1: as requested, else exponential."""
@@ -183,22 +168,25 @@ _UNREACHABLE = _Kind("unreachable", "the server cannot be reached", 4, seconds=5
 _TIMEOUT = _Kind("timeout", "the server does not reply in time", 8, seconds=5.0)
 _BROKEN = _Kind("http_5xx", "the server only replies with errors", 12, seconds=60.0)
 _ABSENT = {404, 405, 410}
+_OF_CONNECTIONS = ("ConnectionError", "TransportError", "ConnectError", "TimeoutError")
 
 
 def _kind_of(error: BaseException) -> _Kind | None:
     """Return the kind of a failure; ``None`` if other requests may still succeed (a text that is too long)."""
     if isinstance(error, JudgeError):
         return _TIMEOUT if error.code == "timeout" else None
-    if quota_is_spent(error):
+    if _quota_is_spent(error):
         return _QUOTA
-    if is_spoiled(error):
-        return _SPOILED
     status = status_of(error)
+    if status is None:
+        if isinstance(error, (IndexError, JSONDecodeError)):  # LangChain's IndexError for a reply without choices
+            return _SPOILED
+        names = {kind.__name__ for cause in _causes(error) for kind in type(cause).__mro__}
+        # clients wrap socket errors in their own classes, which cannot be imported here
+        return _UNREACHABLE if any(name.endswith(_OF_CONNECTIONS) for name in names) else None
     if status in _ABSENT:
         return _Kind(f"http_{status}", f"there is no such model or address (HTTP {status})", 4)
-    if status is not None and status >= 500:
-        return _BROKEN
-    return _UNREACHABLE if status is None and is_connection_failure(error) else None
+    return _SPOILED if status < 300 else _BROKEN if status >= 500 else None
 
 
 class Breaker:

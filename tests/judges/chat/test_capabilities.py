@@ -10,7 +10,7 @@ from langchain_core.rate_limiters import InMemoryRateLimiter
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.client import JudgeModel, Manner
+from mlflow_ragmetrics.judges.chat.client import JudgeModel
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.models import open_model
 from tests.judges.fake_models import FakeChatModel, dutiful
@@ -69,5 +69,5 @@ class Ollama(FakeChatModel):
 def test_ollama_has_a_window_that_holds_the_prompt_and_never_shrinks() -> None:
     judged = JudgeModel(Ollama(reply=None), {})
     for letters, window in ((3, 4096), (60_000, 32768), (3, 32768)):
-        model, sent = judged.for_call(Manner(structured=False), [("human", "x" * letters)], {}, {"max_tokens": 600})
+        model, sent = judged.for_call({"temperature", "system"}, [("human", "x" * letters)], {}, {"max_tokens": 600})
         assert (model.num_predict, model.num_ctx, sent) == (600, window, {})

@@ -12,7 +12,7 @@ from mlflow_ragmetrics.errors import BudgetExceededError, InvalidOptionError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.client import Usage
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions, Prices
-from mlflow_ragmetrics.judges.chat.reply import tokens_in
+from mlflow_ragmetrics.judges.chat.reply import Reply, tokens_in
 from tests.judges.fake_models import dutiful, scripted
 from tests.judges.rows import FULL_SET, ROW
 
@@ -73,7 +73,7 @@ def test_a_reply_that_was_lost_counts_at_its_highest_cost() -> None:
     free = usage.begin_call(10, 5)
     usage.end_call(free)
     answered = usage.begin_call(10, 5)
-    usage.answered(answered, prompt=10, completion=1, cached=0, estimated=False)
+    usage.answered(answered, Reply("", tokens={"input": 10, "output": 1}), 10)
     usage.end_call(answered, lost=True)
     assert usage.snapshot()["cost"] == 11
     usage.end_call(usage.begin_call(10, 9))  # 15 lost, 11 spent, and 19 make 45
@@ -84,7 +84,7 @@ def test_a_reply_that_was_lost_counts_at_its_highest_cost() -> None:
 
 def test_a_prompt_that_cost_more_than_estimated_makes_the_next_ones_dearer() -> None:
     usage = Usage("judge", JudgeOptions(prices=Prices(input=1e6, output=1e6), max_cost=50))
-    usage.answered(usage.begin_call(10, 0), prompt=20, completion=0, cached=0, estimated=False)
+    usage.answered(usage.begin_call(10, 0), Reply("", tokens={"input": 20}), 10)
     usage.end_call(usage.begin_call(15, 0))
     with pytest.raises(BudgetExceededError):
         usage.begin_call(16, 0)
