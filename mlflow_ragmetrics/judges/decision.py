@@ -118,13 +118,13 @@ class DecisionJudge(ChatJudge):
         form.receive(self._client.reply([form.message()], {"properties": {"model": {}}}).data or {})
         if self.fingerprint and form.model != self.model.model:  # only the response names the model behind an alias
             self.fingerprint = f"{self._identity};answered by {form.model}"
-        return {question: self._read(form, question) for question in form.asked}
-
-    def _read(self, form: _Form, question: Question[Any]) -> Outcome:
-        try:
-            return getattr(self, f"_{question.kind}")(form, question)
-        except JudgeReplyError as error:
-            return error
+        outcomes: dict[Question[Any], Outcome] = {}
+        for question in form.asked:
+            try:
+                outcomes[question] = getattr(self, f"_{question.kind}")(form, question)
+            except JudgeReplyError as error:
+                outcomes[question] = error
+        return outcomes
 
     def _verify(self, form: _Form, question: Verify) -> tuple[Finding, ...]:
         claims, texts = form.place("claims", question.claims), form.place(question.against, question.passages)

@@ -62,16 +62,13 @@ class NLIJudge(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """Return findings for each ``Verify``; the ``splitter`` answers the rest, or each is a ``JudgeError``."""
-        verified = iter(self._verify([question for question in questions if isinstance(question, Verify)]))
-        answered = iter(self._hand_over([question for question in questions if not isinstance(question, Verify)]))
-        return [next(verified if isinstance(question, Verify) else answered) for question in questions]
-
-    def _hand_over(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
-        if self.splitter is not None and questions:
-            unjudged = [replace(each, passages=()) if isinstance(each, Claims) else each for each in questions]
-            return self.splitter.answer(unjudged)
+        others = [question for question in questions if not isinstance(question, Verify)]
         message = f"{self.name} only verifies claims; give NLIJudge(…, splitter=…) for other questions"
-        return [JudgeError(message) for _ in questions]
+        answered: Sequence[Outcome] = [JudgeError(message) for _ in others]
+        if self.splitter is not None and others:
+            answered = self.splitter.answer([replace(q, passages=()) if isinstance(q, Claims) else q for q in others])
+        outcomes, verified = iter(answered), iter(self._verify([q for q in questions if isinstance(q, Verify)]))
+        return [next(verified if isinstance(question, Verify) else outcomes) for question in questions]
 
     def _verify(self, questions: Sequence[Verify]) -> list[tuple[Finding, ...]]:
         pairs = [(passage, claim) for each in questions for claim in each.claims for passage in each.passages]

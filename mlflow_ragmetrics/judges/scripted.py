@@ -65,44 +65,41 @@ class ScriptedJudge(Judge):
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Return one scripted outcome per question."""
         self.asked.extend(questions)
-        return [self._answer(question) for question in questions]
-
-    def _answer(self, question: Question[Any]) -> Outcome:
-        if self.error is not None:
-            return JudgeError(f"{self.name}: {self.error}")
-        answer = self._scripted(question)
-        return JudgeError(f"{self.name}: the script has no answer to {question.kind}") if answer is _ABSENT else answer
+        outcomes: list[Outcome] = []
+        for question in questions:
+            answer = self._scripted(question) if self.error is None else None
+            problem = f"the script has no answer to {question.kind}" if self.error is None else self.error
+            outcomes.append(JudgeError(f"{self.name}: {problem}") if answer is None else answer)
+        return outcomes
 
     def _scripted(self, question: Question[Any]) -> Outcome:
+        """Return the answer in the script, or ``None``."""
         if isinstance(question, Claims):
-            return self._claims(question)
+            claims = self.response_claims if question.role == "answer" else self.reference_claims
+            facts = self.facts and [str(fact["text"]) for fact in self.facts]
+            return _all(str, facts if claims is None else claims)
         if isinstance(question, Verify):
-            return self._findings(question)
+            verdicts = self.response_verdicts if question.role == "answer" else self.reference_verdicts
+            if question.against == "contexts" and self.facts is not None:
+                verdicts = ["SUPPORTED" if fact["ok"] else "NEUTRAL" for fact in self.facts]
+            return _all(lambda verdict: Finding(str(verdict)), verdicts)
         if isinstance(question, RelatedChunks):
-            return _ABSENT if self.used_chunks is None else tuple(map(Related, self.used_chunks))
+            return _all(Related, self.used_chunks)
         if isinstance(question, Relevance):
-            return _ABSENT if self.relevance is None else tuple(map(PassageGrade, self.relevance))
+            return _all(PassageGrade, self.relevance)
         if isinstance(question, Nuggets):
-            return _ABSENT if self.nuggets is None else tuple(Nugget(*nugget) for nugget in self.nuggets.items())
+            return None if self.nuggets is None else tuple(map(Nugget, self.nuggets, self.nuggets.values()))
         if isinstance(question, Sufficiency):
-            return _ABSENT if self.sufficiency is None else Finding("", support=self.sufficiency)
+            return None if self.sufficiency is None else Finding("", support=self.sufficiency)
         if isinstance(question, Prefer):
-            if callable(self.preference):
-                return Finding(self.preference(question.first, question.second))
-            return _ABSENT if self.preference is None else Finding(self.preference)
+            choose = self.preference
+            verdict = choose(question.first, question.second) if callable(choose) else choose
+            return None if verdict is None else Finding(verdict)
         if not isinstance(question, (Grade, Tone)):
-            return _ABSENT
+            return None
         rating = self.tone if isinstance(question, Tone) else (self.ratings or {}).get(question.aspect, self.rating)
-        return rating if rating is _ABSENT else Rating(rating)
+        return None if rating is _ABSENT else Rating(rating)
 
-    def _claims(self, question: Claims) -> Outcome:
-        claims = self.response_claims if question.role == "answer" else self.reference_claims
-        if claims is None and self.facts is not None:
-            claims = [str(fact["text"]) for fact in self.facts]
-        return _ABSENT if claims is None else tuple(claims)
 
-    def _findings(self, question: Verify) -> Outcome:
-        verdicts = self.response_verdicts if question.role == "answer" else self.reference_verdicts
-        if question.against == "contexts" and self.facts is not None:
-            verdicts = ["SUPPORTED" if fact["ok"] else "NEUTRAL" for fact in self.facts]
-        return _ABSENT if verdicts is None else tuple(Finding(str(verdict)) for verdict in verdicts)
+def _all(kind: Callable[[Any], object], values: Sequence[Any] | None) -> Outcome:
+    return None if values is None else tuple(map(kind, values))

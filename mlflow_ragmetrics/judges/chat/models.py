@@ -10,7 +10,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 from langchain_core.runnables import RunnableWithFallbacks
@@ -35,8 +36,6 @@ _REASONING = re.compile(r"^(o\d|gpt-[5-9])")
 _REASONING_TOKENS = 8000  # reasoning counts as reply tokens
 _THROUGH_MLFLOW = ("endpoints", "gateway", "databricks")
 _URI = re.compile(r"^(?P<provider>[A-Za-z][\w-]+):/{0,2}(?P<model>[^\s/]\S*)$")
-
-
 _COUNTS_ATTEMPTS = ("ChatGoogleGenerativeAI", "ChatVertexAI", "ChatMistralAI")
 
 
@@ -161,13 +160,9 @@ _ADDRESSES = {
     "inference_server_url", "openai_organization",
 }  # fmt: skip
 _WAYS_TO_AN_ADDRESS = (
-    ("base_url",),
-    ("_base_url",),
-    ("_client", "base_url"),
-    ("_client", "_base_url"),
-    ("meta", "endpoint_url"),
-    ("_api_client", "_http_options", "base_url"),
-)
+    "base_url", "_base_url", "_client.base_url", "_client._base_url", "meta.endpoint_url",
+    "_api_client._http_options.base_url",
+)  # fmt: skip
 _LANGCHAIN = ("langchain", "databricks_langchain")
 
 
@@ -240,14 +235,10 @@ def _reached(model: Any) -> list[str]:
     """Return the addresses and accounts that the model's clients resolved, also from environment variables."""
     clients = [getattr(model, name, None) for name in ("root_client", "client", "_client")]
     owners = [owner for client in clients for owner in (client, getattr(client, "_client", None))]
+    ways = [(owner, way.split(".")) for owner in owners for way in _WAYS_TO_AN_ADDRESS]
+    reached = [reduce(lambda part, step: getattr(part, step, None), way, owner) for owner, way in ways]
     # an SDK's address takes precedence over its HTTP client's
-    addresses = list(filter(None, (_followed(owner, way) for owner in owners for way in _WAYS_TO_AN_ADDRESS)))
+    addresses = [str(address) for address in reached if type(address).__name__ in ("URL", "str") and str(address)]
     accounts = [getattr(owner, name, None) for owner in owners for name in ("organization", "project")]
     texts = [*addresses[:1], *(account for account in accounts if isinstance(account, str))]
     return list(dict.fromkeys(redact(text).rstrip("/") for text in texts))
-
-
-def _followed(owner: Any, way: Sequence[str]) -> str | None:
-    for step in way:
-        owner = getattr(owner, step, None)
-    return str(owner) if type(owner).__name__ in ("URL", "str") else None

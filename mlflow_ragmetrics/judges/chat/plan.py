@@ -72,24 +72,19 @@ class PlanJudge(Judge):
         wanted = round(wanted * (_BRIEF if self._claims == FEWEST_CLAIMS else _VERBOSE))
         first, most = self.judge.allowances(self._room.needed(questions))
         limits = [wanted] if first is None else [first, most] if first < min(wanted, most) else [first]
-        for limit in limits:  # a truncated reply is requested again
-            self._count(prompt, min(wanted, limit), tokens_in(json.dumps(request.reply_schema)))
+        prices, plan = self.judge.usage.prices, self.plan
+        with self._lock:
+            plan.calls += len(limits)  # a truncated reply is requested again
+            plan.prompt_tokens += len(limits) * prompt
+            plan.completion_tokens += sum(min(wanted, limit) for limit in limits)
+            plan.schema_tokens += len(limits) * tokens_in(json.dumps(request.reply_schema))
+            if prices is not None:
+                schemas = plan.schema_tokens if self._claims > FEWEST_CLAIMS else 0
+                plan.cost = prices.cost(plan.prompt_tokens + schemas, plan.completion_tokens)
         if wanted > max(limits[-1], most):
             cut = JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
             return dict.fromkeys(questions, cut)
         return {question: placeholder_of(question, self.judge.form, self._claims) for question in questions}
-
-    def _count(self, prompt: int, replied: int, schema: int) -> None:
-        prices = self.judge.usage.prices
-        with self._lock:
-            plan = self.plan
-            plan.calls += 1
-            plan.prompt_tokens += prompt
-            plan.completion_tokens += replied
-            plan.schema_tokens += schema
-            if prices is not None:
-                schemas = plan.schema_tokens if self._claims > FEWEST_CLAIMS else 0
-                plan.cost = prices.cost(plan.prompt_tokens + schemas, plan.completion_tokens)
 
 
 _NAMES = "-" * 16

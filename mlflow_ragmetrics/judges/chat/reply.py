@@ -91,12 +91,15 @@ def read_reply(message: Any, keys: Collection[str] = (), asked: str = "") -> Rep
     parts = [content] if isinstance(content, str) else content or []
     blocks = [part if isinstance(part, dict) else {"text": part} for part in parts]
     calls = [*(getattr(message, "tool_calls", None) or []), *(getattr(message, "invalid_tool_calls", None) or [])]
-    text_of_reply = "".join(block["text"] for block in blocks if isinstance(block.get("text"), str))
+    text = "".join(block["text"] for block in blocks if isinstance(block.get("text"), str)).strip()
     if calls:
         arguments = calls[0].get("args")
-        text_of_reply = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    is_whole = _is_object(text_of_reply := text_of_reply.strip())
-    text = text_of_reply if is_whole else _bare(text_of_reply)
+        text = arguments.strip() if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    is_whole = _is_object(text)
+    if not is_whole:
+        text = _STOP_TOKENS.sub("", _THOUGHT.sub("", text)).strip()
+        tagged = _TAGGED.fullmatch(text)  # one tag around the whole rest
+        text = tagged[2].strip() if tagged else text
     facts = getattr(message, "response_metadata", None) or {}
     endings = [*map(facts.get, _ENDINGS), (facts.get("incomplete_details") or {}).get("reason")]
     ended = str(next(filter(None, endings), "")).lower()
@@ -106,27 +109,16 @@ def read_reply(message: Any, keys: Collection[str] = (), asked: str = "") -> Rep
     declined = not is_whole and _REFUSAL.match(text) is not None
     # refusals and truncated replies may contain quotes and drafts
     data = None if declined or refused or (cut and not _is_object(text)) else parse_object(text, keys, asked)
+    usage = getattr(message, "usage_metadata", None) or {}
+    cached = (usage.get("input_token_details") or {}).get("cache_read")
+    counts = {"input": usage.get("input_tokens"), "output": usage.get("output_tokens"), "cached": cached}
     return Reply(
         text=text or refusal,
         data=data,
         cut=cut and not refused,
-        refused=refused or (data is None and not cut and declined),
-        tokens=_tokens_of(getattr(message, "usage_metadata", None) or {}),
+        refused=refused or (declined and not cut),
+        tokens={name: count for name, count in counts.items() if isinstance(count, int) and count > 0},
     )
-
-
-def _bare(said: str) -> str:
-    """Return a reply without thoughts, stop tokens, and a tag around the whole rest."""
-    text = _STOP_TOKENS.sub("", _THOUGHT.sub("", said)).strip()
-    tagged = _TAGGED.fullmatch(text)
-    return tagged[2].strip() if tagged else text
-
-
-def _tokens_of(usage: Mapping[str, Any]) -> dict[str, int]:
-    """Return the tokens that a provider reports, by name, without counts that cannot be true."""
-    cached = (usage.get("input_token_details") or {}).get("cache_read")
-    counts = {"input": usage.get("input_tokens"), "output": usage.get("output_tokens"), "cached": cached}
-    return {name: count for name, count in counts.items() if isinstance(count, int) and count > 0}
 
 
 def reply_in_error(error: BaseException, keys: Collection[str] = ()) -> Reply | None:
@@ -295,11 +287,10 @@ def text_in(entry: Mapping[str, Any], name: str) -> str:
 
 def declines_in(entry: Mapping[str, Any]) -> Declines | None:
     """Return what an entry says under ``declines``; ``None`` for anything but yes, partly and no."""
-    word = str(entry.get("declines")).strip(" .").casefold()
-    return _DECLINES.get(word)
+    words: dict[str, Declines] = {"yes": "yes", "true": "yes", "partly": "partly", "no": "no", "false": "no"}
+    return words.get(str(entry.get("declines")).strip(" .").casefold())
 
 
-_DECLINES: Mapping[str, Declines] = {"yes": "yes", "true": "yes", "partly": "partly", "no": "no", "false": "no"}
 _LONGEST_REASON = 4000
 
 
