@@ -30,7 +30,6 @@ MOST_BYTES = 40_000_000
 """The largest size of a page's packed texts; MLflow shows files of up to 50 MB."""
 
 _BLOCK = 250_000  # characters of JSON that the browser decompresses to show one row
-_KNOWN = 200_000  # texts remembered to write repeated ones once
 _LONGEST = 100_000  # characters of a text
 _LONGEST_QUESTION = 300  # characters in the table; the row's details have the whole text
 _MOST_VALUES = 2_000  # of a metadata field with a filter
@@ -72,10 +71,8 @@ def report_page(report: Evaluation, title: str | None = None, run: Mapping[str, 
     language = str(report.description.get("language", "en"))
     page = source("display/report.html").replace("<!-- style -->", source("display/report.css"))
     for name, lines in (("banner", banner), ("warnings", report.warnings)):
-        page = page.replace(
-            f"<!-- {name} -->",
-            "".join(f"<li{' class=soft' if line == read else ''}>{in_html(line)}</li>" for line in lines),
-        )
+        listed = (f"<li{' class=soft' if line == read else ''}>{in_html(line)}</li>" for line in lines)
+        page = page.replace(f"<!-- {name} -->", "".join(listed))
     before, after = page.replace("<!-- title -->", in_html(title)).split("<!-- rows -->")
     yield before
     blocks: list[list[int]] = []  # of each block: its first row and the number of its first text
@@ -87,7 +84,6 @@ def report_page(report: Evaluation, title: str | None = None, run: Mapping[str, 
         blocks.append([first, texts])
         detailed = first + count
         yield f'<script type="text/plain" class="rows">{packed}</script>\n'
-    shown = [rows[place] for place in order]
     scores = [(key, score) for row in rows for key, score in row.scores.items()]
     better = report.totals.ranking.better
     header: dict[str, Any] = {
@@ -109,10 +105,9 @@ def report_page(report: Evaluation, title: str | None = None, run: Mapping[str, 
         "lower": sorted(key for key, side in better.items() if side is False),
         "neither": sorted(key for key, side in better.items() if side is None),
         "thresholds": {key: score.threshold for key, score in reversed(scores) if score.threshold is not None},
-        **_table(shown, report.totals.keys),
+        **_table([rows[place] for place in order], report.totals.keys),
+        **({"diagnosis": [diagnoses[place].cause for place in order]} if diagnoses else {}),
     }
-    if diagnoses:
-        header["diagnosis"] = [diagnoses[place].cause for place in order]
     yield f'<script type="text/plain" id="data">{_pack(_JSON.encode(header))}</script>\n'
     yield after.replace("<!-- script -->", source("display/report.js"))
 
@@ -125,17 +120,12 @@ def write_page(report: Evaluation, path: Path, run: Mapping[str, str] | None = N
 
 def _table(shown: Sequence[Row], keys: Collection[str]) -> dict[str, Any]:
     """The columns of the table of rows, which the page shows, sorts and filters without opening texts."""
-    states: dict[str, str] = {}
-    values: dict[str, list[float | None]] = {}
-    for key in keys:
-        scores = [row.scores.get(key) for row in shown]
-        states[key] = "".join(map(_state, scores))
-        values[key] = [None if score is None else _rounded(score.value) for score in scores]
+    scores = {key: [row.scores.get(key) for row in shown] for key in keys}
     return {
         "ids": [shown_id(row.sample, row.index) for row in shown],
         "questions": [(row.sample.question or "")[:_LONGEST_QUESTION] for row in shown],
-        "values": values,
-        "states": states,
+        "values": {key: [score and _rounded(score.value) for score in own] for key, own in scores.items()},
+        "states": {key: "".join(map(_state, own)) for key, own in scores.items()},
         "claims": "".join(map(_worst_verdict, shown)),
         "metadata": _metadata(shown),
     }
@@ -162,18 +152,12 @@ def _metadata(shown: Sequence[Row]) -> dict[str, dict[str, list[Any]]]:
     """The metadata fields with a filter: their values, and the index of each row's value (-1: none)."""
     columns: dict[str, dict[str, list[Any]]] = {}
     for name in dict.fromkeys(name for row in shown for name in row.sample.metadata):
-        texts = [_filtered_by(row.sample.metadata.get(name)) for row in shown]
-        values = list(dict.fromkeys(text for text in texts if text is not None))
-        if 0 < len(values) <= _MOST_VALUES and max(map(len, values)) <= _LONGEST_VALUE:
-            places = {text: place for place, text in enumerate(values)}
-            columns[str(name)] = {"values": values, "rows": [-1 if text is None else places[text] for text in texts]}
+        values = [row.sample.metadata.get(name) for row in shown]
+        texts = [None if plain(value) is None else _shown(value) for value in values]
+        places = {text: place for place, text in enumerate(dict.fromkeys(filter(None, texts)))}
+        if 0 < len(places) <= _MOST_VALUES and max(map(len, places)) <= _LONGEST_VALUE:
+            columns[str(name)] = {"values": list(places), "rows": [places.get(text or "", -1) for text in texts]}
     return columns
-
-
-def _filtered_by(value: Any) -> str | None:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    return _shown(value)
 
 
 def _packed(report: Evaluation, order: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:
@@ -187,7 +171,7 @@ def _packed(report: Evaluation, order: Sequence[int]) -> Iterator[tuple[int, int
         size += len(block[-1])
         if size >= _BLOCK or number == len(order) - 1:
             yield first, len(block), start, _pack(f"[{','.join(block)}]")
-            block, first, size, start = [], number + 1, 0, texts.count
+            block, first, size, start = [], number + 1, 0, len(texts)
 
 
 def _pack(text: str) -> str:
@@ -195,27 +179,16 @@ def _pack(text: str) -> str:
     return b2a_base64(zlib.compress(text.encode("utf-8", "surrogatepass"), _LEVEL), newline=False).decode("ascii")
 
 
-class _Texts:
-    """Texts in the order of writing; a repeated text becomes ``~`` and its number.
-
-    A text that starts with ``~`` gets another ``~``.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._known: dict[str, str] = {}
+class _Texts(dict[str, int]):
+    """The numbers of the texts, in the order of writing."""
 
     def put(self, text: str) -> str:
-        """The form of ``text`` in a row."""
+        """The form of ``text`` in a row: if repeated, ``~`` and its number; a text with ``~`` gets another ``~``."""
         if not text:
             return ""
-        known = self._known.get(text)
-        if known is not None:
-            return known
-        if len(self._known) >= _KNOWN:
-            self._known.clear()
-        self._known[text] = f"~{self.count}"
-        self.count += 1
+        if text in self:
+            return f"~{self[text]}"
+        self[text] = len(self)
         if len(text) > _LONGEST:
             text = f"{text[:_LONGEST]}… (the first {_LONGEST:,} of {len(text):,} characters)"
         return f"~{text}" if text[0] == "~" else text

@@ -6,7 +6,6 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Union
 
@@ -124,11 +123,12 @@ class Totals:
         """
         figures: dict[str, float] = {}
         columns = {key: totals.column(self.rows) for key, totals in self._metrics.items()}
-        step = 1 if self.rows > MANY_ROWS else len(columns) or 1  # one metric at a time saves memory
-        for start in range(0, len(columns), step):
-            some = dict(islice(columns.items(), start, start + step))
-            ends = [(ranges or {}).get(key, (0.0, 1.0)) for key in some]
-            for key, numbers in zip(some, _figures_of_columns(list(some.values()), groups, ends), strict=True):
+        # metrics share resamples; of many rows there are none, and one metric at a time saves memory
+        parts = [[key] for key in columns] if self.rows > MANY_ROWS else [list(columns)]
+        for keys in parts:
+            ends = [(ranges or {}).get(key, (0.0, 1.0)) for key in keys]
+            of_keys = _figures_of_columns([columns[key] for key in keys], groups, ends)
+            for key, numbers in zip(keys, of_keys, strict=True):
                 numbers |= self._metrics[key].figures()
                 scaled = {f"{key}_1to5/mean": numbers.pop("1to5")} if "1to5" in numbers else {}
                 figures |= {f"{key}/{name}": float(value) for name, value in numbers.items()} | scaled
@@ -200,9 +200,7 @@ def _figures_of_columns(
     columns: Sequence[Vector], groups: Sequence[object] | None, ranges: Sequence[tuple[float, float]]
 ) -> list[dict[str, float]]:
     """Mean, interval and group figures of each column."""
-    if not columns or not columns[0].size:
-        return [{} for _ in columns]
-    intervals = bootstrap_intervals([column.tolist() for column in columns], groups=groups, ranges=ranges)
+    intervals = bootstrap_intervals(columns, groups=groups, ranges=ranges)
     figures = []
     for column, interval in zip(columns, intervals, strict=True):
         values = column[~np.isnan(column)]
@@ -299,22 +297,19 @@ def panel_figures(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
     for key in dict.fromkeys(key for row in rows for key in row):
         scores = [row[key] for row in rows if key in row and _is_panel_score(row[key])]
         slugs = judge_slugs(scores)
-        if not slugs:
-            continue
         for name, slug in slugs.items():
             values = [score.model_scores[name] for score in scores if name in score.model_scores]
             figures |= {f"{key}/judge/{slug}/mean": fmean(values)} if values else {}
             figures[f"{key}/judge/{slug}/n_scored"] = float(len(values))
         panel_scores = [score for score in scores if "judges_asked" in score.details]
-        fewer = [score for score in panel_scores if len(score.model_scores) < score.details["judges_asked"]]
-        figures[f"{key}/n_fewer_judges"] = float(len(fewer))
-        together = [score for score in panel_scores if len(score.model_scores) > 1]
-        matrix = [[score.model_scores.get(name, math.nan) for name in slugs] for score in together]
-        alpha = krippendorff_alpha(np.array(matrix)) if matrix else None
-        figures |= {} if alpha is None else {f"{key}/judges_alpha": alpha}
-        if together:
-            shares = [float(score.details["within_tolerance"]) for score in together]
-            figures[f"{key}/judges_within_tolerance"] = fmean(shares)
+        if panel_scores:
+            fewer = [score for score in panel_scores if len(score.model_scores) < score.details["judges_asked"]]
+            figures[f"{key}/n_fewer_judges"] = float(len(fewer))
+        if together := [score for score in panel_scores if len(score.model_scores) > 1]:
+            matrix = [[score.model_scores.get(name, math.nan) for name in slugs] for score in together]
+            alpha = krippendorff_alpha(np.array(matrix))
+            figures |= {} if alpha is None else {f"{key}/judges_alpha": alpha}
+            figures[f"{key}/judges_within_tolerance"] = fmean(score.details["within_tolerance"] for score in together)
     return figures
 
 
@@ -354,9 +349,6 @@ def agreement_lines(keys: Sequence[str], figures: Mapping[str, float]) -> list[s
     return lines
 
 
-_COLUMNS = ("slice", "metric", "rows", "mean", "ci_low", "ci_high", "p_holm", "mark")
-
-
 def slices_frame(
     rows: Sequence[Row],
     totals: Totals,
@@ -367,25 +359,22 @@ def slices_frame(
     """One row per slice and metric, see ``Report.by``; ``totals`` and ``ranges`` are those of all rows."""
     import pandas as pd
 
-    labels = np.array(["" if name is None else name for name in slices], dtype=object)
     records: list[dict[str, Any]] = []
     p_values: list[Union[float, None]] = []
     for name in sorted({name for name in slices if name is not None}):
-        inside = labels == name
+        inside = np.array([label == name for label in slices])
         places = [int(place) for place in np.flatnonzero(inside)]
         slice_totals = Totals((rows[place] for place in places), totals.keys)
         figures = slice_totals.figures(None if groups is None else [groups[place] for place in places], ranges)
         p_values += welch_tests(totals.matrix, inside, None if groups is None else np.asarray(groups))
         for key in totals.keys:
             scored, measured = (int(figures[f"{key}/{count}"]) for count in ("n_scored", "n_measured"))
-            few = "few groups" if f"{key}/few_groups" in figures else ""
-            if groups is None and measured < FEW_GROUPS:
-                few = "few rows"
-            ruled = f"{measured} measured" if measured < scored else ""
+            marks = ["few groups"] if f"{key}/few_groups" in figures else []
+            marks += ["few rows"] if groups is None and measured < FEW_GROUPS else []
+            marks += [f"{measured} measured"] if measured < scored else []
             known = {figure: figures.get(f"{key}/{figure}") for figure in ("mean", "ci_low", "ci_high")}
-            mark = ", ".join(filter(None, (few, ruled)))
-            records.append({"slice": name, "metric": key, "rows": scored, **known, "mark": mark})
+            records.append({"slice": name, "metric": key, "rows": scored, **known, "mark": ", ".join(marks)})
     for record, p in zip(records, holm(p_values), strict=True):
         record["p_holm"] = p
-    frame = pd.DataFrame(records, columns=list(_COLUMNS))
-    return frame.astype(dict.fromkeys(("mean", "ci_low", "ci_high", "p_holm"), "Float64"))
+    columns = ["slice", "metric", "rows", "mean", "ci_low", "ci_high", "p_holm", "mark"]
+    return pd.DataFrame(records, columns=columns).astype(dict.fromkeys(columns[3:7], "Float64"))

@@ -163,11 +163,9 @@ def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dic
     columns: dict[str, list[Any]] = {}
     for name in (*_ITEM_FIELDS, "evidence", "unbacked"):
         empty = [_EMPTY.get(name)]
-        if any(name in part for part in parts):
-            values = (part.get(name) or empty * size for part, size in zip(parts, sizes, strict=True))
-            columns[name] = list(chain.from_iterable(values))
-        else:
-            columns[name] = empty * sum(sizes)
+        values = (part.get(name) or empty * size for part, size in zip(parts, sizes, strict=True))
+        is_empty = not any(name in part for part in parts)
+        columns[name] = empty * sum(sizes) if is_empty else list(chain.from_iterable(values))
     for name in ("text", "reason"):
         columns[name] = plain_texts(columns[name])
     return sizes, columns
@@ -178,13 +176,12 @@ def _columns_of(score: Score, sample: Sample) -> Mapping[str, Sequence[Any]]:
     compact = score.compact_items
     if compact is not None:
         texts, verdicts, reasons = compact.columns()
-        columns = {"kind": [compact.kind] * len(texts), "text": texts, "verdict": verdicts}
-        columns |= {"reason": reasons} if any(reasons) else {}
-        return columns if compact.against is None else {**columns, "against": [compact.against] * len(texts)}
+        against = {} if compact.against is None else {"against": [compact.against] * len(texts)}
+        return {"kind": [compact.kind] * len(texts), "text": texts, "verdict": verdicts, "reason": reasons, **against}
     items = score.items
     if not items:
         return {"text": ()}
-    columns: dict[str, Sequence[Any]] = {name: list(map(attrgetter(name), items)) for name in _ITEM_FIELDS}
+    columns: dict[str, list[Any]] = {name: list(map(attrgetter(name), items)) for name in _ITEM_FIELDS}
     if any(item.evidence for item in items):
         unbacked = [unbacked_in(item, sample.texts) if item.evidence else () for item in items]
         columns["evidence"] = [list(map(_evidence, item.evidence)) or _NONE for item in items]
@@ -202,7 +199,6 @@ _FIRST = ("id", "question", "answer")
 _ALWAYS = (*_FIRST, "reference")
 _UNSAFE = re.compile(r"[^\w\-.]+", re.ASCII)
 _ABSENT = Score()
-_SIMPLE = (str, int, float, type(None))
 
 
 def judge_slugs(scores: Iterable[Score]) -> dict[str, str]:
@@ -248,35 +244,29 @@ class Layout:
         self._judges: dict[str, dict[str, None]] = {}
         self._fields: dict[str, None] = dict.fromkeys(_ALWAYS)
 
-    def _add(self, key: str, scores: Sequence[Score]) -> None:
-        known = self._columns.setdefault(key, set())
-        known.update(column for column in SCORE_COLUMNS if column not in known and any(map(column.shows, scores)))
-        if any("coverage" in score.details for score in scores):
-            self._composites.add(key)
-        self._judges.setdefault(key, {}).update(dict.fromkeys(chain.from_iterable(map(_panel, scores))))
-
     def frame(self, rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
         """The table of these rows; ``more`` as in ``rows_frame``."""
         import pandas as pd
 
+        scores: dict[str, list[Score]] = {}
         for key in dict.fromkeys(chain(self._columns, chain.from_iterable(row.scores for row in rows))):
-            self._add(key, [row.scores[key] for row in rows if key in row.scores])
+            scores[key] = own = [row.scores.get(key, _ABSENT) for row in rows]
+            known = self._columns.setdefault(key, set())
+            known.update(column for column in SCORE_COLUMNS if column not in known and any(map(column.shows, own)))
+            self._judges.setdefault(key, {}).update(dict.fromkeys(chain.from_iterable(map(_panel, own))))
+            if any("coverage" in score.details for score in own):
+                self._composites.add(key)
         records = [_record(row.sample) for row in rows]
         self._fields |= dict.fromkeys(chain.from_iterable(records))
-        keys = sorted(self._columns, key=lambda key: key not in self._composites)
-        scores = {key: [row.scores.get(key, _ABSENT) for row in rows] for key in keys}
-
-        def columns_of(key: str, wanted: Sequence[Column]) -> dict[str, Any]:
-            columns = [column for column in wanted if column in self._columns[key]]
-            if wanted is ORIGINS:
-                columns += [_column_of(*judge) for judge in _slugs(self._judges[key]).items()]
-            return {f"{key}{column.suffix}": _array(column, scores[key]) for column in columns}
-
-        values, reasons, origins = (
-            {name: column for key in keys for name, column in columns_of(key, wanted).items()}
-            for wanted in (VALUES, (REASON,), ORIGINS)
-        )
-        reserved = {f"{key}{column.suffix}" for key in keys for column in SCORE_COLUMNS} | origins.keys()
+        values: dict[str, Any] = {}
+        reasons: dict[str, Any] = {}
+        origins: dict[str, Any] = {}
+        for key in sorted(scores, key=lambda key: key not in self._composites):
+            judges = [_column_of(*judge) for judge in _slugs(self._judges[key]).items()]
+            for part, columns in ((values, VALUES), (reasons, [REASON]), (origins, ORIGINS), (origins, judges)):
+                shown = [column for column in columns if columns is judges or column in self._columns[key]]
+                part.update({f"{key}{column.suffix}": _array(column, scores[key]) for column in shown})
+        reserved = {f"{key}{column.suffix}" for key in scores for column in SCORE_COLUMNS} | origins.keys()
         fields: dict[str, Any] = {}
         for name in self._fields:
             column = plain_text(f"{name}_given" if name in reserved else str(name))
@@ -377,9 +367,10 @@ def _record(sample: Sample) -> dict[str, Any]:
         "history": as_json(list(map(asdict, sample.history))) if sample.history else None,
     }
     known = {name: value for name, value in fields.items() if name in _ALWAYS or value is not None}
-    others = ((name, value) for name, value in sample.metadata.items() if name not in known)
-    metadata = {n: v if isinstance(v, _SIMPLE) else json.dumps(v, ensure_ascii=False, default=str) for n, v in others}
-    return {**known, **metadata}
+    for name, value in sample.metadata.items():
+        is_simple = isinstance(value, (str, int, float, type(None)))
+        known.setdefault(name, value if is_simple else json.dumps(value, ensure_ascii=False, default=str))
+    return known
 
 
 T = TypeVar("T")

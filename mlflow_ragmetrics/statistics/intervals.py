@@ -241,7 +241,7 @@ def unseen_share(rows: int) -> float:
 
 
 def bootstrap_intervals(
-    columns: Sequence[Sequence[float]],
+    columns: Sequence[Numbers],
     *,
     groups: Union[Labels, None] = None,
     ranges: Union[Sequence[Range], None] = None,
