@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from itertools import pairwise
-from textwrap import wrap
 from typing import TYPE_CHECKING, Literal, NamedTuple, Union
 
 from mlflow_ragmetrics.core.safe_text import plain_text
@@ -105,7 +104,6 @@ Block = Union[Heading, Line, Table, Folded]
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?", re.DOTALL)
 _DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-_UNBROKEN = "\N{NO-BREAK SPACE}"
 _NARROWEST = 16  # minimum width of a flexible cell, in columns
 _RICH = {"strong": "bold", "good": "green", "middling": "yellow", "bad": "red", "faint": "dim"}
 
@@ -132,11 +130,6 @@ def shorten(text: object, length: int) -> str:
     """The cleaned text in at most ``length`` characters, ending in an ellipsis if it was cut."""
     line = clean(text)
     return line if len(line) <= length else line[: max(0, length - 1)].rstrip() + "…"
-
-
-def unbroken(text: str) -> str:
-    """``text`` with no-break spaces, so that a terminal does not wrap it."""
-    return text.replace(" ", _UNBROKEN)
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -193,22 +186,24 @@ def _lines(blocks: Sequence[Block], width: int | None, indent: int) -> Iterator[
     for place, block in enumerate(blocks):
         if isinstance(block, Line):
             yield from _paragraph(block, width, indent)
-        elif isinstance(block, Folded):
-            yield from [] if block.closed else [Text()]
+        elif isinstance(block, Folded) and block.closed:
             yield from _paragraph(block.title, width, indent)
-            yield from [] if block.closed else _lines(block.blocks, width, indent + 4)
-            yield from [] if block.closed or not blocks[place + 1 :] else [Text()]
         else:
             yield Text()
             if isinstance(block, Heading):
                 yield from _paragraph(Line(block.text, "strong"), width, indent)
-            else:
+                continue
+            if isinstance(block, Table):
                 yield from _table(block, width)
-                yield from [Text()] if blocks[place + 1 :] else []
+            else:
+                yield from _paragraph(block.title, width, indent)
+                yield from _lines(block.blocks, width, indent + 4)
+            yield from [Text()] if blocks[place + 1 :] else []
 
 
 def _paragraph(line: Line, width: int | None, indent: int) -> Iterator[Text]:
     """The line wrapped at words; continuation lines are indented by two columns."""
+    from rich.console import Console
     from rich.text import Text
 
     indent += 2 * line.indent
@@ -216,15 +211,11 @@ def _paragraph(line: Line, width: int | None, indent: int) -> Iterator[Text]:
     whole = Text.assemble(*cleaned, style=_RICH.get(line.style, ""))
     if not line.verbatim:
         whole.plain = whole.plain.replace("\n", " ")
-    for text in whole.split("\n", allow_blank=True):
-        start = 0
-        room = len(text) + 1 if width is None else max(20, width - indent - 2)
-        for number, part in enumerate(wrap(text.plain, room, break_on_hyphens=False, replace_whitespace=False)):
-            start = text.plain.index(part, start)
-            shown = text[start : start + len(part)]
-            start += len(part)
-            shown.plain = shown.plain.replace(_UNBROKEN, " ")
-            yield Text(" " * (indent + 2 * (number > 0))).append_text(shown)
+    room = whole.cell_len + 1 if width is None else max(20, width - indent - 2)
+    for text in whole.split("\n"):
+        for number, part in enumerate(text.wrap(Console(), room)):
+            part.rstrip()
+            yield Text(" " * (indent + 2 * (number > 0))).append_text(part)
 
 
 def _table(table: Table, width: int | None) -> Iterator[Text]:

@@ -25,7 +25,6 @@ from mlflow_ragmetrics.display.document import (
     clean_lines,
     number,
     shorten,
-    unbroken,
 )
 from mlflow_ragmetrics.display.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.engine.program import Row
@@ -133,7 +132,7 @@ def _explanations(report: Evaluation) -> Iterator[str]:
     for key, shares in weights.items():
         total = sum(shares.values())
         named = {name: f"(1 − {name})" if better.get(name, True) is False else name for name in shares}
-        parts = " + ".join(unbroken(f"{share / total:.3g} {named[name]}") for name, share in shares.items() if share)
+        parts = " + ".join(f"{share / total:.3g} {named[name]}" for name, share in shares.items() if share)
         yield f"{key} = {parts}" if total else key
         coverage = figures.get(f"{key}/coverage", 1.0)
         if coverage < 1.0 and f"{key}/mean" in figures:
@@ -154,8 +153,7 @@ def _explanations(report: Evaluation) -> Iterator[str]:
 
 
 def _worst_rows(report: Evaluation, count: int) -> list[Block]:
-    ranking = report.totals.ranking
-    worst = [report.rows[place] for place in ranking.worst(report.rows, count)]
+    ranking, worst = report.totals.ranking, report.worst_rows(count)
     if not worst:
         return []
     reasons = {id(row): diagnosis.reason for row, diagnosis in zip(report.rows, report.diagnoses, strict=False)}
@@ -181,7 +179,7 @@ def _about(row: Row, key: str, diagnosis: str | None, *, is_named: bool) -> Iter
         if is_named and reason:
             yield Line(shorten(f"{key}: {reason}", _LONGEST))
     others = [
-        unbroken(f"{name} {score.value:.2f}{'' if score.measured else ' by rule'}")
+        f"{name} {score.value:.2f}{'' if score.measured else ' by rule'}"
         for name, score in row.scores.items()
         if name != key and score.value is not None
     ]
