@@ -24,7 +24,7 @@ from mlflow_ragmetrics.display.text import report_blocks, to_junit, usage_line
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.results.gates import Check
-from mlflow_ragmetrics.results.marks import diagnoses_of, diagnosis_columns, has_diagnoses
+from mlflow_ragmetrics.results.marks import diagnoses_of, diagnosis_columns
 from mlflow_ragmetrics.results.results import SUITE_METADATA, suite_file
 from mlflow_ragmetrics.results.tables import Layout
 from mlflow_ragmetrics.tracking.writer import storable, table_rows
@@ -159,7 +159,7 @@ class OutputFile:
         self._suffix = self._path.suffix.lower()
         self._partial = Path(f"{name}.partial")
         self._columnar = Path(f"{name}.partial.parquet")
-        self._language = suite.language if has_diagnoses(suite.keys) else None
+        self._language = suite.language
         self._lines: IO[str] | None = None
         self._layout = Layout()
         self._schema: pa.Schema | None = None
@@ -223,7 +223,7 @@ class OutputFile:
         rows, self._rows = self._rows, []
         if not rows:
             return
-        diagnoses = [] if self._language is None else diagnoses_of([row.scores for row in rows], self._language)
+        diagnoses = diagnoses_of([row.scores for row in rows], self._language)
         frame = self._layout.frame(rows, diagnosis_columns(diagnoses))
         self._lines = self._lines or self._partial.open("w", encoding="utf-8", newline="\n")
         names = list(frame.columns)

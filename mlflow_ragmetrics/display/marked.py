@@ -214,14 +214,10 @@ def score_line(score: Score, key: str = "") -> Line:
 def score_details(score: Score) -> list[Block]:
     """A score's warnings, and up to 50 of its items with their verdicts."""
     blocks: list[Block] = [Line(f"Warning: {text}", "middling") for _, text in score.warnings]
-    shown = score.items[:_MOST_ITEMS]
-    if shown:
-        verdicts = [
-            Styled(verdict_name(item.verdict or item.kind, item.against), _STYLES.get(str(item.verdict), ""))
-            for item in shown
-        ]
+    if shown := score.items[:_MOST_ITEMS]:
+        names = [verdict_name(item.verdict or item.kind, item.against) for item in shown]
         columns: dict[str, Sequence[Cell]] = {
-            "verdict": verdicts,
+            "verdict": [Styled(name, _STYLES.get(str(i.verdict), "")) for name, i in zip(names, shown, strict=True)],
             "text": [item.text for item in shown],
             "why": list(map(_why, shown)),
         }

@@ -73,10 +73,9 @@ def usage_line(report: Evaluation) -> Line:
 
 def figures_table(report: Evaluation) -> Table:
     """One line per metric: mean, 95 % interval, 1–5 value, pass rate, and counts of rows."""
-    figures = dict(report.metrics)
-    for key in report.totals.keys:
+    figures, keys = dict(report.metrics), report.totals.ranking.keys
+    for key in keys:
         figures[f"{key}/n_by_rule"] = figures.get(f"{key}/n_scored", 0) - figures.get(f"{key}/n_measured", 0)
-    keys = report.totals.ranking.keys
     styles = [_style(figures, key) for key in keys]
     cells = {
         "metric": keys,

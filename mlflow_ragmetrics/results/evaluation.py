@@ -28,7 +28,6 @@ from mlflow_ragmetrics.results.marks import (
     diagnoses_of,
     diagnosis_columns,
     failure_lines,
-    has_diagnoses,
 )
 from mlflow_ragmetrics.results.tables import BETTER, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.rows.row_groups import groups_of, slices_of
@@ -163,7 +162,7 @@ class Evaluation:
     @cached_property
     def diagnoses(self) -> list[Diagnosis]:
         """The part that failed in each row; empty if the suite lacks the metrics for it."""
-        return diagnoses_of([row.scores for row in self.rows], self._language) if has_diagnoses(self.keys) else []
+        return diagnoses_of([row.scores for row in self.rows], self._language)
 
     @cached_property
     def _causes(self) -> dict[str, int]:
@@ -173,10 +172,8 @@ class Evaluation:
     def metrics(self) -> dict[str, float]:
         """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and retrieval figures."""
         scores = [row.scores for row in self.rows]
-        figures = (
-            self.totals.figures(self._group_names(), self.ranges) | panel_figures(scores) | cause_figures(self._causes)
-        )
-        return {**figures, **self.figures}
+        figures = self.totals.figures(self._group_names(), self.ranges) | panel_figures(scores)
+        return {**figures, **cause_figures(self._causes), **self.figures}
 
     @property
     def _samples(self) -> list[Sample]:

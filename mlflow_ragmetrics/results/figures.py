@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from mlflow_ragmetrics.core.score import DOUBTS, Better, Score, score_of
+from mlflow_ragmetrics.core.score import DOUBTS, Better, Sample, Score, score_of
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import RetrievalCounts
@@ -51,7 +51,7 @@ class Totals:
         self.kept_all = True  # whether the report has all rows of these totals
         self.failures = Failures()
         self._metrics = {key: _MetricTotals() for key in keys}
-        self._retrieval: RetrievalCounts | None = None
+        self._retrieval = RetrievalCounts()
         for row in rows:
             self.add(row)
 
@@ -59,14 +59,8 @@ class Totals:
         """Add a row."""
         self.failures.add(row)
         self.non_answers += gives_no_answer(row.sample.answer)
-        self.add_scores(row.scores)
-
-    def add_scores(self, scores: Mapping[str, Score]) -> None:
-        """Add the scores of a row."""
-        if any("gold_docs_count" in score.details for score in scores.values()):
-            self._retrieval = self._retrieval or RetrievalCounts()
-            self._retrieval.add(scores)
-        for key, score in scores.items():
+        self._retrieval.add(row.scores)
+        for key, score in row.scores.items():
             if key not in self._metrics:
                 self._metrics[key] = _MetricTotals()
             self._metrics[key].add(score, self.rows)
@@ -133,7 +127,7 @@ class Totals:
                 scaled = {f"{key}_1to5/mean": numbers.pop("1to5")} if "1to5" in numbers else {}
                 figures |= {f"{key}/{name}": float(value) for name, value in numbers.items()} | scaled
         figures |= {"n_non_answers": float(self.non_answers)} if self.non_answers else {}
-        return figures | (self._retrieval.figures(figures) if self._retrieval else {})
+        return figures | self._retrieval.figures(figures)
 
 
 class _MetricTotals:
@@ -243,7 +237,7 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
         raise InvalidOptionError(message, param="groups")
     totals = Totals(keys=[""])
     for score in as_scores:
-        totals.add_scores({"": score})
+        totals.add(Row(Sample(), {"": score}))
     return {name.removeprefix("/"): value for name, value in totals.figures(groups).items()}
 
 

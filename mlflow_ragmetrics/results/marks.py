@@ -200,8 +200,9 @@ def has_diagnoses(keys: Collection[str]) -> bool:
 
 
 def diagnoses_of(rows: Sequence[Mapping[str, Score]], language: str = "en") -> list[Diagnosis]:
-    """The diagnosis of each row, given by its scores; see ``has_diagnoses``."""
-    return [diagnose(scores, language) or Diagnosis("not measured", "") for scores in rows]
+    """The diagnosis of each row, given by its scores; empty without the metrics for a diagnosis."""
+    diagnoses = [diagnose(scores, language) for scores in rows]
+    return [diagnosis or Diagnosis("not measured", "") for diagnosis in diagnoses] if any(diagnoses) else []
 
 
 def diagnosis_columns(diagnoses: Sequence[Diagnosis]) -> dict[str, list[str]]:

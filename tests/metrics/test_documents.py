@@ -7,6 +7,8 @@ import re
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.metrics.documents import document_id, gain, match_documents
 from mlflow_ragmetrics.results.figures import Totals
 
@@ -50,7 +52,7 @@ def row(retrieved: list[str], gold: list[str] | None) -> dict[str, rm.Score]:
 def retrieval_figures(rows: list[dict[str, rm.Score]]) -> dict[str, float]:
     totals = Totals()
     for scores in rows:
-        totals.add_scores(scores)
+        totals.add(Row(Sample(), scores))
     return {name: value for name, value in totals.figures().items() if "/" not in name}
 
 

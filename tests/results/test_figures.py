@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.results.figures import (
     Totals,
@@ -43,7 +44,7 @@ def test_rows_without_context_and_coverage_are_counted_where_scores_tell_them() 
 
 def test_white_paper_scores_have_both_scales() -> None:
     totals = Totals()
-    totals.add_scores({"faithfulness": rm.Score(value=0.5, scaled=3.0)})
+    totals.add(Row(Sample(), {"faithfulness": rm.Score(value=0.5, scaled=3.0)}))
     figures = totals.figures()
     assert figures["faithfulness/mean"] == 0.5
     assert figures["faithfulness_1to5/mean"] == 3.0
