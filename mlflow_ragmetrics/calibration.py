@@ -21,7 +21,7 @@ from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.labels import Labels, labelled_scores, labels_of, named_key
 from mlflow_ragmetrics.results.pairing import measured
 from mlflow_ragmetrics.results.results import Source, results_of
-from mlflow_ragmetrics.rows.row_groups import Groups
+from mlflow_ragmetrics.rows.data import Groups
 from mlflow_ragmetrics.statistics.agreement import (
     Agreement,
     Estimate,

@@ -33,8 +33,8 @@ from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.figures import grouping_of, panel_warnings
 from mlflow_ragmetrics.results.gates import REPEATED
 from mlflow_ragmetrics.rows import Data, read_samples
+from mlflow_ragmetrics.rows.data import groups_of
 from mlflow_ragmetrics.rows.record import reading_line
-from mlflow_ragmetrics.rows.row_groups import groups_of
 from mlflow_ragmetrics.selection import (
     LOOKED_AT,
     PRESETS,

@@ -34,10 +34,10 @@ from mlflow_ragmetrics.results.gates import check_figures, check_names
 from mlflow_ragmetrics.results.marks import has_diagnoses
 from mlflow_ragmetrics.results.tables import MANY_ROWS
 from mlflow_ragmetrics.rows.aliases import QUESTION_IDS
-from mlflow_ragmetrics.rows.data import RUNS
+from mlflow_ragmetrics.rows.data import RUNS, slices_of
 from mlflow_ragmetrics.rows.record import shown_id
-from mlflow_ragmetrics.rows.row_groups import SESSION, slices_of
 from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
+from mlflow_ragmetrics.rows.trace_records import SESSION
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Sample

@@ -21,7 +21,7 @@ from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.figures import repeated_questions
 from mlflow_ragmetrics.results.pairing import check_alike, like_with_like, pair
 from mlflow_ragmetrics.results.results import Source, results_groups, results_of
-from mlflow_ragmetrics.rows.row_groups import Groups
+from mlflow_ragmetrics.rows.data import Groups
 from mlflow_ragmetrics.suite import Suite
 
 

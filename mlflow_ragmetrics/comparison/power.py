@@ -16,7 +16,7 @@ from mlflow_ragmetrics.display.document import Block, Document, Heading, Line, T
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.results.pairing import measured, metric_spans
 from mlflow_ragmetrics.results.results import Source, results_groups, results_of
-from mlflow_ragmetrics.rows.row_groups import Groups
+from mlflow_ragmetrics.rows.data import Groups
 from mlflow_ragmetrics.statistics.significance import Power, equal_columns, power_of
 from mlflow_ragmetrics.text.messages import counted
 

@@ -47,7 +47,7 @@ from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.gates import Check, raise_failures
 from mlflow_ragmetrics.results.marks import count_causes
 from mlflow_ragmetrics.results.pairing import Pairing, metric_spans, without_suite
-from mlflow_ragmetrics.rows.row_groups import slices_of
+from mlflow_ragmetrics.rows.data import slices_of
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer

@@ -30,7 +30,7 @@ from mlflow_ragmetrics.results.marks import (
     failure_lines,
 )
 from mlflow_ragmetrics.results.tables import BETTER, items_frame, row_without_texts, rows_frame
-from mlflow_ragmetrics.rows.row_groups import groups_of, slices_of
+from mlflow_ragmetrics.rows.data import groups_of, slices_of
 from mlflow_ragmetrics.statistics.intervals import Matrix, crossed_interval
 from mlflow_ragmetrics.text.messages import render, say
 

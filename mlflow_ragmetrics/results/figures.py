@@ -17,7 +17,8 @@ from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.results.marks import Failures, Ranking
 from mlflow_ragmetrics.results.tables import judge_slugs
-from mlflow_ragmetrics.rows.row_groups import SESSION, groups_of, question_id_field
+from mlflow_ragmetrics.rows.data import groups_of, question_id_field
+from mlflow_ragmetrics.rows.trace_records import SESSION
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.intervals import (
     FEW_GROUPS,

@@ -18,7 +18,7 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.pairing import measured, metric_range
 from mlflow_ragmetrics.results.results import read_table, results_groups, results_of
-from mlflow_ragmetrics.rows.row_groups import Groups
+from mlflow_ragmetrics.rows.data import Groups
 from mlflow_ragmetrics.rows.values import Label, as_number, word_of
 from mlflow_ragmetrics.statistics.intervals import TrueMean, Vector, clusters_of, true_mean
 

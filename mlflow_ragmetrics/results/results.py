@@ -29,10 +29,10 @@ from mlflow_ragmetrics.results.tables import (
     typed,
     value_of,
 )
+from mlflow_ragmetrics.rows.data import Groups, groups_of, with_ids
 from mlflow_ragmetrics.rows.files import SUITE_SUFFIX, extension_of, read_file
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.row_groups import SESSION, Groups, groups_of, with_ids
-from mlflow_ragmetrics.rows.trace_records import record_of_trace
+from mlflow_ragmetrics.rows.trace_records import SESSION, record_of_trace
 from mlflow_ragmetrics.rows.values import as_number, is_missing
 
 if TYPE_CHECKING:

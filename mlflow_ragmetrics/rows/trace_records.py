@@ -18,13 +18,14 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_NAMES
 from mlflow_ragmetrics.rows.chat_messages import question_in
 from mlflow_ragmetrics.rows.passages import are_texts, hits_in, passages_of_columns
-from mlflow_ragmetrics.rows.row_groups import SESSION
 from mlflow_ragmetrics.rows.values import decoded, is_list, is_missing, mapping_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo
 
 
+SESSION = "mlflow.trace.session"
+"""MLflow's metadata field for the conversation of a trace."""
 TRACES_TAG = "ragmetrics.run"
 """The tag with the run's id, on traces that an evaluation wrote for its rows."""
 TRACE_TIMES = ("request_time", "execution_duration")

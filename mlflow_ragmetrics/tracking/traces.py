@@ -30,8 +30,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.results.marks import Diagnosis, diagnose
 from mlflow_ragmetrics.results.tables import DIAGNOSIS, metadata_of
-from mlflow_ragmetrics.rows.row_groups import SESSION
-from mlflow_ragmetrics.rows.trace_records import TRACE_TIMES, TRACES_TAG
+from mlflow_ragmetrics.rows.trace_records import SESSION, TRACE_TIMES, TRACES_TAG
 from mlflow_ragmetrics.tracking.writer import ABSENT, explained, few_attempts, mlflow_name, unless_absent
 
 if TYPE_CHECKING:

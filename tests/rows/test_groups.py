@@ -9,7 +9,8 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.results import results_groups, stored
-from mlflow_ragmetrics.rows.row_groups import SESSION, groups_of, slices_of
+from mlflow_ragmetrics.rows.data import groups_of, slices_of
+from mlflow_ragmetrics.rows.trace_records import SESSION
 
 
 def test_groups_are_read_from_metadata_nested_metadata_and_fields() -> None:

@@ -15,8 +15,8 @@ from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, RECORD_FIELDS, RECORD_NAMES
+from mlflow_ragmetrics.rows.data import with_ids
 from mlflow_ragmetrics.rows.record import content_id, to_sample
-from mlflow_ragmetrics.rows.row_groups import with_ids
 
 TEXT_FIELDS = ("question", "answer", "reference")
 
