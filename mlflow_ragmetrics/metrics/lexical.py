@@ -6,9 +6,9 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -53,7 +53,12 @@ def lexical_groundedness(
     '2 of 3 distinct terms of the answer occur in the grounding texts.')
     """
     texts = {"question": question, "reference": reference, "contexts": "\n".join(contexts or ())}
-    known = _known({source: texts[source] for source in grounding})
+    present = [text for source in grounding if (text := texts[source]) and text.strip()]
+    if not present:
+        field = "reference" if "reference" in grounding else grounding[-1]
+        message = f"lexical_groundedness: {', '.join(grounding)} are all missing or blank; provide {field!r}"
+        raise MissingFieldError(message, field=field, metric="lexical_groundedness")
+    known: set[str] = set().union(*map(term_counts, present))
     distinct = answer_terms(answer).counts
     found = list(map(known.__contains__, distinct))
     grounded = sum(found)
@@ -65,17 +70,6 @@ def lexical_groundedness(
     return Score(value=grounded / len(found), reason=reason, details=counts).with_items(TokenItems(distinct, found))
 
 
-def _known(grounding: Mapping[Source, str | None]) -> set[str]:
-    """The terms of all grounding texts; ``MissingFieldError`` if all are missing or blank."""
-    texts = [text for text in grounding.values() if text and text.strip()]
-    if not texts:
-        field = "reference" if "reference" in grounding else list(grounding)[-1]
-        message = f"lexical_groundedness: {', '.join(grounding)} are all missing or blank; provide {field!r}"
-        raise MissingFieldError(message, field=field, metric="lexical_groundedness")
-    return set().union(*map(term_counts, texts))
-
-
-_SHORTEST_CLAIM = 3
 Claim = tuple[str, int, int]
 """A sentence, its number of distinct terms, and the number of those that are in the reference."""
 
@@ -107,19 +101,19 @@ def lexical_factuality(answer: str, reference: str) -> Score:
     terms_by_sentence = answer_terms(answer)
     claims: list[Claim] = []
     for sentence, terms in zip(terms_by_sentence.sentences, terms_by_sentence.terms, strict=True):
-        if has_words(sentence, _SHORTEST_CLAIM):
+        if has_words(sentence, 3):
             distinct_terms = set(terms)
             claims.append((sentence, len(distinct_terms), len(distinct_terms & known)))
     supported = sum([2 * shared >= n for _, n, shared in claims])
-    details = {"supported": supported, "unsupported": len(claims) - supported, "total": len(claims)}
-    rule = {} if any(n for _, n, _ in claims) or not answer.strip() else {"rule": "no_claims"}
+    details: dict[str, Any] = {"supported": supported, "unsupported": len(claims) - supported, "total": len(claims)}
+    if answer.strip() and not any(n for _, n, _ in claims):
+        details["rule"] = "no_claims"
     if claims:
         reason = say("lexical_factuality.counts", n=len(claims), supported=supported)
-        score = Score(value=supported / len(claims), reason=reason, details=details | rule)
-        return score.with_items(_ClaimItems(claims))
+        return Score(value=supported / len(claims), reason=reason, details=details).with_items(_ClaimItems(claims))
     if not answer.strip():
         return Score(value=0.0, reason=say("lexical_factuality.blank"), details=details)
-    return Score(value=1.0, reason=say("lexical_factuality.no_claims"), details=details | rule)
+    return Score(value=1.0, reason=say("lexical_factuality.no_claims"), details=details)
 
 
 class _ClaimItems(CompactItems):
@@ -195,8 +189,6 @@ _CONTRACTIONS = (
     (re.compile(r"\bcan['’]t\b"), "cannot"),
     (re.compile(r"\bwon['’]t\b"), "will not"),
 )
-_SHORTEST_SENTENCE = 3
-_CLOSING = ".!?。！？ "
 
 
 @metric(
@@ -224,27 +216,27 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
     >>> score.value, score.passed
     (0.7, True)
     """
-    all_sentences = answer_terms(answer).sentences
-    short = [sentence for sentence in all_sentences if not has_words(sentence, _SHORTEST_SENTENCE)]
+    sentences = answer_terms(answer).sentences
+    short = [sentence for sentence in sentences if not has_words(sentence, 3)]
     opposed = _opposed(answer, contradictions)
     # sentences that differ only in case, spaces and closing punctuation are repetitions
-    seen = Counter(" ".join(sentence.casefold().split()).rstrip(_CLOSING) for sentence in all_sentences)
-    repeated = len(all_sentences) - len(seen)
-    repetitive = 10 * repeated > 3 * len(all_sentences)
+    seen = Counter(" ".join(sentence.casefold().split()).rstrip(".!?。！？ ") for sentence in sentences)
+    repeated = len(sentences) - len(seen)
+    repetitive = 10 * repeated > 3 * len(sentences)
     counts = {
-        "sentences": len(all_sentences),
+        "sentences": len(sentences),
         "incomplete": len(short),
         "contradictions": len(opposed),
         "repeated": repeated,
     }
-    if not all_sentences:
+    if not sentences:
         return Score(value=0.0, reason=say("coherence.no_sentence"), details=counts)
     # integer hundredths: 1 - 0.1 - 0.2 must be exactly 0.7 and pass at 0.7
     value = max(0, 100 - 15 * len(short) - 10 * len(opposed) - 20 * repetitive) / 100
     items = [Item("sentence", sentence, reason=say("coherence.short")) for sentence in short]
     items += [Item("token", f"{term} / {opposite}", reason=say("coherence.opposed")) for term, opposite in opposed]
     items += [Item("sentence", text, reason=say("coherence.repeated", n=n)) for text, n in seen.items() if n > 1]
-    reason = say("coherence.counts", n=len(all_sentences), short=len(short), opposed=len(opposed), repeated=repeated)
+    reason = say("coherence.counts", n=len(sentences), short=len(short), opposed=len(opposed), repeated=repeated)
     return Score(value=value, reason=reason, items=tuple(items), details=counts)
 
 
@@ -278,7 +270,6 @@ _EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+-]+@[\w-]+(?:\.[\w-]+)*\.[^\W\d_]{2,}(?
 _SSN = re.compile(r"(?<![\d-])\d{3}-\d{2}-\d{4}(?![\d-])")
 _PHONE = re.compile(r"(?<![\d-])(?:\+1[-. ]?)?(?:\(\d{3}\)[-. ]?|\d{3}[-. ])\d{3}[-. ]\d{4}(?![\d-])")
 _ENDING = re.compile(r"\d\d[-. ]\d{4}")  # common to both kinds of number; starts with a digit for a fast search
-_IDEOGRAPHIC = ("CJK", "HIRAGANA", "KATAKANA")
 
 
 @metric(
@@ -363,4 +354,4 @@ def _whole(term: str) -> str:
 
 
 def _is_ideographic(character: str) -> bool:
-    return unicodedata.name(character, "").startswith(_IDEOGRAPHIC)
+    return unicodedata.name(character, "").startswith(("CJK", "HIRAGANA", "KATAKANA"))

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Annotated, Literal
 
@@ -161,15 +161,10 @@ def _tokens(text: str, tokenizer: Tokenizer, stemmer: bool) -> list[str]:
 
 @lru_cache(maxsize=50_000)
 def _stem(word: str) -> str:
-    return _porter()(word)
-
-
-@cache
-def _porter() -> Callable[[str], str]:
-    """Porter's stemmer as in the ``rouge_score`` package; Snowball's stemmers give other stems for some words."""
+    """The stem as in the ``rouge_score`` package; Snowball's stemmers give other stems for some words."""
     from nltk.stem.porter import PorterStemmer
 
-    stem: Callable[[str], str] = PorterStemmer().stem
+    stem: str = PorterStemmer().stem(word)
     return stem
 
 

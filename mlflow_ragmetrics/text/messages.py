@@ -13,11 +13,11 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 LANGUAGES = ("en", "ru")
 
 
-def check_language(language: str, metric: str | None = None) -> str:
+def check_language(language: str) -> str:
     """Return ``language``; ``InvalidOptionError`` if explanations are not available in it."""
     if not isinstance(language, str) or language not in LANGUAGES:
         message = f"language={language!r} is not supported; explanations are available in {' and '.join(LANGUAGES)}"
-        raise InvalidOptionError(f"{metric}: {message}" if metric else message, param="language", metric=metric)
+        raise InvalidOptionError(message, param="language")
     return language
 
 
@@ -75,18 +75,17 @@ def _template(language: str, code: str) -> tuple[str, tuple[tuple[str, str, str,
     return template, tuple(forms)
 
 
-def _filled(code: str, language: str, values: dict[str, Any]) -> str:
-    """The message ``code``: ``{n:claim|claims}`` selects the word form for ``n``; the rest is ``str.format`` syntax.
+def said(code: str, language: str, /, **values: Any) -> str:
+    """The message ``code`` of ``locales/`` in one language, as a plain string.
 
-    ``{n/total:is|are}`` uses ``total`` if ``n`` is 0: 0 of 1 claim is, 0 of 2 claims are.
+    In it, ``{n:claim|claims}`` selects the word form for ``n``; the rest is ``str.format`` syntax. ``{n/total:is|are}``
+    uses ``total`` if ``n`` is 0: 0 of 1 claim is, 0 of 2 claims are.
     """
     template, forms = _template(language, code)
     if language != "en":  # a ``Text`` is already in English
         values = {name: render(value, language) if type(value) is Text else value for name, value in values.items()}
-    if forms:
-        values = dict(values)
-        for name, number, total, words in forms:
-            values[name] = words[plural_form(int(values[number] or values.get(total, 0)), language)]
+    for name, number, total, words in forms:
+        values[name] = words[plural_form(int(values[number] or values.get(total, 0)), language)]
     return template.format_map(values)
 
 
@@ -99,7 +98,7 @@ class Text(str):
 
     def __new__(cls, code: str, values: dict[str, Any]) -> Text:
         """The message in English."""
-        text = super().__new__(cls, _filled(code, "en", values))
+        text = super().__new__(cls, said(code, "en", **values))
         text.code = code
         text.values = values
         return text
@@ -120,13 +119,8 @@ def joined(text: Text, *more: str | None) -> Text:
     return text
 
 
-def said(code: str, language: str, **values: Any) -> str:
-    """The message ``code`` of ``locales/`` with these values in one language, as a plain string."""
-    return _filled(code, language, values)
-
-
 def render(text: str, language: str) -> str:
     """``text`` in ``language`` if it is a ``Text``; plain strings are returned unchanged."""
     if not isinstance(text, Text) or language == "en":
         return str(text)
-    return _filled(text.code, language, text.values)
+    return said(text.code, language, **text.values)

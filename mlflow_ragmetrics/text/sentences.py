@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import partial
 from html import unescape
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -178,7 +179,8 @@ def _goes_on(part: str, following: str) -> bool:
     return len(last) < 5 and last[:1].isupper() and last[1:-1].isalpha() >= (len(last) > 2) and following[:1].islower()
 
 
-def _read_sentences(text: str) -> Sequence[Sentence]:
+@partial(kept, entries=512)  # a local judge reads the texts of many rows before their claims
+def read_sentences(text: str) -> Sequence[Sentence]:
     """The sentences of ``text``, without whitespace around them and list markers.
 
     List items, also those of a list in one line, table rows and headings are pieces of their own. A line break ends a
@@ -325,6 +327,3 @@ def statements(text: str) -> list[str]:
     """
     pieces = [f"{marker} {text[start:end]}" for start, end, marker in read_sentences(text)]
     return [" ".join((_MARKUP.sub("", piece) if "<" in piece else piece).split()) for piece in pieces]
-
-
-read_sentences = kept(_read_sentences, entries=512)  # a local judge reads the texts of many rows before their claims

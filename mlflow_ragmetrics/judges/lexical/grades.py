@@ -12,10 +12,6 @@ from mlflow_ragmetrics.judges.lexical.keys import NAME, NUMBER, NUMBERS
 from mlflow_ragmetrics.judges.lexical.support import CLAUSE_END, Place, Source, analysed, split_claims
 from mlflow_ragmetrics.text.words import pattern_of
 
-_SHORT: Final = 12
-_ASKED: Final = 0.25
-_BEGINS_ALIKE: Final = 0.8
-_OTHER_NUMBER: Final = 0.6
 _PREFIX: Final = 5
 _ASIDE: Final = re.compile(r"\([^()]*\)")
 
@@ -52,7 +48,7 @@ def compare(answer: str, reference: str, question: str = "") -> Overlap:
     counts = Counter([key for key, _ in _words_of(answer, every=not analysed(reference).content())])
     if not gold or not counts:
         return _overlap(0.0, dict(gold), ())
-    if len(gold) > _SHORT:
+    if len(gold) > 12:
         shared = (Counter([key for key, _ in gold]) & counts).total()
         return _overlap(2 * shared / (len(gold) + counts.total()), dict(gold), counts)
     question_keys = {key for key, _ in _words_of(question)}
@@ -66,15 +62,15 @@ def _recall(gold: Mapping[str, str], available: Mapping[str, int], asked: set[st
     informative = not asked.issuperset(gold)
     total = credit = 0.0
     for key in gold:
-        weight = _ASKED if informative and key in asked else 1.0
+        weight = 0.25 if informative and key in asked else 1.0
         total += weight
         if key in available:
             credit += weight
         elif key[:_PREFIX] in beginnings and not key.startswith(NUMBERS):
-            credit += _BEGINS_ALIKE * weight
+            credit += 0.8 * weight
     lacks_number = any(key.startswith(NUMBERS) for key in gold if key not in available)
     other_number = lacks_number and any(key.startswith(NUMBERS) for key in available)
-    return _overlap(credit / total * (_OTHER_NUMBER if other_number else 1.0), gold, available)
+    return _overlap(credit / total * (0.6 if other_number else 1.0), gold, available)
 
 
 def answers_question(answer: str, question: str) -> Overlap:
@@ -103,10 +99,6 @@ def tone_of(answer: str) -> tuple[float, Literal["cautious", "neutral", "mislead
     return 0.5, "neutral", ""
 
 
-_SHARE: Final = 0.5
-_FEWEST: Final = 2
-
-
 def related_places(text: str, source: Source) -> list[tuple[Place, list[str]]]:
     """Return, for each related passage, the sentence closest to a claim of ``text``, and the shared words.
 
@@ -119,9 +111,9 @@ def related_places(text: str, source: Source) -> list[tuple[Place, list[str]]]:
     for piece in dict.fromkeys((*claims, *clauses)):
         coverage = source.coverage(piece)
         total = len(coverage.found) + len(coverage.missing)
-        if total < _FEWEST and piece not in claims:
+        if total < 2 and piece not in claims:
             continue
-        least = max(_SHARE * total, min(_FEWEST, total))
+        least = max(0.5 * total, min(2, total))
         for number, mask in coverage.masks.items():
             if (count := mask.bit_count()) >= least:
                 place = source.places[number]
@@ -131,60 +123,39 @@ def related_places(text: str, source: Source) -> list[tuple[Place, list[str]]]:
     return [(place, words) for _, (_, place, words) in sorted(best.items())]
 
 
-_SATURATION: Final = 1.0
-_LENGTH: Final = 0.75
-_USUAL_LENGTH: Final = 60.0
-_RELATED: Final = 0.6
-_EARLIER: Final = 0.3
-_PROSE: Final = 0.25
-_MIDDLE: Final = 0.48
-_STEEPNESS: Final = 9.0
+def cover_question(question: str, history: tuple[str, ...], source: Source) -> tuple[Overlap, Place | None]:
+    """Return how much of the question the best passage covers, and its best sentence.
 
-
-class QuestionCoverage(NamedTuple):
-    """Coverage (0 to 1), with the best passage (from 1), its best sentence and the words found or missing."""
-
-    value: float
-    passage: int
-    sentence: str
-    found: list[str]
-    missing: list[str]
-
-
-def cover_question(question: str, history: tuple[str, ...], source: Source) -> QuestionCoverage:
-    """Return how much of the question the best passage covers, weighting word counts by the passage's length.
-
-    Weights follow Okapi BM25. Words of the user's previous turn count less; they may explain an "it". Prose counts more
-    than tables and menus, which list words without stating anything. The score sees only words, not whether the passage
-    answers the question.
+    Counts are weighted by the passage's length, as in Okapi BM25. Words of the user's previous turn count less; they
+    may explain an "it". Prose counts more than tables and menus, which list words without stating anything. The score
+    sees only words, not whether the passage answers the question.
     """
     question_words = dict(_words_of(question))
     before = [analysed(turn) for turn in history[-1:]]
-    weights = {turn.terms.keys[place]: _EARLIER for turn in before for place in turn.content()}
+    weights = {turn.terms.keys[place]: 0.3 for turn in before for place in turn.content()}
     weights.update(dict.fromkeys(question_words, 1.0))
     passages: dict[int, list[Place]] = {}
     for place in source.places.values():
         passages.setdefault(place.passage, []).append(place)
     if not question_words or not passages:
-        return QuestionCoverage(0.0, 0, "", [], list(question_words.values()))
+        return _overlap(0.0, question_words, ()), None
     shares = {number: _share(weights, question_words, places) for number, places in passages.items()}
     best = max(shares, key=lambda number: shares[number])
     sentence = max(passages[best], key=lambda place: len(question_words.keys() & set(place.keys)))
-    value = 1 / (1 + math.exp(-_STEEPNESS * (shares[best] - _MIDDLE)))
-    _, present, missing = _overlap(value, question_words, {key for place in passages[best] for key in place.keys})
-    return QuestionCoverage(value, best, sentence.text, present, missing)
+    value = 1 / (1 + math.exp(-9.0 * (shares[best] - 0.48)))
+    return _overlap(value, question_words, {key for place in passages[best] for key in place.keys}), sentence
 
 
 def _share(weights: Mapping[str, float], asked: Container[str], places: list[Place]) -> float:
     counts = Counter([key for place in places for key in place.keys])
     kinds = [place.kind(number) for place in places for number in range(len(place.keys))]
-    length = _SATURATION * (1 - _LENGTH + _LENGTH * len(kinds) / _USUAL_LENGTH)
+    length = 0.25 + 0.75 * len(kinds) / 60  # a usual passage has 60 content words
     total = credit = 0.0
     for key, weight in weights.items():
         related = (count for word, count in counts.items() if len(key) > _PREFIX and word.startswith(key[:_PREFIX]))
-        count: float = counts[key] or _RELATED * max(related, default=0)
+        count: float = counts[key] or 0.6 * max(related, default=0)
         if key in asked or count:  # words of earlier turns count only if found
             total += weight
             credit += weight * count / (count + length)
     prose = sum(not kind & (NAME | NUMBER) for kind in kinds) / len(kinds) if kinds else 0.0
-    return credit / total + _PROSE * prose
+    return credit / total + 0.25 * prose

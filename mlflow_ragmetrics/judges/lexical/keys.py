@@ -1,7 +1,4 @@
-"""One key for the spellings of a word, a number or a date, in English and Russian.
-
-Splits a text into terms: each word and number with a key shared by its other spellings.
-"""
+"""The terms of a text: words, numbers and dates, each with one key for all its spellings, in English and Russian."""
 
 from __future__ import annotations
 
@@ -14,17 +11,7 @@ from typing import Final, NamedTuple
 
 import snowballstemmer
 
-from mlflow_ragmetrics.text.words import (
-    INVISIBLE,
-    MARKS,
-    ROMAN,
-    STOP_WORDS,
-    ByWord,
-    lines_of,
-    normalised,
-    word_set,
-    words_of,
-)
+from mlflow_ragmetrics.text.words import ROMAN, STOP_WORDS, UNSEEN, ByWord, lines_of, normalised, word_set, words_of
 
 NUMBERS: Final = ("#", "month:")  # prefixes of their keys
 LONGEST_WORD: Final = 40  # longer words are not stemmed, and normalising long runs of marks takes quadratic time
@@ -97,7 +84,12 @@ def _synonyms() -> dict[str, str]:
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """The Snowball stem of a case-folded word or of its synonym; Russian for Cyrillic, else English."""
+    """The Snowball stem of a case-folded word or of its synonym; Russian for Cyrillic, else English.
+
+    Function words are their own stems.
+    """
+    if word in STOP_WORDS:
+        return word
     synonyms = _synonyms()
     if word in synonyms:
         return synonyms[word]
@@ -122,15 +114,6 @@ def fold(token: str) -> str:
 def is_negator(word: str) -> bool:
     """Whether a lower-case word negates the words after it: "not", "never", "doesn't"."""
     return word in NEGATORS or word.endswith(("n't", "n’t"))
-
-
-def word_key(word: str) -> str:
-    """Return the key of a word that does not depend on its neighbours; empty for numbers, months and number words."""
-    if len(word) > LONGEST_WORD:
-        return word
-    if _NUMBER.match(word) or word in _READ_WITH_NEIGHBOURS:
-        return ""
-    return word if word in STOP_WORDS else stem(word)
 
 
 def canonical_number(digits: str, scale: int = 1) -> str:
@@ -217,7 +200,7 @@ def _read_word(words: list[str], behind_name: str, place: int) -> tuple[tuple[st
     is_vague = not _VAGUE.isdisjoint(words[max(place - 1, 0) : place + 1])
     if not is_vague and (taken > 1 or (taken == 1 and word not in STOP_WORDS)):
         return (f"#{value}",), taken
-    return (word if word in STOP_WORDS else stem(word),), 1
+    return (stem(word),), 1
 
 
 def _read_digits(
@@ -270,7 +253,7 @@ def _is_month(words: list[str], place: int) -> bool:
 
 # The first alternative, plain words, matches most tokens and halves the time. No alternative is tried at a blank.
 _TOKEN = re.compile(
-    rf"(?! )([A-Za-z]{{2,}}(?![^\W\d]|[{MARKS}{INVISIBLE}'’₀-₉+⁺]|[1-9](?!\w)|-\r?\n)"
+    rf"(?! )([A-Za-z]{{2,}}(?![^\W\d]|[{UNSEEN}'’₀-₉+⁺]|[1-9](?!\w)|-\r?\n)"
     r"|(?<![\w.])\.(?:[A-Z]{2,}|\d+)(?!\w)|[.!?;:,()\n]"
     r"|[A-Z](?:[a-z]?[\d²³]?[+⁺](?!\w)| ?& ?[A-Z](?!\w))|[A-Za-z]{2}[1-9₁-₉](?![\w₀-₉])"
     r"|[A-Za-z][a-z]?[\d₀-₉][A-Za-z\d₀-₉]*|[A-Za-z](?:\+\+|[#♯])(?!\w)|[A-F][+-](?=[\s.,;:)]|\Z)"
@@ -280,7 +263,7 @@ _TOKEN = re.compile(
     r"(?:\d{1,3}(?:[ \u00a0\u2007\u2009\u202f'’]\d{3})+(?!\d)(?:[.,]\d+)?|\d{1,2}/\d{1,2}(?![\d/])|\d+(?:[.,:]\d+)*)"
     r"|[%$€£₽℃℉]|°(?:[CFcf](?!\w))?"
     rf"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){{2,}}"
-    rf"|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][{MARKS}{INVISIBLE}]*(?:-\r?\n[ \t]*(?=[^\W\d_]))?)+(?:['’][^\W\d_]+)?)"
+    rf"|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][{UNSEEN}]*(?:-\r?\n[ \t]*(?=[^\W\d_]))?)+(?:['’][^\W\d_]+)?)"
 )
 _CODE = re.compile(r"[a-z]{1,2}\d?\+|[a-f]-|[a-z]{1,2}\d[a-z\d]*|\d{1,4}[a-z]|\d+(?:\.\d+)?e[-+]?\d+")
 ABOUT_PASSAGES = words_of("about_passages")
@@ -311,10 +294,12 @@ class Terms:
         self.ends.append(end)
         self.kinds.append(kind)
 
-    def drop_last(self) -> None:
-        """Remove the last term."""
-        for column in (self.keys, self.starts, self.ends, self.kinds):
-            del column[-1:]
+    def at(self, places: list[int]) -> Terms:
+        """The terms at ``places`` only."""
+        terms = Terms(self.text)
+        for place in places:
+            terms.add(self.keys[place], self.starts[place], self.ends[place], self.kinds[place])
+        return terms
 
     def text_at(self, place: int) -> str:
         """Return the text of a term."""
@@ -343,7 +328,9 @@ def _word_of(token: str) -> _Word:
     folded = fold(token)
     if _CODE.fullmatch(folded):
         return _Word(folded, f"#{folded}", CONTENT, False, False)
-    key = word_key(folded)
+    key = folded
+    if len(folded) <= LONGEST_WORD:
+        key = "" if _NUMBER.match(folded) or folded in _READ_WITH_NEIGHBOURS else stem(folded)
     content = folded not in STOP_WORDS and not folded.endswith("n't")
     capital = content and token != token.lower()
     special = capital or token in ROMAN or folded in BREAKS or folded in CANCELLING or is_negator(folded)
@@ -422,7 +409,7 @@ def _bind(terms: Terms, words: list[str], place: int, start: int) -> bool:
 def is_longer_than(most: int, texts: Iterable[str]) -> bool:
     """Whether ``texts`` together have more than ``most`` words, numbers and marks; stops reading there."""
     texts = list(texts)
-    if sum(map(len, texts)) <= most or sum(len(text) - text.count(" ") for text in texts) <= most:
+    if sum(len(text) - text.count(" ") for text in texts) <= most:
         return False
     tokens = chain.from_iterable(map(_TOKEN.finditer, texts))
     return next(islice(tokens, most, None), None) is not None

@@ -42,11 +42,9 @@ from mlflow_ragmetrics.judges.lexical.support import (
 )
 from mlflow_ragmetrics.text.messages import check_language, said
 
-_VERSION: Final = 7
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
-_NO_GAP: Final = 0.02
 _WAY_OUT: Final = 'that needs a language model, such as judge="openai:/gpt-4o-mini"'
 
 
@@ -77,7 +75,7 @@ class LexicalJudge(Judge):
         self.language = check_language(language)
         self.threshold = threshold
         self.longest = longest
-        self.fingerprint = f"lexical {_VERSION} threshold={threshold} language={language}"
+        self.fingerprint = f"lexical 7 threshold={threshold} language={language}"
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """Return one outcome per question; an unknown kind of question gives a ``JudgeError``."""
@@ -149,13 +147,13 @@ class LexicalJudge(Judge):
         )
 
     def _suffices(self, question: Sufficiency) -> Finding:
-        covered = cover_question(question.question, question.history, source_of(question.passages))
-        grade = "" if covered.found and covered.missing else ".all" if covered.found else ".none"
-        counts = _counted(covered.found, covered.missing)
-        reason = self._say(f"lexical_judge.sufficiency{grade}", passage=covered.passage, **counts)
-        quotes = ((covered.passage, covered.sentence[:_QUOTE]),) if covered.found else ()
-        verdict = "SUPPORTED" if covered.value >= 0.5 else "NEUTRAL"
-        return Finding(verdict, reason, round(covered.value, 4), quotes)
+        overlap, place = cover_question(question.question, question.history, source_of(question.passages))
+        grade = "" if overlap.found and overlap.missing else ".all" if overlap.found else ".none"
+        counts = _counted(overlap.found, overlap.missing)
+        reason = self._say(f"lexical_judge.sufficiency{grade}", passage=place.passage if place else 0, **counts)
+        quotes = ((place.passage, place.text[:_QUOTE]),) if place and overlap.found else ()
+        verdict = "SUPPORTED" if overlap.value >= 0.5 else "NEUTRAL"
+        return Finding(verdict, reason, round(overlap.value, 4), quotes)
 
     def _is_relevant(self, passage: str, question: Relevance) -> PassageGrade:
         """Return yes (3) or no (0): would the passage alone be sufficient?"""
@@ -179,9 +177,8 @@ class LexicalJudge(Judge):
         reasons = [self._say(code, **_counted(overlap.found, overlap.missing))]
         source, claims = source_of((reference,)), dict.fromkeys(split_claims(answer))
         coverages = [source.coverage(claim) for claim in claims]
-        differences = [
-            find_difference(each, each.nearest[0]) for each in coverages if each.masks and len(each.missing) < 2
-        ]
+        close = [coverage for coverage in coverages if coverage.masks and len(coverage.missing) < 2]
+        differences = [find_difference(coverage, coverage.nearest[0]) for coverage in close]
         differing = [difference for difference in differences if difference is not None]
         reasons += [self._differs(1, differing[0], "reference")] if differing else []
         share = 1 - len(differing) / max(len(claims), 1)
@@ -195,7 +192,7 @@ class LexicalJudge(Judge):
             return JudgeError(f"the lexical judge compares answers by a reference or passages; {_WAY_OUT}")
         first, second = (self._quality(question, answer) for answer in (question.first, question.second))
         gap = second - first
-        better = "tie" if abs(gap) < _NO_GAP else "second" if gap > 0 else "first"
+        better = "tie" if abs(gap) < 0.02 else "second" if gap > 0 else "first"
         values = {"first": f"{first:.2f}", "second": f"{second:.2f}"}
         return Finding(better, self._say("lexical_judge.preference", **values), round(min(1.0, 0.5 + abs(gap)), 4))
 

@@ -1,8 +1,6 @@
-"""Judges claims by wording: their support, the one word in which they differ, and their unsupported words.
+"""The claims of a text, how passages cover them, and the verdicts that follow.
 
-Analyses texts: their terms by sentence, an index of passages by term, and how passages cover a claim.
-
-The claims of a text, and the terms of a claim.
+Passages are indexed by their terms; a claim's support is its coverage, lower if a single word of it differs.
 """
 
 from __future__ import annotations
@@ -32,8 +30,6 @@ from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
 from mlflow_ragmetrics.text.sentences import Sentence, blanked, read_sentences, without_marks
 from mlflow_ragmetrics.text.words import has_content, has_words, kept, normalised, pattern_of, words_of
 
-_FEWEST_WORDS: Final = 3
-_AHEAD: Final = 100
 _SUBJECTS: Final = words_of("subjects")
 _NO_CLAIM = pattern_of("no_claims", before=r"[\W_]*", after=r"[\W_]*")
 _LEAD_IN = pattern_of("lead_ins", passages=pattern_of("according").pattern)
@@ -96,8 +92,8 @@ def _clauses(sentence: str) -> Iterator[str]:
         subject = cut[1]
         if subject is not None and subject.casefold() not in _SUBJECTS:
             continue
-        before, behind = sentence[start : cut.start()], sentence[cut.end() : cut.end() + _AHEAD]
-        if has_words(before, _FEWEST_WORDS) and has_words(behind, _FEWEST_WORDS):
+        before, behind = sentence[start : cut.start()], sentence[cut.end() : cut.end() + 100]
+        if has_words(before, 3) and has_words(behind, 3):
             yield before
             start = cut.end()
     yield sentence[start:]
@@ -120,34 +116,20 @@ def terms_of_claim(claim: str) -> Terms:
     terms = terms_of(rest)
     if _NUMBERED.isdisjoint(terms.keys):
         return terms
-    kept = Terms(terms.text)
+    places: list[int] = []
     label_end = -_LABEL_REACH - 1
-    for key, start, end, kind in zip(terms.keys, terms.starts, terms.ends, terms.kinds, strict=True):
-        is_label = bool(kind & NUMBER) and start - label_end <= _LABEL_REACH
-        if is_label and kept.keys and kept.keys[-1] in _NUMBERED:
-            kept.drop_last()
+    for place, key in enumerate(terms.keys):
+        is_label = bool(terms.kinds[place] & NUMBER) and terms.starts[place] - label_end <= _LABEL_REACH
+        if is_label and places and terms.keys[places[-1]] in _NUMBERED:
+            places.pop()
         elif not is_label:
-            kept.add(key, start, end, kind)
-        label_end = end if is_label or key in _NUMBERED else label_end
-    return kept
+            places.append(place)
+        label_end = terms.ends[place] if is_label or key in _NUMBERED else label_end
+    return terms.at(places)
 
 
 _LONGEST: Final = 60
-_NEAR: Final = 4
-_FEWEST_PLACES: Final = 5
-_MOST_KEPT: Final = 500
 _WORK: Final = 10**7  # characters of the passages × sentences compared per word; the square of a length takes minutes
-_ANYWHERE: Final = 0.30
-_SENTENCE: Final = 0.15
-_WINDOW: Final = 0.25
-_TOGETHER: Final = 0.30
-_MISSING: Final = 0.10
-_MIDDLE: Final = 0.45
-_STEEPNESS: Final = 12.0
-_BESIDE: Final = 2
-_NEIGHBOURS: Final = 0.5
-_COMPARED: Final = 6
-_NEARLY: Final = 0.8
 _SPOKEN: Final = re.compile(r"[^\s.,;:!?…()\[\]\"']+")
 
 
@@ -220,7 +202,7 @@ class Source:
         self._pairs: set[tuple[str, str]] = set()
         self._near_pairs: set[tuple[str, str]] = set()
         self._coverages: dict[str, Coverage] = {}
-        number, most = 0, max(_FEWEST_PLACES, _WORK // max(1, sum(map(len, passages))))
+        number, most = 0, max(5, _WORK // max(1, sum(map(len, passages))))
         for passage, text in enumerate(passages, start=1):
             terms, sentences = analysed(text)
             for start, end, places in sentences:
@@ -235,7 +217,7 @@ class Source:
                         if len(postings := self.postings.setdefault(key, [])) < most:
                             postings.append(number)
                     self._pairs.update(pairwise(keys))
-                    for distance in range(2, _NEAR + 1):
+                    for distance in range(2, 5):
                         self._near_pairs.update(zip(keys, keys[distance:], strict=False))
                     number += 1
             number += 2
@@ -243,7 +225,7 @@ class Source:
     def coverage(self, claim: str) -> Coverage:
         """How the passages cover the claim."""
         coverage = self._coverages.get(claim) or Coverage(terms_of_claim(claim), self)
-        if len(self._coverages) < _MOST_KEPT:
+        if len(self._coverages) < 500:
             self._coverages[claim] = coverage
         return coverage
 
@@ -274,7 +256,7 @@ class Coverage:
         self.terms, self.source = terms, source
         keys, content = terms.keys, terms.content()
         # words about the passages ("according to the text") do not count, unless the passages have them
-        informative = [each for each in content if keys[each] not in ABOUT_PASSAGES or keys[each] in source.postings]
+        informative = [term for term in content if keys[term] not in ABOUT_PASSAGES or keys[term] in source.postings]
         self.content = informative or content
         self.found: list[int] = []
         self.missing: list[int] = []
@@ -312,8 +294,8 @@ class Coverage:
                 weights[number] += weight
         pairs = set(pairwise([keys[place] for place in self.content]))
         ranked = sorted(weights, key=lambda place: (-weights[place], place))
-        for place in ranked[:_COMPARED]:
-            weights[place] += _NEIGHBOURS * len(pairs.intersection(pairwise(places[place].keys)))
+        for place in ranked[:6]:
+            weights[place] += 0.5 * len(pairs.intersection(pairwise(places[place].keys)))
         return sorted(ranked, key=lambda place: (-weights[place], place))
 
     @property
@@ -332,19 +314,19 @@ class Coverage:
         near = sum(source.nearness(left, right) for left, right in pairs)
         together = near / len(pairs) if pairs else len(self.found) / total
         in_sentence = max(map(int.bit_count, self.masks.values()), default=0)
-        weighed = _ANYWHERE * len(self.found) + _SENTENCE * in_sentence + _WINDOW * self.fullest
-        share = weighed / total + _TOGETHER * together
+        weighed = 0.30 * len(self.found) + 0.15 * in_sentence + 0.25 * self.fullest
+        share = weighed / total + 0.30 * together
         for kind in (NUMBER, NAME):
             lacking = sum(bool(kinds[place] & kind) for place in self.missing)
             if lacking:
-                share -= _MISSING * lacking / sum(bool(kinds[place] & kind) for place in (*self.found, *self.missing))
-        return 1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE)))
+                share -= 0.10 * lacking / sum(bool(kinds[place] & kind) for place in (*self.found, *self.missing))
+        return 1 / (1 + math.exp(-12.0 * (share - 0.45)))
 
     @property
     def stray_number(self) -> int | None:
         """The first number without two other words of the claim in the same or an adjacent sentence."""
         keys, masks = self.terms.keys, self.masks
-        needed = 1 + min(_BESIDE, len(self.found) - 1)
+        needed = 1 + min(2, len(self.found) - 1)
         for number in self.content:
             if self.terms.kinds[number] & NUMBER:
                 near = [
@@ -362,7 +344,7 @@ class Coverage:
         numbers = sum(1 << bit for bit, term in enumerate(self.found) if kinds[term] & NUMBER)
         for place in self.nearest:
             window = self.windows[place]
-            if window.bit_count() >= _NEARLY * self.fullest and window & numbers == numbers:
+            if window.bit_count() >= 0.8 * self.fullest and window & numbers == numbers:
                 best.setdefault(self.source.places[place].passage, place)
         return [place for _, place in sorted(best.items())]
 
@@ -376,8 +358,6 @@ def source_of(passages: tuple[str, ...]) -> Source:
 THRESHOLD: Final = 0.65
 _UNITS: Final = frozenset(map(stem, UNITS))
 _ORDINALS: Final = frozenset(map(stem, ORDINALS))
-_FEWEST_SHARED: Final = 2
-_LONGEST_SYMBOL: Final = 4
 
 
 class Difference(NamedTuple):
@@ -394,7 +374,7 @@ def find_difference(coverage: Coverage, place: int) -> Difference | None:
     The sentence must contain all other content words of the claim, at least two, and at most one word in its place.
     """
     total, shared = len(coverage.found) + len(coverage.missing), coverage.masks[place].bit_count()
-    if shared < max(_FEWEST_SHARED, total - 1):
+    if shared < max(2, total - 1):
         return None
     terms, sentence = coverage.terms, coverage.source.places[place]
     claim_words = {terms.keys[place]: place for place in coverage.content}
@@ -409,7 +389,7 @@ def find_difference(coverage: Coverage, place: int) -> Difference | None:
     other, key_there = sentence.word(number), sentence.keys[number]
     is_name = kind & NAME and other[:1].isupper()
     are_units = any(key in words and key_there in words for words in (_UNITS, _ORDINALS, "≥≤"))
-    if missing and number and max(len(key), len(key_there)) <= _LONGEST_SYMBOL:  # symbols of units behind one number
+    if missing and number and max(len(key), len(key_there)) <= 4:  # symbols of units behind one number
         number_before = terms.keys[missing - 1] if terms.kinds[missing - 1] & NUMBER else None
         are_units = are_units or sentence.keys[number - 1] == number_before
     return Difference("word", word, other) if is_name or are_units or kind & sentence.kind(number) & NUMBER else None
@@ -425,9 +405,6 @@ def _negation(terms: Terms, content: list[int], sentence: Place) -> Difference |
         return None
     key, word = next(iter((denied or denied_there).items()))
     return None if key in ABOUT_PASSAGES or key in CANCELLING else Difference("negation", word, word)
-
-
-_DOUBTED: Final = 0.5
 
 
 class Judgement(NamedTuple):
@@ -451,7 +428,7 @@ def judge_claim(claim: str, source: Source, threshold: float) -> Judgement:
     nearest = coverage.nearest[:1]
     difference = find_difference(coverage, nearest[0]) if nearest else None
     stray = coverage.stray_number
-    support = coverage.support * (1 if difference is None and stray is None else _DOUBTED)
+    support = coverage.support * (1 if difference is None and stray is None else 0.5)
     if support >= threshold:
         agreeing = [place for place in coverage.backing if find_difference(coverage, place) is None]
         return Judgement("SUPPORTED", support, coverage, list(dict.fromkeys((*nearest, *agreeing))))
@@ -463,9 +440,7 @@ def judge_claim(claim: str, source: Source, threshold: float) -> Judgement:
     return Judgement("NEUTRAL", support, coverage, coverage.nearest[:2], None, number)
 
 
-_ELSEWHERE: Final = 0.5
 _REACH: Final = 4
-_UNBACKED: Final = 0.5
 
 
 def doubted_words(claim: str, passages: Sequence[str]) -> list[tuple[int, int, float]]:
@@ -480,7 +455,7 @@ def doubted_words(claim: str, passages: Sequence[str]) -> list[tuple[int, int, f
     terms = coverage.terms
     near = {key for place in coverage.nearest[:2] for key in source.places[place].keys}
     doubts = {
-        place: 0.0 if terms.keys[place] in near else _ELSEWHERE if terms.keys[place] in source.postings else 1.0
+        place: 0.0 if terms.keys[place] in near else 0.5 if terms.keys[place] in source.postings else 1.0
         for place in terms.content()
     }
     lead = len(claim) - len(terms.text)
@@ -500,7 +475,7 @@ def unbacked_spans(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int]
     >>> [claim[start:end] for start, end in unbacked_spans(claim, ["The tower of Paris was built in 1889."])]
     ['was painted green in 1968']
     """
-    runs = groupby(doubted_words(claim, passages), key=lambda word: word[2] >= _UNBACKED)
+    runs = groupby(doubted_words(claim, passages), key=lambda word: word[2] >= 0.5)
     unbacked = [list(words) for is_unbacked, words in runs if is_unbacked]
     return tuple((words[0][0], words[-1][1]) for words in unbacked)
 
