@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -92,15 +92,17 @@ class SQLiteStore:
 
 
 @lru_cache(maxsize=64)
-def _adapter(answer_type: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(answer_type)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Converts answers of the type ``A`` of the base class ``Question[A]``."""
+    bases = [base for parent in kind.__mro__ for base in vars(parent).get("__orig_bases__", ())]
+    return TypeAdapter(next((get_args(base)[0] for base in bases if get_origin(base) is Question), object))
 
 
 def encode(question: Question[A], answer: A) -> str | None:
     """Return the answer as JSON; ``None`` for a kind that is not stored or an answer of the wrong type."""
     if not question.stored:
         return None
-    adapter = _adapter(question.answer_type())
+    adapter = _adapter(type(question))
     try:
         return adapter.dump_json(adapter.validate_python(answer), warnings=False).decode()
     except ValueError:
@@ -110,7 +112,7 @@ def encode(question: Question[A], answer: A) -> str | None:
 def decode(question: Question[A], text: str) -> A | None:
     """Return the answer that ``encode`` wrote; ``None`` if it does not fit the question."""
     try:
-        answer: A = _adapter(question.answer_type()).validate_json(text)
+        answer: A = _adapter(type(question)).validate_json(text)
     except ValidationError:
         return None
     return answer if question.fits(answer) else None

@@ -10,8 +10,7 @@ from pathlib import Path
 from making import benchmark_tables, costs
 from making.text import escaped, prose, table
 from mlflow_ragmetrics.core.composite import Composite
-from mlflow_ragmetrics.core.definition import facts_of, options_of
-from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.metric import Metric, facts_of, options_of
 from mlflow_ragmetrics.registry import builtin_metrics, metric_of
 from mlflow_ragmetrics.selection import PRESETS
 

@@ -68,7 +68,7 @@ def _families() -> Iterator[tuple[str, list[Measure]]]:
 
 
 def _facts(metric: Metric) -> str:
-    from mlflow_ragmetrics.core.definition import SIDES
+    from mlflow_ragmetrics.core.metric import SIDES
 
     definition = metric.definition
     low, high = definition.range
@@ -114,7 +114,7 @@ def explain_command(metric: str) -> None:
 
 
 def _metric_lines(found: Metric) -> Iterator[str]:
-    from mlflow_ragmetrics.core.definition import facts_of, options_of
+    from mlflow_ragmetrics.core.metric import facts_of, options_of
 
     yield from (f"{name:<12} {value}" for name, value in facts_of(found.definition, found.key, found.threshold).items())
     for title, options in options_of(found.definition).items():
@@ -126,7 +126,7 @@ def _metric_lines(found: Metric) -> Iterator[str]:
 
 def _documentation(function: Any) -> Iterator[str]:
     """The docstring with each paragraph on one line, ready for wrapping; the example keeps its lines."""
-    from mlflow_ragmetrics.core.definition import paragraphs_of
+    from mlflow_ragmetrics.core.metric import paragraphs_of
 
     paragraphs, example = paragraphs_of((inspect.getdoc(function) or "It has no docstring.").replace("``", ""))
     for number, paragraph in enumerate(paragraphs):

@@ -22,7 +22,7 @@ from mlflow_ragmetrics.comparison.difference import (
     shared_keys,
 )
 from mlflow_ragmetrics.comparison.preference import Preference
-from mlflow_ragmetrics.core.definition import SIDES
+from mlflow_ragmetrics.core.metric import SIDES
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.display.document import (
     Block,

@@ -2,18 +2,23 @@
 
 The function's positional parameters name the fields it needs (a default of ``None`` makes a field optional). Its
 keyword-only parameters are options. A generator function asks a judge; a plain function computes the score itself.
+``facts_of`` and ``options_of`` describe a metric for ``ragmetrics explain`` and its documentation page.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
+import types
+import typing
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, update_wrapper
-from typing import Any, overload
+from functools import cached_property, partial, update_wrapper
+from importlib import import_module
+from typing import Any, Literal, SupportsIndex, overload
 
-from mlflow_ragmetrics.core.definition import Asks, Definition, Key
+from pydantic.fields import FieldInfo
+
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model, shown
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import BY_RULE, FIELDS, Better, Sample, Score, passes
@@ -22,6 +27,54 @@ from mlflow_ragmetrics.text.messages import render, say
 from mlflow_ragmetrics.text.non_answers import is_unknown_language
 
 _PARAMETERS = (*FIELDS, "context_ids", "metadata", "id")
+
+Asks = Literal["judge", "embeddings"]
+Key = str | Callable[[Settings], str]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A metric's function and the facts about it.
+
+    ``required`` and ``optional`` name sample fields, ``own`` the options of this metric alone. ``asks`` lists the
+    models that the metric needs: a judge, embeddings or both. ``range`` bounds the raw value. ``levels`` maps
+    conservative, balanced and lenient to thresholds. ``scaled`` adds a value on the 1–5 scale. ``higher_is_better`` is
+    ``False`` if lower is better and ``None`` if neither is. ``key`` is a template over the options, or a function of
+    them; ``key_pattern`` parses such a key back into options. ``source`` cites the metric's origin. ``judged`` is the
+    metric that replaces this one with ``gold="judge"``.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    own: tuple[str, ...]
+    options: type[Settings]
+    asks: tuple[Asks, ...] = ()
+    range: tuple[float, float] = (0.0, 1.0)
+    levels: Mapping[str, float] | None = None
+    scaled: bool = False
+    higher_is_better: Better = True
+    source: str = ""
+    aliases: tuple[str, ...] = ()
+    key: Key | None = None
+    key_pattern: str | None = None
+    judged: Callable[..., Any] | None = None
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Pickle by module and metric name: the decorator has replaced the function under that name."""
+        place = (self.function.__module__, self.function.__qualname__)
+        return (_definition_at, place) if _definition_at(*place) is self else super().__reduce_ex__(protocol)
+
+
+def _definition_at(module: str, name: str) -> Definition | None:
+    definition: Definition | None = getattr(getattr(import_module(module), name, None), "definition", None)
+    return definition
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +176,7 @@ class Metric:
 
         Raises ``MissingFieldError`` or ``InvalidFieldError`` if a field is missing or invalid.
         """
-        result = self._result(sample)
+        result = self.definition.function(*[self._field(sample, name) for name in self._fields], **self._own_options)
         if isinstance(result, Generator):
             result = yield from result
         return self._read(result)
@@ -139,9 +192,6 @@ class Metric:
     @cached_property
     def _creates_scores(self) -> bool:
         return self.definition.function.__module__.startswith("mlflow_ragmetrics.metrics.")
-
-    def _result(self, sample: Sample) -> Any:
-        return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._own_options)
 
     def finish(self, score: Score, sample: Sample, language: str, duration_ms: float) -> Score:
         """``score`` with threshold, 1–5 value, ``duration_ms`` and chunk ids, and texts in ``language``.
@@ -193,22 +243,21 @@ class Metric:
     def _read(self, result: object) -> Score:
         if result is None:
             return Score(status="skipped", reason=f"{self.name} returned no score")
-        score = result if isinstance(result, Score) else Score(value=self._number(result))
+        score = result
+        if not isinstance(score, Score):
+            try:
+                number = float(result)  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                number = math.nan
+            if not math.isfinite(number):
+                message = f"{self.name} returned {result!r}; a metric must return a finite number, a Score or None"
+                raise RagMetricsError(message, metric=self.name)
+            score = Score(value=number)
         low, high = self.definition.range
         if score.value is not None and not low - 1e-9 <= score.value <= high + 1e-9:
             message = f"{self.name}: the score {score.value!r} is outside the metric's range, {low} to {high}"
             raise RagMetricsError(message, metric=self.name)
         return score
-
-    def _number(self, result: object) -> float:
-        try:
-            number = float(result)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            number = math.nan
-        if not math.isfinite(number):
-            message = f"{self.name} returned {result!r}; a metric must return a finite number, a Score or None"
-            raise RagMetricsError(message, metric=self.name)
-        return number
 
 
 @overload
@@ -245,31 +294,16 @@ def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     brevity(limit=5)
     """
     if function is None:
-        return lambda decorated: _define(decorated, **facts)
-    return _define(function)
-
-
-def named_as(function: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
-    """Give ``made`` the name and docstring of ``function``, but not its signature."""
-    update_wrapper(made, function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
-    del made.__wrapped__  # type: ignore[attr-defined]
-    return made
-
-
-def _define(function: Callable[..., Any], **facts: Any) -> Metric:
-    name = facts.pop("name", None) or function.__name__
-    asks = facts.pop("asks", None)
+        return partial(metric, **facts)
+    name, asks = facts.pop("name", None) or function.__name__, facts.pop("asks", None)
     if asks is None:
         asks = ("judge",) if inspect.isgeneratorfunction(function) else ()
     parameters = inspect.signature(function).parameters.values()
     fields = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    for parameter in fields:
-        if parameter.name not in _PARAMETERS or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            known = ", ".join(_PARAMETERS)
-            message = (
-                f"metric {name}: parameter {parameter.name!r} is not a sample field ({known}); put options after *"
-            )
-            raise InvalidOptionError(message, param=parameter.name, metric=name)
+    for field in fields:
+        if field.name not in _PARAMETERS or field.kind in (field.VAR_POSITIONAL, field.VAR_KEYWORD):
+            message = f"metric {name}: parameter {field.name!r} is not a sample field ({', '.join(_PARAMETERS)})"
+            raise InvalidOptionError(f"{message}; put options after *", param=field.name, metric=name)
     definition = Definition(
         name=name,
         function=function,
@@ -282,3 +316,84 @@ def _define(function: Callable[..., Any], **facts: Any) -> Metric:
         **facts,
     )
     return Metric.of(definition, {})
+
+
+def named_as(function: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
+    """Give ``made`` the name and docstring of ``function``, but not its signature."""
+    update_wrapper(made, function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+    del made.__wrapped__  # type: ignore[attr-defined]
+    return made
+
+
+SIDES = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
+
+
+def paragraphs_of(text: str) -> tuple[list[str], list[str]]:
+    """The docstring's paragraphs, each joined into one line (except tables), and the lines of its example."""
+    prose, _, example = text.partition("\nExample")
+    parts = prose.strip().split("\n\n")
+    paragraphs = [part if part.startswith("===") else " ".join(part.split()) for part in parts]
+    return paragraphs, example.removeprefix("s").removeprefix(":").strip("\n").splitlines()
+
+
+def facts_of(definition: Definition, key: str, threshold: float | None) -> dict[str, str]:
+    """The facts that the docstring does not list, by label: range, needs, thresholds, other names, source."""
+    low, high = definition.range
+    scaled = "; also shown on a 1–5 scale" if definition.scaled else ""
+    facts = {
+        "Key": key,
+        "Range": f"{low:g} to {high:g}, {SIDES[definition.higher_is_better]}{scaled}",
+        "Needs": ", ".join((*definition.required, *definition.asks)),
+        "Uses": ", ".join(definition.optional),
+        "Passes at": ""
+        if threshold is None
+        else f"{threshold:g} or {'lower' if definition.higher_is_better is False else 'higher'}",
+        "Presets": ", ".join(f"{name} {level:g}" for name, level in (definition.levels or {}).items()),
+        "Also called": ", ".join(definition.aliases),
+        "Source": definition.source,
+        "Defined in": definition.function.__module__,
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def options_of(definition: Definition) -> dict[str, dict[str, str]]:
+    """The types and defaults of the metric's own options and of the common options, each under a heading."""
+    fields = definition.options.model_fields
+    without_effect = set() if definition.levels else {"preset"}
+    without_effect |= set() if "judge" in definition.asks else {"models", "aggregate", "tolerance", "min_judges"}
+    common = [name for name in Settings.model_fields if name not in without_effect.union(definition.own)]
+    groups = {"Options": definition.own, "Common options": common}
+    return {title: {name: _said(fields[name]) for name in names} for title, names in groups.items() if names}
+
+
+def _said(field: FieldInfo) -> str:
+    limits = ", ".join(filter(None, map(_limit, field.metadata)))
+    return f"{_type(field.annotation)}{f' ({limits})' if limits else ''}; default {field.default!r}"
+
+
+def _limit(constraint: object) -> str:
+    signs = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "at least"}
+    for name, sign in signs.items():
+        if hasattr(constraint, name):
+            value = getattr(constraint, name)
+            return f"{sign} {value:g}" if isinstance(value, (int, float)) else ""
+    return ""
+
+
+def _type(annotation: Any) -> str:
+    """A readable type: the choices of a literal, and alternatives separated by ``|``."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        limits = ", ".join(filter(None, map(_limit, getattr(arguments[1], "metadata", arguments[1:]))))
+        return _type(arguments[0]) + (f" ({limits})" if limits else "")
+    if origin is typing.Literal:
+        return " | ".join(repr(choice) for choice in arguments)
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(_type(argument) for argument in arguments)
+    if annotation is type(None):
+        return "None"
+    if origin in (tuple, list) or getattr(origin, "__name__", "") in ("Sequence", "Iterable"):
+        return f"list of {_type(arguments[0])}" if arguments else "list"
+    if origin is not None and origin.__name__ == "Callable":
+        return "a function"
+    return getattr(annotation, "__name__", str(annotation))

@@ -1,9 +1,8 @@
 """The questions that metrics ask, as data. Equal questions are asked once, and any judge can answer them.
 
 A question is a frozen dataclass derived from ``Question[A]``, where ``A`` is the type of its answer. It defines its
-kind, its texts and which answers are valid, so that engine, cache and judges need no list of question types.
-
-The protocols for judges and embedding models.
+kind, its texts and which answers are valid, so that engine, cache and judges need no list of question types. The
+protocols for judges and embedding models are here too.
 """
 
 from __future__ import annotations
@@ -12,22 +11,10 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
-from typing import (
-    Any,
-    ClassVar,
-    Generic,
-    Literal,
-    Protocol,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    runtime_checkable,
-)
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.safe_text import said_in
@@ -64,15 +51,6 @@ class Question(Generic[A]):
     def answered_by(self) -> Any:
         """The one judge that must answer this question, regardless of the configured judges; by default ``None``."""
         return None
-
-    @classmethod
-    def answer_type(cls) -> Any:
-        """The answer type ``A`` of the base class ``Question[A]``."""
-        for base_class in cls.__mro__:
-            for base in vars(base_class).get("__orig_bases__", ()):
-                if get_origin(base) is Question:
-                    return get_args(base)[0]
-        return object
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
         """The texts that the judge reads, by name; by default all fields that are a text or a tuple of texts."""
@@ -133,23 +111,20 @@ class Rating:
 
     def checked_grade(self, metric: str) -> float:
         """The grade as a number from 1 to 5; ``JudgeReplyError`` for anything else, never clamped."""
-        grade = _number(self.value)
-        if grade is None or not 1 <= grade <= 5:
-            message = f"{metric}: the judge's grade {self.value!r} is not a number from 1 to 5"
-            raise JudgeReplyError(message, metric=metric)
-        return grade
+        return self._checked(metric, "grade", "a number from 1 to 5", lambda grade: 1 <= grade <= 5)
 
     def checked_tone(self, metric: str) -> float:
         """The tone as 0, 0.5 or 1; ``JudgeReplyError`` for anything else."""
-        tone = _number(self.value)
-        if tone not in _TONES:
-            message = f"{metric}: the judge's tone {self.value!r} is not 0, 0.5 or 1"
-            raise JudgeReplyError(message, metric=metric)
-        return tone
+        return self._checked(metric, "tone", "0, 0.5 or 1", lambda tone: tone in (0.0, 0.5, 1.0))
+
+    def _checked(self, metric: str, name: str, wanted: str, fits: Callable[[float], bool]) -> float:
+        number = _number(self.value)
+        if number is None or not fits(number):
+            raise JudgeReplyError(f"{metric}: the judge's {name} {self.value!r} is not {wanted}", metric=metric)
+        return number
 
 
 _GRADE = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s*(?:(?:/|out of|of|из)\s*5(?:[.,]0+)?)?\.?", re.IGNORECASE)
-_TONES = (0.0, 0.5, 1.0)
 
 
 def _number(value: object) -> float | None:
@@ -204,7 +179,7 @@ def passages_digest(passages: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Claims(Question[Union[tuple[str, ...], Extraction]]):
+class Claims(Question[tuple[str, ...] | Extraction]):
     """Split ``text`` into atomic claims, each readable on its own. ``role`` names the author of the text.
 
     ``question`` is the question that the text answers, and ``history`` the turns before it; they resolve words such as
@@ -442,7 +417,7 @@ Vectors = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
-class Embed(Question[Mapping[str, Union[Vectors, JudgeError]]]):
+class Embed(Question[Mapping[str, Vectors | JudgeError]]):
     """Embed each text with every embedding model.
 
     Answer: a mapping from each model's name to a tuple of vectors (sequences of floats, one per text), or to the
@@ -621,9 +596,7 @@ def created_by_langchain(what: str, param: str) -> Iterator[None]:
         way_out = "pip install 'mlflow_ragmetrics[langchain]'" if lacks_langchain else said_in(error)
         raise MissingExtraError(f"{what} needs another package: {way_out}") from error
     except Exception as error:  # a provider's own check of its options or key
-        cause_text = said_in(error, 1000)  # enough for the names of all providers
-        variable = _KEY_VARIABLE.search(cause_text)
-        cause = f"cannot be created: {cause_text}"
-        if variable is not None:
-            cause = f"needs a key: set the environment variable {variable[0]}"
-        raise InvalidOptionError(f"{what} {cause}", param=param) from error
+        problem = f"cannot be created: {said_in(error, 1000)}"  # enough for the names of all providers
+        if variable := _KEY_VARIABLE.search(problem):
+            problem = f"needs a key: set the environment variable {variable[0]}"
+        raise InvalidOptionError(f"{what} {problem}", param=param) from error

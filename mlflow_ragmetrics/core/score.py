@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, Union
+from functools import cached_property, partial
+from typing import Any, ClassVar, Literal
 
 from typing_extensions import Self
 
@@ -110,7 +110,7 @@ class Sample:
 
 _ASSUMPTIONS = ("no_model_call", "no_call_matches")
 
-Better = Union[bool, None]
+Better = bool | None
 """``True`` if higher is better, ``False`` if lower is better, ``None`` if neither is."""
 
 Status = Literal["ok", "skipped", "error"]
@@ -343,38 +343,33 @@ class Score(_Changeable):
     def finish_items(self, language: str, contexts: Sequence[Chunk] | None) -> None:
         """Set the language of the items' reasons, and the contexts' ids in their evidence, on first access.
 
-        A second call changes nothing.
+        A second call changes nothing that the first one set.
         """
         items = _get_items(self)
         if isinstance(items, CompactItems):
             items.language = language
-        elif items and not isinstance(items, _Unfinished):
-            self.items = _Unfinished(items, contexts, language)  # type: ignore[assignment]
+        elif items:
+            self.items = partial(_finished, items, contexts, language)  # type: ignore[assignment]
 
     def with_details(self, **counts: Any) -> Score:
         """A copy with more entries in ``details``."""
         return self.changed(details={**self.details, **counts})
 
 
-class _Unfinished(NamedTuple):
-    """Items, or a function that creates them, whose reasons need a language and whose evidence needs ids."""
+def _finished(
+    items: tuple[Item, ...] | Callable[[], tuple[Item, ...]], contexts: Sequence[Chunk] | None, language: str
+) -> tuple[Item, ...]:
+    """Items, or those that a function creates, with reasons in ``language`` and the contexts' ids in their evidence."""
+    items = items() if callable(items) else items
+    ids = {number: chunk.id for number, chunk in enumerate(contexts or (), 1) if chunk.id is not None}
 
-    items: tuple[Item, ...] | Callable[[], tuple[Item, ...]]
-    contexts: Sequence[Chunk] | None
-    language: str
+    def finished(item: Item) -> Item:
+        if type(item.reason) is str and not (ids and item.evidence):
+            return item
+        evidence = tuple([Evidence(e.chunk, e.id or ids.get(e.chunk or 0), e.quote) for e in item.evidence])
+        return item.changed(reason=rendered(item.reason, language), evidence=evidence)
 
-    def __call__(self) -> tuple[Item, ...]:
-        items = self.items() if callable(self.items) else self.items
-        ids = {number: chunk.id for number, chunk in enumerate(self.contexts or (), 1) if chunk.id is not None}
-        unfinished = [item for item in items if type(item.reason) is not str or (ids and item.evidence)]
-        return items if not unfinished else tuple([_finished(item, ids, self.language) for item in items])
-
-
-def _finished(item: Item, ids: Mapping[int, str], language: str) -> Item:
-    if not (ids and item.evidence):
-        return item if type(item.reason) is str else item.changed(reason=rendered(item.reason, language))
-    evidence = tuple([Evidence(e.chunk, e.id or ids.get(e.chunk or 0), e.quote) for e in item.evidence])
-    return item.changed(reason=rendered(item.reason, language), evidence=evidence)
+    return tuple([finished(item) for item in items])
 
 
 _get_items, _set_items = Score.items.__get__, Score.items.__set__  # type: ignore[attr-defined,misc]
@@ -383,7 +378,7 @@ _get_items, _set_items = Score.items.__get__, Score.items.__set__  # type: ignor
 def _read_items(score: Score) -> tuple[Item, ...]:
     """The claims, tokens, sentences, chunks or documents; some metrics create them on first access."""
     items: Any = _get_items(score)
-    if not isinstance(items, tuple) or isinstance(items, _Unfinished):
+    if not isinstance(items, tuple):
         items = items()
         _set_items(score, items)
     return items  # type: ignore[no-any-return]
@@ -399,16 +394,15 @@ def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
     """
     if isinstance(value, Score):
         return value
-    try:
-        return Score(value=value, threshold=None if threshold is None else float(threshold))
-    except (TypeError, ValueError, OverflowError):
-        whose = f" of {name!r}" if isinstance(name, str) and name else ""
-        problem = f"the score{whose} must be a number, but is {kind_of(value)}"
-        if threshold is not None:
-            problem = (
-                f"the score{whose} and its threshold must be numbers, but are {kind_of(value)} and {kind_of(threshold)}"
-            )
-        raise InvalidFieldError(problem, field="scores") from None
+    numbers = []
+    for what, number in (("score", value), ("threshold", threshold)):
+        try:
+            numbers.append(None if number is None else float(number))
+        except (TypeError, ValueError, OverflowError):
+            whose = f" of {name!r}" if isinstance(name, str) and name else ""
+            problem = f"the {what}{whose} must be a number, but is {kind_of(number)}"
+            raise InvalidFieldError(problem, field="scores") from None
+    return Score(value=numbers[0], threshold=numbers[1])
 
 
 def verdict_name(verdict: str, against: str | None = None) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from mlflow_ragmetrics.core.definition import SIDES
+from mlflow_ragmetrics.core.metric import SIDES
 from mlflow_ragmetrics.core.safe_text import plain_text, redact
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.display.document import (

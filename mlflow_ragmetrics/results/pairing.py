@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mlflow_ragmetrics.core.composite import Composite
-from mlflow_ragmetrics.core.definition import Definition
-from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.metric import Definition, Metric
 from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.display.document import shorten
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError

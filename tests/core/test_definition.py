@@ -10,7 +10,7 @@ import pytest
 from pydantic import Field
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.definition import facts_of, options_of, paragraphs_of
+from mlflow_ragmetrics.core.metric import facts_of, options_of, paragraphs_of
 
 LEVELS = {"conservative": 0.1, "balanced": 0.25, "lenient": 0.5}
 SOURCE = "A paper with a long title, whose authors and venue are named here so that the line is wrapped (2024)"

@@ -74,10 +74,10 @@ def test_items_that_were_finished_stay_as_they_are_when_the_score_is_finished_ag
         assert again.items == finished(score, "ru", [Chunk("a", id="doc-1")]).items
 
 
-def test_items_with_nothing_to_finish_are_the_same_tuple():
-    assert finished(Score(value=0.5).with_items(lambda: ITEMS), "ru", [Chunk("a", id="doc-1")]).items is ITEMS
+def test_items_with_nothing_to_finish_stay_as_they_are():
+    assert finished(Score(value=0.5).with_items(lambda: ITEMS), "ru", [Chunk("a", id="doc-1")]).items == ITEMS
     cited = (*ITEMS, Item("chunk", "a", evidence=(Evidence(1),)))
-    assert finished(Score(value=0.5).with_items(lambda: cited), "ru", [Chunk("a")]).items is cited
+    assert finished(Score(value=0.5).with_items(lambda: cited), "ru", [Chunk("a")]).items == cited
     *others, item = finished(Score(value=0.5).with_items(lambda: cited), "ru", [Chunk("a", id="doc-1")]).items
     assert (tuple(others), item.evidence) == (ITEMS, (Evidence(1, "doc-1"),))
 

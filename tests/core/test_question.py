@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mlflow_ragmetrics.cache import decode, encode
 from mlflow_ragmetrics.core.question import (
     Claims,
     Embed,
@@ -106,8 +107,9 @@ def test_a_question_names_the_texts_that_a_judge_reads() -> None:
 
 
 def test_a_question_has_the_answer_type_of_its_class_and_accepts_what_fits() -> None:
-    assert (Odd.answer_type(), Derived.answer_type(), Nuggets.answer_type()) == (int, int, tuple[Nugget, ...])
-    assert Question.answer_type() is object
+    assert [encode(question, 5) for question in (Odd("x"), Derived("x"))] == ["5", "5"]
+    assert [encode(question, "five") for question in (Odd("x"), Derived("x"))] == [None, None]
+    assert decode(Nuggets("q", ("s",)), '[{"text": "It is red.", "vital": false}]') == (Nugget("It is red.", False),)
     assert (Odd("x").answered_by, Odd("x").fits(1)) == (None, True)
     assert (Odd.stored, Claims.stored, Embed.stored) == (True, True, False)
     finding = Finding("SUPPORTED")

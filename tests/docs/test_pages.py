@@ -14,8 +14,7 @@ from making import benchmark_tables, generated
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.core.definition import facts_of, options_of, paragraphs_of
-from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.metric import Metric, facts_of, options_of, paragraphs_of
 from mlflow_ragmetrics.registry import builtin_metrics
 
 DOCS = Path(__file__).parents[2] / "docs"
