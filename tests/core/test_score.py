@@ -165,4 +165,4 @@ def test_the_evidence_of_an_item_gets_the_id_of_its_passage() -> None:
     assert finished.items[1] is score.items[1]
     items = score.items
     score.finish_items("en", (Chunk("a"),))
-    assert score.items is items
+    assert score.items == items
