@@ -50,7 +50,7 @@ from mlflow_ragmetrics.text.messages import Text, check_language, render
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.display.text import Plans
-    from mlflow_ragmetrics.judges.chat.plan import Plan
+    from mlflow_ragmetrics.judges.chat.chat_judge import Plan
 
 SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, Any]]
 """The types that ``Suite.of`` accepts."""
@@ -361,8 +361,7 @@ class Suite:
         repeated requests and cached answers. Free judges are left out. ``InvalidOptionError`` for a decision model.
         """
         from mlflow_ragmetrics.display.text import Plans
-        from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-        from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge
+        from mlflow_ragmetrics.judges.chat.chat_judge import FEWEST_CLAIMS, MOST_CLAIMS, ChatJudge, PlanJudge
         from mlflow_ragmetrics.judges.decision import DecisionJudge
 
         for name in [judge.name for judge in self.judges if isinstance(judge, DecisionJudge)]:

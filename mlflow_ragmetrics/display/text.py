@@ -36,7 +36,7 @@ from mlflow_ragmetrics.text.messages import counted, percent
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mlflow_ragmetrics.judges.chat.plan import Plan
+    from mlflow_ragmetrics.judges.chat.chat_judge import Plan
 
 _COUNTS = {"measured": "n_measured", "by rule": "n_by_rule", "skipped": "n_skipped", "failed": "n_error"}
 _DROPPED_FIRST = ("1–5", "by rule", "passed", "skipped", "failed", "95 % interval")

@@ -76,7 +76,7 @@ class ScriptedJudge(Judge):
         """Return the answer in the script, or ``None``."""
         if isinstance(question, Claims):
             claims = self.response_claims if question.role == "answer" else self.reference_claims
-            facts = self.facts and [str(fact["text"]) for fact in self.facts]
+            facts = None if self.facts is None else [str(fact["text"]) for fact in self.facts]
             return _all(str, facts if claims is None else claims)
         if isinstance(question, Verify):
             verdicts = self.response_verdicts if question.role == "answer" else self.reference_verdicts

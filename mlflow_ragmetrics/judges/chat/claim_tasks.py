@@ -22,16 +22,10 @@ from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import (
     DECLINES,
+    Entry,
     array_of,
-    declines_in,
     entries_by_id,
     entries_in,
-    number_in,
-    number_of,
-    passage_quotes,
-    quote_in,
-    reason_in,
-    text_in,
     tokens_in,
 )
 from mlflow_ragmetrics.judges.chat.tasks import (
@@ -183,10 +177,10 @@ def _extracted(data: Mapping[str, Any], question: Claims, layout: _Layout) -> Re
     listed = entry.get("claims")
     if not isinstance(listed, list):
         raise JudgeReplyError('"claims" must be a list')
-    entries: dict[str, Mapping[str, Any]] = {}
+    entries: dict[str, Entry] = {}
     for item in listed:  # a custom prompt may ask for plain strings
-        named = item if isinstance(item, Mapping) else {"claim": item}
-        claim = text_in(named, "claim")
+        named = Entry(item if isinstance(item, dict) else {"claim": item})
+        claim = named.text("claim")
         is_copied = claim and not any(map(str.isalnum, claim))  # small models copy the "…" of the form
         if is_copied or not isinstance(named.get("claim"), str):
             raise JudgeReplyError("each claim must be a statement in words")
@@ -207,7 +201,7 @@ def _extracted(data: Mapping[str, Any], question: Claims, layout: _Layout) -> Re
         at_odds=tuple(invented),
         sentences=len(lines),
         under_none=len(none - covered),
-        declines=declines_in(entry),
+        declines=entry.declines,
     )
     if question.passages:
         judged = _judged({labels[claim]: entries[claim] for claim in claims}, question.passages, layout)
@@ -216,9 +210,7 @@ def _extracted(data: Mapping[str, Any], question: Claims, layout: _Layout) -> Re
     return Reading(answer, doubts)
 
 
-def _matched(
-    question: Claims, lines: Sequence[str], claims: Mapping[str, Mapping[str, Any]]
-) -> tuple[list[str], set[int]]:
+def _matched(question: Claims, lines: Sequence[str], claims: Mapping[str, Entry]) -> tuple[list[str], set[int]]:
     """Return the claims that match no sentence, and the numbers of the sentences that the other claims cover.
 
     A claim matches if it shares a word with one of the sentences that it names; for a very short sentence, words of the
@@ -251,24 +243,24 @@ def _integers(numbers: object) -> list[int]:
     return [int(text) for text in texts if text.isdecimal() and len(text) < 8]
 
 
-def _judged(entries: Mapping[str, Mapping[str, Any]], passages: tuple[str, ...], layout: _Layout) -> Reading:
+def _judged(entries: Mapping[str, Entry], passages: tuple[str, ...], layout: _Layout) -> Reading:
     """Read the findings on claims, by label."""
     findings: list[Finding] = []
     doubts: list[str] = []
     scale = _scale(entries.values())
     for label, entry in entries.items():
-        verdict = text_in(entry, "verdict").rstrip(".").upper()
+        verdict = entry.text("verdict").rstrip(".").upper()
         if verdict not in _VERDICT["enum"]:
             raise JudgeReplyError(f"the verdict on {label} must be SUPPORTED, CONTRADICTED or NEUTRAL")
         support: float | None = None
         if entry.get("support") is not None:  # a custom prompt may ask only for verdicts
-            support = number_of(entry["support"])
+            support = entry.number("support")
             if support is None or not 0 <= support <= scale:
                 raise JudgeReplyError(f"the support of {label} must be a number from 0 to 100")
             support = round(support / scale, 4)
-        quotes, has_quoted = passage_quotes(entry.get("quotes"), passages, layout.first_passage[passages])
+        quotes, has_quoted = entry.quotes(passages, layout.first_passage[passages])
         unquoted = verdict == "SUPPORTED" and not any(quotes.values())
-        finding = Finding(verdict, reason_in(entry), support, tuple(quotes.items()), unquoted)
+        finding = Finding(verdict, entry.reason, support, tuple(quotes.items()), unquoted)
         doubt = _UNQUOTED if unquoted and has_quoted else _contradiction(finding)
         findings.append(finding if doubt is None else replace(finding, at_odds=True))
         if doubt is not None:
@@ -291,9 +283,9 @@ def _contradiction(finding: Finding) -> str | None:
     return None
 
 
-def _scale(entries: Iterable[Mapping[str, Any]]) -> float:
+def _scale(entries: Iterable[Entry]) -> float:
     """Return 1 if the reply gives supports as fractions instead of 0 to 100, else 100."""
-    graded = [(number_of(entry.get("support")), str(entry.get("verdict")).upper()) for entry in entries]
+    graded = [(entry.number("support"), str(entry.get("verdict")).upper()) for entry in entries]
     pairs = [(support, verdict) for support, verdict in graded if support is not None]
     has_fraction = any(
         0 < support < 1 or (support == 1 and verdict.startswith("SUPPORTED")) for support, verdict in pairs
@@ -321,14 +313,14 @@ def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) 
     entries = entries_in(data, "related")
     judged: dict[int, Related | None] = {}
     for entry in entries:
-        number = number_in(entry.get("passage")) - layout.first_passage[question.chunks] + 1
+        number = entry.passage - layout.first_passage[question.chunks] + 1
         if not 1 <= number <= len(question.chunks):
             raise JudgeReplyError('"related" must name passages by the ids that they have above, and no others')
-        verdict = str(entry.get("related", True)).strip().casefold()
-        if verdict not in ("true", "false"):
+        is_related = entry.is_true("related", default=True)
+        if is_related is None:
             raise JudgeReplyError('"related" must be true or false for each passage')
-        quote = quote_in(entry, "quote", question.chunks[number - 1])
-        judged.setdefault(number, Related(number, quote, reason_in(entry)) if verdict == "true" else None)
+        quote = entry.quote("quote", question.chunks[number - 1])
+        judged.setdefault(number, Related(number, quote, entry.reason) if is_related else None)
     lists_all = any("related" in entry for entry in entries)  # a custom prompt may list only related passages
     if (lists_all or not entries) and len(judged) < len(question.chunks):
         raise JudgeReplyError('"related" must have an entry for each passage')

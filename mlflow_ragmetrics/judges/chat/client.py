@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
+import random
 import re
 import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from json import JSONDecodeError
+from typing import Any, NamedTuple
 
+import tenacity
 from langchain_core.language_models import BaseChatModel
 from langchain_core.rate_limiters import BaseRateLimiter, InMemoryRateLimiter
 from pydantic_core import to_json
@@ -22,6 +24,7 @@ from mlflow_ragmetrics.engine.program import ChargesCaller, charge, warn_caller
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import BudgetExceededError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
+from mlflow_ragmetrics.judges.chat.models import JudgeModel, without
 from mlflow_ragmetrics.judges.chat.reply import (
     ChatMessage,
     Reply,
@@ -30,37 +33,217 @@ from mlflow_ragmetrics.judges.chat.reply import (
     reply_in_error,
     tokens_in,
 )
-from mlflow_ragmetrics.judges.chat.retry import (
-    Breaker,
-    Retry,
-    TokenLimiter,
-    failure_of,
-    may_be_charged,
-    retry_after,
-    status_of,
+
+_REFUSED_KEYS = {401, 403}
+_SPENT = re.compile(
+    "insufficient_quota|billing_hard_limit_reached|credit balance is too low|exceeded your current quota",
+    re.IGNORECASE,
 )
-
-OLLAMA_NAMES = {"max_tokens": "num_predict", "temperature": "temperature", "seed": "seed"}
-_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
-_USUAL_MOST_TOKENS = 1000
-_SMALLEST_WINDOW = 4096
-_CANNOT = (TypeError, ValueError, RuntimeError, AttributeError, ImportError, LookupError)
+_QUOTA_ID = re.compile(r"quota_?id\W+(\w+)", re.IGNORECASE)
+_SOON = re.compile(r"per(?:minute|second)", re.IGNORECASE)  # Google names all limits alike
+_DELAY = re.compile(r"retry_?delay\W+(?:seconds\W+)?(\d+(?:\.\d+)?)", re.IGNORECASE)  # Google's, in seconds
 
 
-def without(model: Any, field: str) -> Any:
-    """Return the model with ``field`` set to ``None``; unchanged if it has no such field."""
-    return model if getattr(model, field, None) is None else model.model_copy(update={field: None})
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    following: BaseException | None = error
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        yield following
+        following = following.__cause__ or following.__context__
 
 
-def with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
-    """Return the model bound to the schema, without LangChain's parser; unchanged if it cannot be bound."""
-    try:
-        accepted = inspect.signature(model.with_structured_output).parameters
-        strict = {"strict": True} if "strict" in accepted else {}
-        first = getattr(model.with_structured_output(dict(schema), **strict), "first", None)
-    except _CANNOT:
-        return model
-    return first if hasattr(first, "bound") and hasattr(first, "invoke") else model
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status of a client's exception or of one of its causes."""
+    for cause in _causes(error):
+        for holder in (cause, getattr(cause, "response", None)):
+            for name in ("status_code", "http_status", "status", "code"):
+                status = getattr(holder, name, None)
+                if isinstance(status, int) and 100 <= status <= 599:
+                    return status
+    return None
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Return the seconds to wait by a ``Retry-After`` (or ``retry-after-ms``) header; ``None`` without one."""
+    for cause in _causes(error):
+        headers = getattr(getattr(cause, "response", None), "headers", None)
+        for name, units in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+            with suppress(AttributeError, TypeError, ValueError):  # no headers, or a date
+                return max(0.0, float(headers.get(name)) / units)  # type: ignore[union-attr]
+    delays = [_DELAY.search(f"{getattr(cause, 'body', '')} {cause}") for cause in _causes(error)]
+    return next((float(delay[1]) for delay in delays if delay is not None), None)
+
+
+def _quota_is_spent(error: BaseException) -> bool:
+    """Whether the code, body or message says that the account's quota is exhausted, so waiting cannot help."""
+    if status_of(error) == 402:
+        return True
+    messages = [f"{getattr(cause, 'code', '')} {getattr(cause, 'body', '')} {cause}" for cause in _causes(error)]
+    text = next(filter(_SPENT.search, messages), None)
+    if text is None:
+        return False
+    limits = _QUOTA_ID.findall(text)  # Google uses the same words for limits per minute
+    return any(not _SOON.search(limit) for limit in limits) if limits else _DELAY.search(text) is None
+
+
+def may_be_charged(error: BaseException) -> bool:
+    """Whether a model may have worked on the request despite this error."""
+    is_refused = any("refused" in str(cause).lower() for cause in _causes(error))  # the connection
+    return not is_refused and _kind_of(error) in (_TIMEOUT, _SPOILED, _UNREACHABLE)
+
+
+def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
+    """Convert a client's exception to a ``JudgeError`` without secrets; fatal if the key was refused."""
+    tries = f" after {attempts} attempts" if attempts > 1 else ""
+    if isinstance(error, JudgeError):
+        is_of_call = error.code in ("timeout", "interrupted") and not error.fatal
+        return JudgeError(f"{name}: {error}{tries}", code=error.code) if is_of_call else error
+    status = status_of(error)
+    said = said_in(error)
+    if status in _REFUSED_KEYS:
+        message = f"{name}: the provider refused the key or the access to the model (HTTP {status}); check both. {said}"
+        return JudgeError(message, fatal=True, code=f"http_{status}", origin=error)
+    kind = _kind_of(error)
+    if kind is _QUOTA:
+        message = f"{name}: {_QUOTA.message} (HTTP {status}): {said}"
+        return JudgeError(message, code=_QUOTA.code, origin=error)
+    what = f"HTTP {status}" if status is not None else type(error).__name__
+    if kind is _SPOILED:
+        what = f"the reply is not a chat completion ({what})"
+    code = f"http_{status}" if status is not None else "failed"
+    return JudgeError(f"{name}: {what}{tries}: {said}", code=code, origin=error)
+
+
+_STEADY = 5.0
+_PROBE = 2.0  # seconds between requests that try whether the model answers again
+
+
+class _Kind(NamedTuple):
+    """A kind of failure; the breaker opens after ``failures`` in a row over at least ``seconds``."""
+
+    code: str
+    message: str
+    failures: int
+    seconds: float = 0.0
+
+
+_QUOTA = _Kind("quota", "the account's quota is exhausted", 4)
+_SPOILED = _Kind("not_a_completion", "the address does not reply with chat completions", 4, seconds=5.0)
+_UNREACHABLE = _Kind("unreachable", "the server cannot be reached", 4, seconds=5.0)
+_TIMEOUT = _Kind("timeout", "the server does not reply in time", 8, seconds=5.0)
+_BROKEN = _Kind("http_5xx", "the server only replies with errors", 12, seconds=60.0)
+_ABSENT = {404, 405, 410}
+_OF_CONNECTIONS = ("ConnectionError", "TransportError", "ConnectError", "TimeoutError")
+
+
+def _kind_of(error: BaseException) -> _Kind | None:
+    """Return the kind of a failure; ``None`` if other requests may still succeed (a text that is too long)."""
+    if isinstance(error, JudgeError):
+        return _TIMEOUT if error.code == "timeout" else None
+    if _quota_is_spent(error):
+        return _QUOTA
+    status = status_of(error)
+    if status is None:
+        if isinstance(error, (IndexError, JSONDecodeError)):  # LangChain's IndexError for a reply without choices
+            return _SPOILED
+        names = {kind.__name__ for cause in _causes(error) for kind in type(cause).__mro__}
+        # clients wrap socket errors in their own classes, which cannot be imported here
+        return _UNREACHABLE if any(name.endswith(_OF_CONNECTIONS) for name in names) else None
+    if status in _ABSENT:
+        return _Kind(f"http_{status}", f"there is no such model or address (HTTP {status})", 4)
+    return _SPOILED if status < 300 else _BROKEN if status >= 500 else None
+
+
+class Breaker:
+    """Opens after the same failure several times in a row; while it is open, requests fail at once, fatally.
+
+    An occasional request still passes, and its success closes the breaker. If the model has answered before, failures
+    must last several seconds first, unless the quota is exhausted. ``opened``: the error of other requests.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._kind: _Kind | None = None
+        self._failures = 0
+        self._began = 0.0
+        self._has_answered = False
+        self.opened: JudgeError | None = None
+        self._probe_at = 0.0
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Raise the error while the breaker is open, except for an occasional request."""
+        with self._lock:
+            if self.opened is None:
+                return
+            if time.monotonic() < self._probe_at:
+                raise self.opened
+            self._probe_at = time.monotonic() + _PROBE
+
+    def succeeded(self) -> None:
+        """Record a reply."""
+        with self._lock:
+            self._kind = self.opened = None
+            self._has_answered = True
+
+    def is_passing(self, error: BaseException) -> bool:
+        """Whether a missing address has answered before."""
+        return self._has_answered and status_of(error) in _ABSENT
+
+    def failed(self, error: BaseException) -> None:
+        """Record a failed request; raise if the breaker is open."""
+        kind = _kind_of(error)
+        with self._lock:
+            if kind is None:
+                return
+            if kind != self._kind:
+                self._kind, self._failures, self._began = kind, 0, time.monotonic()
+            self._failures += 1
+            seconds = max(kind.seconds, _STEADY) if self._has_answered and kind is not _QUOTA else kind.seconds
+            is_enough = self._failures >= kind.failures and time.monotonic() - self._began >= seconds
+            if self.opened is None and not is_enough:
+                return
+            requests = f"{self._failures} requests in a row failed"
+            message = f"{self._name}: {kind.message}; {requests}, and no more are sent; earlier answers are kept"
+            self.opened = JudgeError(message, fatal=True, code=kind.code)
+            self._probe_at = time.monotonic() + _PROBE
+            raise self.opened from None
+
+
+_MINUTE = 60.0
+
+
+class TokenLimiter:
+    """Limits the tokens sent in any 60 seconds to ``tokens_per_minute``.
+
+    A request larger than the limit passes alone. ``hold`` pauses all requests, as ``Retry-After`` asks.
+    """
+
+    def __init__(self, tokens_per_minute: float | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
+        self.tokens = tokens_per_minute
+        self._now = now
+        self._passed: list[tuple[float, int]] = []
+        self._held_until = 0.0
+        self._lock = threading.Lock()
+
+    def enter(self, tokens: int) -> float:
+        """Seconds to wait before a request of ``tokens`` tokens; 0.0 counts it, and you may send it now."""
+        with self._lock:
+            now = self._now()
+            self._passed = [(passed_at, spent) for passed_at, spent in self._passed if passed_at > now - _MINUTE]
+            wait = self._held_until - now
+            if self.tokens is not None:
+                if self._passed and sum(spent for _, spent in self._passed) + tokens > self.tokens:
+                    wait = max(wait, self._passed[0][0] + _MINUTE - now)
+                if wait <= 0:
+                    self._passed.append((now, tokens))
+            return max(0.0, wait)
+
+    def hold(self, seconds: float) -> None:
+        """Let nothing pass for ``seconds`` from now."""
+        with self._lock:
+            self._held_until = max(self._held_until, self._now() + seconds)
 
 
 _REJECTED = {400, 404, 415, 422, 501}
@@ -110,66 +293,6 @@ def sendable(messages: Sequence[ChatMessage], features: Set[str]) -> list[ChatMe
     if "system" in features or len(clean) < 2 or clean[0][0] != "system":
         return clean
     return [(clean[1][0], f"{clean[0][1]}\n\n{clean[1][1]}"), *clean[2:]]
-
-
-class JudgeModel:
-    """A chat model and its call arguments: the limits of prompts and replies, and how to call it.
-
-    ``longest_reply`` is the token limit of replies, or ``None``.
-    """
-
-    def __init__(self, model: Any, arguments: Mapping[str, Any]) -> None:
-        self._model = model
-        fields = type(model).model_fields if isinstance(model, BaseChatModel) else {}
-        self._is_ollama = {"num_ctx", "num_predict"} <= fields.keys()
-        self._made: dict[tuple[object, ...], Any] = {}
-        self._window = _SMALLEST_WINDOW
-        self.longest_reply = _limit_in(arguments) or _limit_in({name: getattr(model, name, None) for name in _LIMITS})
-
-    @cached_property
-    def window(self) -> int | None:
-        """The longest prompt in tokens, or ``None`` if the model does not report it."""
-        window = getattr(self._model, "num_ctx", None)
-        window = window or (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
-        return window if isinstance(window, int) and window > 0 else None
-
-    def most_tokens(self, arguments: Mapping[str, Any]) -> int:
-        """Return the most tokens that a reply to this call may have, or the usual number without a limit."""
-        return _limit_in(arguments) or self.longest_reply or _USUAL_MOST_TOKENS
-
-    def for_call(
-        self,
-        features: Set[str],
-        messages: Sequence[ChatMessage],
-        schema: Mapping[str, Any],
-        arguments: Mapping[str, Any],
-    ) -> tuple[Any, dict[str, Any]]:
-        """Return the model to call and its arguments.
-
-        Ollama takes its options as fields and silently truncates long prompts. The context window therefore doubles as
-        needed. It never shrinks, because Ollama reloads the model whenever the window changes.
-        """
-        has_temperature, is_structured = "temperature" in features, "structured" in features
-        sent = {name: value for name, value in arguments.items() if has_temperature or name != "temperature"}
-        settings: dict[str, Any] = {}
-        if self._is_ollama:
-            settings = {field: sent.pop(name) for name, field in OLLAMA_NAMES.items() if name in sent}
-            if self._model.num_ctx is None:
-                wanted = most_tokens_in(messages) + self.most_tokens(arguments)
-                while self._window < wanted:
-                    self._window *= 2
-                settings["num_ctx"] = self._window
-        key = (to_json(schema) if is_structured else b"", has_temperature, *settings.items())
-        if key not in self._made:
-            model = self._model if has_temperature else without(self._model, "temperature")
-            model = model.model_copy(update=settings) if settings else model
-            self._made[key] = with_structure(model, schema) if is_structured else model
-        return self._made[key], sent
-
-
-def _limit_in(settings: Mapping[str, Any]) -> int | None:
-    limits = [settings.get(name) for name in _LIMITS]
-    return next((limit for limit in limits if isinstance(limit, int) and limit > 0), None)
 
 
 @contextmanager
@@ -301,8 +424,10 @@ _TRUNCATED = 0.4
 class ModelClient:
     """Gets replies from ``model``, a LangChain chat model, called with ``call_options``.
 
-    Safe to use from many threads. ``usage`` counts requests and tokens. Features that the model rejects (structured
-    output, a system turn, a temperature) are left out of later requests. A ``Breaker`` stops repeated failures.
+    Safe to use from many threads. ``usage`` counts requests and tokens. Requests are repeated after HTTP 429, 5xx and
+    the other ``codes`` of the options, timeouts, connection errors and broken replies. Features that the model rejects
+    (structured output, a system turn, a temperature) are left out of later requests. A ``Breaker`` stops repeated
+    failures.
     """
 
     def __init__(self, name: str, model: Any, call_options: Mapping[str, Any], options: JudgeOptions) -> None:
@@ -320,7 +445,7 @@ class ModelClient:
         self._features: Set[str] = FEATURES.keys() - (set() if options.structured else {"structured"})
         self._limiter = TokenLimiter(options.tokens_per_minute)
         self._breaker = Breaker(name)
-        self._retry = Retry(options.retries, sleep=self._sleep, passes=self._breaker.is_passing)
+        self._retries = options.retries
         self._warned = False
 
     def reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Reply:
@@ -330,11 +455,36 @@ class ModelClient:
         if window is not None and prompt > window:
             message = f"{self.name}: the question has about {prompt:,} tokens, but the model accepts {window:,}; use a"
             raise JudgeReplyError(f"{message} model with a larger window, or shorter chunks", code="too_long")
+        attempts = self._retries.attempts
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(attempts),
+            retry=tenacity.retry_if_exception(self._is_worth_repeating),
+            wait=self._wait_after,
+            before_sleep=self._before_retry,
+            sleep=self._sleep,
+            reraise=True,
+        )
         try:
-            return self._retry.run(lambda: self._attempt(messages, schema, options), before_retry=self._before_retry)
+            return retrying(self._attempt, messages, schema, options)
         except Exception as error:  # third-party clients may raise anything
-            attempts = self._retry.options.attempts if self._retry.worth_it(error) else 1
-            raise failure_of(self.name, error, attempts) from None
+            raise failure_of(self.name, error, attempts if self._is_worth_repeating(error) else 1) from None
+
+    def _is_worth_repeating(self, error: BaseException) -> bool:
+        """Whether another attempt may succeed."""
+        status, kind = status_of(error), _kind_of(error)
+        if isinstance(error, JudgeError) or kind is _QUOTA or status in _REFUSED_KEYS:
+            return kind is _TIMEOUT
+        if status is not None and (retry_after(error) or 0.0) > self._retries.longest_ask:
+            return False
+        is_client_error = self._retries.on_client_errors and status is not None and 400 <= status < 500
+        is_transient = kind in (_SPOILED, _UNREACHABLE, _BROKEN) or status in self._retries.codes
+        return is_transient or is_client_error or self._breaker.is_passing(error)
+
+    def _wait_after(self, state: Any) -> float:
+        """Return the seconds to wait after a failed attempt: as requested, else exponential."""
+        retries, requested = self._retries, retry_after(state.outcome.exception())
+        grown = min(retries.longest, retries.initial * retries.multiplier ** (state.attempt_number - 1))
+        return grown * random.uniform(0.5, 1.0) if requested is None else requested
 
     def _attempt(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], options: Mapping[str, Any]) -> Reply:
         """Send a request; if the model rejects a feature, send it again without that feature.
@@ -408,7 +558,8 @@ class ModelClient:
             pause(min(seconds, _SLICE))
             seconds -= _SLICE
 
-    def _before_retry(self, error: BaseException, seconds: float) -> None:
+    def _before_retry(self, state: Any) -> None:
+        error = state.outcome.exception()
         self.usage.add(retries=1)
         if status_of(error) == 429 or retry_after(error) is not None:
-            self._limiter.hold(seconds)
+            self._limiter.hold(state.upcoming_sleep)

@@ -254,15 +254,82 @@ def array_of(**properties: Any) -> dict[str, Any]:
     return {"type": "array", "items": entry}
 
 
-def entries_in(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+_LONGEST_REASON = 4000
+_LABEL = re.compile(r"\W*(?:(?:p|passage|doc|document|context|source)\W*)?(\d{1,7})\W*", re.IGNORECASE)
+
+
+class Entry(dict[str, Any]):
+    """An object in a list of the reply; its fields are read tolerantly."""
+
+    def text(self, name: str) -> str:
+        """Return the text under ``name`` on one line, or ``""``."""
+        value = self.get(name)
+        return " ".join(value.split()) if isinstance(value, str) else ""
+
+    @property
+    def reason(self) -> str:
+        """The reason; a very long one is cut, and says so."""
+        reason = self.text("reason")
+        left_out = len(reason) - _LONGEST_REASON
+        return reason if left_out <= 0 else f"{reason[:_LONGEST_REASON]} [… {left_out:,} characters cut]"
+
+    @property
+    def declines(self) -> Declines | None:
+        """The word under ``declines``; ``None`` for anything but yes, partly and no."""
+        words: dict[str, Declines] = {"yes": "yes", "true": "yes", "partly": "partly", "no": "no", "false": "no"}
+        return words.get(str(self.get("declines")).strip(" .").casefold())
+
+    def is_true(self, name: str, default: bool | None = None) -> bool | None:
+        """Return true or false, also as text; ``None`` for anything else."""
+        return {"true": True, "false": False}.get(str(self.get(name, default)).strip().casefold())
+
+    def number(self, name: str) -> float | None:
+        """Return the number under ``name``, also from a text such as ``"85%"``; else ``None``."""
+        value = self.get(name)
+        try:
+            return None if value is None or isinstance(value, bool) else float(str(value).strip().rstrip("%"))
+        except ValueError:
+            return None
+
+    @property
+    def passage(self) -> int:
+        """The number in a passage's label, such as 3 for ``p3``, ``[p3]`` or ``passage 3``; 0 if there is none."""
+        match = _LABEL.fullmatch(str(self.get("passage")))
+        return int(match[1]) if match else 0
+
+    def quote(self, name: str, passage: str) -> str:
+        """Return the text under ``name`` without quotation marks; ``""`` if ``passage`` does not contain it."""
+        quote = self.text(name).strip(" \"'“”«»…")
+        return quote if found_in(passage, quote) else ""
+
+    def quotes(self, passages: Sequence[str], first: int = 1) -> tuple[dict[int, str], bool]:
+        """Return the quotes by passage number, from 1, and whether any meaningful words are quoted.
+
+        ``first``: the number in the first passage's label. A quote that is not in its passage becomes ``""``. A quote
+        of function words alone shows nothing and is ignored.
+        """
+        quotes: dict[int, str] = {}
+        quoted = False
+        listed = self.get("quotes")
+        for entry in [Entry(entry) for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []:
+            text = entry.text("text")
+            if any(map(str.isdecimal, text)) or not STOP_WORDS.issuperset(terms(text)):
+                quoted = True
+                number = entry.passage - first + 1
+                if 1 <= number <= len(passages):
+                    quotes[number] = quotes.get(number) or entry.quote("text", passages[number - 1])
+        return quotes, quoted
+
+
+def entries_in(data: Mapping[str, Any], key: str) -> list[Entry]:
     """Return the entries of the array ``key``; ``JudgeReplyError`` if they are not objects."""
     entries = data.get(key)
-    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise JudgeReplyError(f'"{key}" must be a list of objects')
-    return entries
+    return list(map(Entry, entries))
 
 
-def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> dict[str, Entry]:
     """Return the entries of the array ``key`` by id: ``t1``, ``T1`` or ``1``.
 
     ``JudgeReplyError`` unless each id in ``asked`` occurs once.
@@ -277,28 +344,6 @@ def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> di
     if len(ids) != len(asked):
         raise JudgeReplyError(f'"{key}" must have one entry for each of {", ".join(asked)} and no other')
     return dict(zip(ids, entries, strict=True))
-
-
-def text_in(entry: Mapping[str, Any], name: str) -> str:
-    """Return the text under ``name`` on one line, or ``""``."""
-    value = entry.get(name)
-    return " ".join(value.split()) if isinstance(value, str) else ""
-
-
-def declines_in(entry: Mapping[str, Any]) -> Declines | None:
-    """Return what an entry says under ``declines``; ``None`` for anything but yes, partly and no."""
-    words: dict[str, Declines] = {"yes": "yes", "true": "yes", "partly": "partly", "no": "no", "false": "no"}
-    return words.get(str(entry.get("declines")).strip(" .").casefold())
-
-
-_LONGEST_REASON = 4000
-
-
-def reason_in(entry: Mapping[str, Any]) -> str:
-    """Return the reason of an entry; a very long one is cut, and says so."""
-    reason = text_in(entry, "reason")
-    left_out = len(reason) - _LONGEST_REASON
-    return reason if left_out <= 0 else f"{reason[:_LONGEST_REASON]} [… {left_out:,} characters cut]"
 
 
 _QUOTATION_MARKS = re.compile("[\"'`‚‛‟′″]")
@@ -327,44 +372,3 @@ def found_in(passage: str, quote: str) -> bool:
 @lru_cache(maxsize=256)
 def _plain(text: str) -> str:
     return _DASHES.sub("-", _QUOTATION_MARKS.sub("", normalised(text))).casefold()
-
-
-def passage_quotes(given: object, passages: Sequence[str], first: int = 1) -> tuple[dict[int, str], bool]:
-    """Return the quotes of a reply by passage number, from 1, and whether it quoted any meaningful words.
-
-    ``first``: the number in the first passage's label. A quote that is not in its passage becomes ``""``. A quote of
-    function words alone shows nothing and is ignored.
-    """
-    quotes: dict[int, str] = {}
-    quoted = False
-    for entry in given if isinstance(given, list) else []:
-        text = text_in(entry, "text") if isinstance(entry, Mapping) else ""
-        if any(map(str.isdecimal, text)) or not STOP_WORDS.issuperset(terms(text)):
-            quoted = True
-            number = number_in(entry.get("passage")) - first + 1
-            if 1 <= number <= len(passages):
-                quotes[number] = quotes.get(number) or quote_in(entry, "text", passages[number - 1])
-    return quotes, quoted
-
-
-def quote_in(entry: Mapping[str, Any], name: str, passage: str) -> str:
-    """Return the text under ``name`` without surrounding quotation marks; ``""`` if ``passage`` does not contain it."""
-    quote = text_in(entry, name).strip(" \"'“”«»…")
-    return quote if found_in(passage, quote) else ""
-
-
-def number_of(given: object) -> float | None:
-    """Return a number, also from a text such as ``"85%"``; else ``None``."""
-    try:
-        return None if given is None or isinstance(given, bool) else float(str(given).strip().rstrip("%"))
-    except ValueError:
-        return None
-
-
-_LABEL = re.compile(r"\W*(?:(?:p|passage|doc|document|context|source)\W*)?(\d{1,7})\W*", re.IGNORECASE)
-
-
-def number_in(label: object) -> int:
-    """Return the number in a passage's label, such as 3 for ``p3``, ``[p3]`` or ``passage 3``; 0 if there is none."""
-    match = _LABEL.fullmatch(str(label))
-    return int(match[1]) if match else 0

@@ -30,14 +30,8 @@ from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import (
     DECLINES,
     array_of,
-    declines_in,
     entries_by_id,
     entries_in,
-    number_of,
-    passage_quotes,
-    quote_in,
-    reason_in,
-    text_in,
 )
 from mlflow_ragmetrics.text.sentences import statements
 
@@ -368,7 +362,7 @@ def _grades_part(questions: Sequence[_Graded]) -> Part:
 
     def read(data: Mapping[str, Any], question: _Graded) -> Reading:
         entry = entries_by_id(data, "grades", list(ids))[names[question]]
-        rating = Rating(entry.get("grade"), reason_in(entry), declines_in(entry))
+        rating = Rating(entry.get("grade"), entry.reason, entry.declines)
         is_tone = isinstance(question, Tone)
         try:
             grade = rating.checked_tone("") if is_tone else rating.checked_grade("")
@@ -387,13 +381,13 @@ def _sufficiency_part(questions: Sequence[Sufficiency]) -> Part:
 
 def _sufficiency(data: Mapping[str, Any], question: Sufficiency) -> Reading:
     entry = entries_by_id(data, "sufficiency", ["question"])["question"]
-    percent = number_of(entry.get("sufficient"))
+    percent = entry.number("sufficient")
     if percent is None or not 0 <= percent <= 100:
         raise JudgeReplyError('"sufficient" must be a number from 0 to 100')
-    quotes, _ = passage_quotes(entry.get("quotes"), question.passages)
+    quotes, _ = entry.quotes(question.passages)
     share = percent if 0 < percent < 1 else percent / 100  # some models return a fraction anyway
     exact = tuple((n, text) for n, text in quotes.items() if text)
-    return Reading(Finding("", reason_in(entry), round(share, 4), exact))
+    return Reading(Finding("", entry.reason, round(share, 4), exact))
 
 
 def _relevance_part(questions: Sequence[Relevance]) -> Part:
@@ -408,13 +402,13 @@ def _relevance(data: Mapping[str, Any], question: Relevance) -> Reading:
     grades, doubts = [], []
     for label, text in zip(labels, question.passages, strict=True):
         entry = entries[label]
-        grade, quote = number_of(entry.get("grade")), quote_in(entry, "quote", text)
+        grade, quote = entry.number("grade"), entry.quote("quote", text)
         if grade not in (0, 1, 2, 3):
             raise JudgeReplyError(f"the grade of {label} must be 0, 1, 2 or 3")
         unquoted = grade in (2, 3) and not quote
         if unquoted:
             doubts.append(f"{label} has a grade of 2 or 3: copy the words of this passage that decide exactly")
-        grades.append(PassageGrade(grade, quote, text_in(entry, "reason"), unquoted=unquoted))
+        grades.append(PassageGrade(grade, quote, entry.text("reason"), unquoted=unquoted))
     return Reading(tuple(grades), doubts)
 
 
@@ -430,10 +424,10 @@ def _nuggets(data: Mapping[str, Any], question: Nuggets) -> Reading:
     """Read the facts, without repeats."""
     nuggets: dict[str, Nugget] = {}
     for entry in entries_in(data, "nuggets"):
-        fact, vital = text_in(entry, "fact"), str(entry.get("vital")).strip().casefold()
-        if not any(map(str.isalnum, fact)) or vital not in ("true", "false"):
+        fact, is_vital = entry.text("fact"), entry.is_true("vital")
+        if not any(map(str.isalnum, fact)) or is_vital is None:
             raise JudgeReplyError('each of the "nuggets" must have a fact in words, and vital as true or false')
-        nuggets.setdefault(fact, Nugget(fact, vital == "true"))
+        nuggets.setdefault(fact, Nugget(fact, is_vital))
     return Reading(tuple(nuggets.values()))
 
 
@@ -449,14 +443,14 @@ def _preference_part(questions: Sequence[Prefer]) -> Part:
 
 def _preferred(data: Mapping[str, Any], question: Prefer) -> Reading:
     entry = entries_by_id(data, "preference", ["question"])["question"]
-    better = _CHOICES.get(text_in(entry, "better").casefold().removeprefix("answer").strip(" .[]"))
+    better = _CHOICES.get(entry.text("better").casefold().removeprefix("answer").strip(" .[]"))
     if better is None:
         raise JudgeReplyError('"better" must be A, B or tie')
-    readers = number_of(entry.get("readers"))
+    readers = entry.number("readers")
     share = 50.0 if better == "tie" else readers if readers is None or readers > 1 else 100 * readers
     if share is None or not 50 <= share <= 100:
         raise JudgeReplyError('"readers" must be a number from 50 to 100, of the readers who choose the better answer')
-    return Reading(Finding(better, reason_in(entry), round(share / 100, 4)))
+    return Reading(Finding(better, entry.reason, round(share / 100, 4)))
 
 
 def _grades_conflict(question: Grade, other: Grade) -> bool:

@@ -83,7 +83,7 @@ def test_a_dead_server_ends_a_run_of_200_rows_soon() -> None:
 
 @pytest.mark.parametrize("fault", ["quota in the code", "quota in the message", "404", "200 with a page"])
 def test_what_no_row_can_change_ends_a_run_soon(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.judges.chat.retry.random.uniform", lambda _, longest: longest)
+    monkeypatch.setattr("mlflow_ragmetrics.judges.chat.client.random.uniform", lambda _, longest: longest)
     with misbehaving_server(*[FAULTS[fault][0]] * 1000) as server:
         error, seconds = ended(ChatJudge("openai:/local", base_url=server.url), 40)
     assert error.fatal

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.judges.chat.retry import TokenLimiter
+from mlflow_ragmetrics.judges.chat.client import TokenLimiter
 
 
 class Clock:

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.plan import PlanJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge, PlanJudge
 from tests.judges.fake_models import FakeChatModel, dutiful
 from tests.judges.rows import FULL_SET, ROW
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +8,9 @@ import pytest
 
 from mlflow_ragmetrics.engine import threads
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.judge_options import RetryOptions
-from mlflow_ragmetrics.judges.chat.retry import Retry, failure_of, retry_after, status_of
+from mlflow_ragmetrics.judges.chat.client import ModelClient, TokenLimiter, failure_of, retry_after, status_of
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
+from tests.judges.fake_models import FakeChatModel
 
 
 class ClientError(Exception):
@@ -25,25 +25,31 @@ class APIConnectionError(Exception):
     """Named like the clients' errors for failed connections."""
 
 
-def attempts_of(retry: Retry, *errors: Exception) -> tuple[int, list[float], BaseException | None]:
-    """For an action that fails with these errors: the number of attempts, the waits, and the final error."""
-    waits: list[float] = []
-    calls = 0
-    waiting = list(errors)
+class Client(ModelClient):
+    """A client that waits in no time: its clock advances instead."""
 
-    def action() -> str:
-        nonlocal calls
-        calls += 1
-        if waiting:
-            raise waiting.pop(0)
-        return "done"
+    def __init__(self, model: Any, **options: Any) -> None:
+        super().__init__("gpt", model, {}, JudgeOptions(structured=False, **options))
+        self.waits: list[float] = []
+        self._limiter = TokenLimiter(now=lambda: sum(self.waits))
 
-    timed = replace(retry, sleep=waits.append)
+    def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+MESSAGES, SCHEMA = [("human", "Well?")], {"properties": {}}
+
+
+def attempts_of(*errors: Exception, **retry: Any) -> tuple[int, list[float], JudgeError | None]:
+    """For a model that fails with these errors: the number of attempts, the waits between them, and the failure."""
+    failures = list(errors)
+    client = Client(FakeChatModel(reply=lambda _: failures.pop(0) if failures else "{}"), retry=retry or None)
+    raised = None
     try:
-        timed.run(action, before_retry=lambda error, seconds: None)
-    except Exception as error:
-        return calls, waits, error
-    return calls, waits, None
+        client.reply(MESSAGES, SCHEMA)
+    except JudgeError as error:
+        raised = error
+    return int(client.usage.snapshot()["calls"]), client.waits, raised
 
 
 @pytest.mark.parametrize(
@@ -58,7 +64,7 @@ def attempts_of(retry: Retry, *errors: Exception) -> tuple[int, list[float], Bas
     ],
 )
 def test_what_may_pass_is_tried_again(error: Exception) -> None:
-    calls, waits, raised = attempts_of(Retry(), error, error)
+    calls, waits, raised = attempts_of(error, error)
     assert (calls, raised) == (3, None)
     assert 1.0 <= waits[0] <= 2.0
     assert 2.0 <= waits[1] <= 4.0
@@ -76,27 +82,27 @@ def test_what_may_pass_is_tried_again(error: Exception) -> None:
     ],
 )
 def test_what_will_not_pass_is_tried_once(error: Exception) -> None:
-    assert attempts_of(Retry(), error) == (1, [], error)
+    calls, waits, raised = attempts_of(error)
+    assert (calls, waits, raised is None) == (1, [], False)
 
 
 def test_client_errors_can_be_tried_again_but_a_refused_key_never() -> None:
-    retry = Retry(RetryOptions(on_client_errors=True))
-    assert attempts_of(retry, ClientError(404))[0] == 2
-    assert attempts_of(retry, ClientError(401))[0] == 1
+    assert attempts_of(ClientError(404), on_client_errors=True)[0] == 2
+    assert attempts_of(ClientError(401), on_client_errors=True)[0] == 1
 
 
 def test_six_attempts_with_waits_that_double_up_to_thirty_seconds() -> None:
-    calls, waits, raised = attempts_of(Retry(), *[ClientError(500)] * 9)
+    calls, waits, raised = attempts_of(*[ClientError(500)] * 9)
     assert calls == 6
-    assert status_of(raised or Exception()) == 500
+    assert "HTTP 500 after 6 attempts" in str(raised)
     for wait, longest in zip(waits, [2.0, 4.0, 8.0, 16.0, 30.0], strict=True):
         assert longest / 2 <= wait <= longest
 
 
 def test_retry_after_is_obeyed_up_to_five_minutes() -> None:
-    assert attempts_of(Retry(), ClientError(429, {"retry-after": "17"}))[1] == [17.0]
-    assert attempts_of(Retry(), ClientError(503, {"retry-after-ms": "250"}))[1] == [0.25]
-    assert attempts_of(Retry(), ClientError(429, {"retry-after": "301"}))[0] == 1
+    assert attempts_of(ClientError(429, {"retry-after": "17"}))[1] == [17.0]
+    assert attempts_of(ClientError(503, {"retry-after-ms": "250"}))[1] == [0.25]
+    assert attempts_of(ClientError(429, {"retry-after": "301"}))[0] == 1
     assert retry_after(ClientError(429, {"retry-after": "soon"})) is retry_after(ClientError(429)) is None
 
 
@@ -112,13 +118,9 @@ def test_an_ended_run_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     closing.set()
     # As in a thread whose workers were closed while it waited: real ones would be closed at a moment left to chance.
     monkeypatch.setattr(threads._local, "closing", closing, raising=False)
-    failing: Any = ClientError(500)
-
-    def action() -> None:
-        raise failing
-
+    client = ModelClient("gpt", FakeChatModel(reply=lambda _: ClientError(500)), {}, JudgeOptions())
     with pytest.raises(JudgeError) as raised:
-        Retry().run(action, before_retry=lambda error, seconds: None)
+        client.reply(MESSAGES, SCHEMA)
     assert raised.value.code == "interrupted"
 
 
