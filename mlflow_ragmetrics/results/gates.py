@@ -74,52 +74,41 @@ def check_names(
     better: Mapping[str, Better] | None = None,
 ) -> list[_Limit]:
     """The limits; raises ``InvalidOptionError`` if one does not fit a report with these ``keys``."""
-    limits = [("fail_under", *limit) for limit in (fail_under or {}).items()]
-    limits += [("fail_over", *limit) for limit in (fail_over or {}).items()]
+    ranges, better, checked = ranges or {}, better or {}, []
     for key, share in _shares(min_scored).items():
         name = f"min_scored {key}" if key else "min_scored"
         if key and key not in keys:
             raise _unknown(name, key, keys, "min_scored")
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise InvalidOptionError(f"{name}={shown(share)} must be a number from 0 to 1", param="min_scored")
-    return [_limit(param, name, value, keys, ranges or {}, better or {}) for param, name, value in limits]
-
-
-def _limit(
-    param: str,
-    given: str,
-    value: float,
-    keys: Sequence[str],
-    ranges: Mapping[str, tuple[float, float]],
-    better: Mapping[str, Better],
-) -> _Limit:
-    scale, _, figure = given.partition("/")
-    key = scale.removesuffix("_1to5")
-    bounds = _BOUNDS.get(figure or given) or ranges.get(scale, (1.0, 5.0) if scale not in keys else None)
-    scaled = None
-    if given not in _PERCENTAGES:
-        figure = figure or "mean"
-        if scale not in keys and (figure != "mean" or key not in keys):
-            raise _unknown(f"{param} {given}", scale, keys, param)
-        if figure not in (*_ON_SCALE, *_ANY_SIDE):
-            known = ", ".join((*_ON_SCALE, *_ANY_SIDE))
-            raise InvalidOptionError(f"{param} {given}: {figure!r} is not a figure; use one of {known}", param=param)
-        scaled = f"{scale}_1to5" if figure == "mean" and f"{scale}_1to5" in ranges else None
-    if not (isinstance(value, (int, float)) and -math.inf < value < math.inf):
-        raise InvalidOptionError(f"{param} {given}={shown(value)}: it must be a number", param=param)
-    if given in _PERCENTAGES and 0 < value <= 1:
-        message = (
-            f"{param} {given}={value:g}: the figure is a percentage, 0 to 100; write {100 * value:g} for {value:g}"
-        )
-        raise InvalidOptionError(message, param=param)
-    check_limit(f"{param} {given}", value, bounds, param, scaled=scaled)
-    side = True if figure in _ANY_SIDE else better.get(key, True)
-    if side is (param == "fail_over"):
-        words, other = ("higher", "fail_under") if side else ("lower", "fail_over")
-        message = f"{param} {given}: {words} is better; use {other} (--{other.replace('_', '-')})"
-        raise InvalidOptionError(message, param=param)
-    name = given if given in _PERCENTAGES else f"{scale}/{figure}"
-    return _Limit(name, key, figure, value, param == "fail_over")
+    limits = [("fail_under", *limit) for limit in (fail_under or {}).items()]
+    limits += [("fail_over", *limit) for limit in (fail_over or {}).items()]
+    for param, name, value in limits:
+        scale, _, figure = name.partition("/")
+        key, is_percentage = scale.removesuffix("_1to5"), name in _PERCENTAGES
+        named, scaled = f"{param} {name}", None
+        bounds = _BOUNDS.get(figure or name) or ranges.get(scale, (1.0, 5.0) if scale not in keys else None)
+        if not is_percentage:
+            figure = figure or "mean"
+            if scale not in keys and (figure != "mean" or key not in keys):
+                raise _unknown(named, scale, keys, param)
+            if figure not in (*_ON_SCALE, *_ANY_SIDE):
+                known = ", ".join((*_ON_SCALE, *_ANY_SIDE))
+                raise InvalidOptionError(f"{named}: {figure!r} is not a figure; use one of {known}", param=param)
+            scaled = f"{scale}_1to5" if figure == "mean" and f"{scale}_1to5" in ranges else None
+        if not (isinstance(value, (int, float)) and -math.inf < value < math.inf):
+            raise InvalidOptionError(f"{named}={shown(value)}: it must be a number", param=param)
+        if is_percentage and 0 < value <= 1:
+            problem = f"the figure is a percentage, 0 to 100; write {100 * value:g} for {value:g}"
+            raise InvalidOptionError(f"{named}={value:g}: {problem}", param=param)
+        check_limit(named, value, bounds, param, scaled=scaled)
+        side = True if figure in _ANY_SIDE else better.get(key, True)
+        if side is (param == "fail_over"):
+            words, other = ("higher", "fail_under") if side else ("lower", "fail_over")
+            advice = f"{words} is better; use {other} (--{other.replace('_', '-')})"
+            raise InvalidOptionError(f"{named}: {advice}", param=param)
+        checked.append(_Limit(name if is_percentage else f"{scale}/{figure}", key, figure, value, param == "fail_over"))
+    return checked
 
 
 def _unknown(what: str, key: str, keys: Sequence[str], param: str) -> InvalidOptionError:

@@ -286,10 +286,8 @@ def _array(column: Column, scores: Sequence[Score]) -> Any:
     import pandas as pd
 
     values = list(map(column.read, scores))
-    if column.kind == "number":
-        return pd.array(values, dtype="Float64")
-    if column.kind == "truth":
-        return pd.array(values, dtype="boolean")
+    if column.kind in ("number", "truth"):
+        return pd.array(values, dtype="Float64" if column.kind == "number" else "boolean")
     return _objects(plain_texts(values) if column is REASON else values)
 
 
