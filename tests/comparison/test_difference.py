@@ -67,7 +67,7 @@ def test_the_figures_of_a_metric_by_hand() -> None:
     assert (found.rows, found.unscored_a, found.unscored_b) == (5, 1, 1)
     assert (found.wins, found.ties, found.losses) == (2, 2, 1)
     assert found.difference == pytest.approx(changes.mean())
-    assert found.figures(1.0)["won/tied/lost"] == "2/2/1"
+    assert found.figures["won/tied/lost"] == "2/2/1"
 
 
 def test_the_rows_needed_follow_from_the_spread_of_the_differences() -> None:
