@@ -179,13 +179,13 @@ def test_in_brief_a_verdict_has_its_figures_and_none_has_its_cause() -> None:
 
 
 def test_the_figures_of_groups_are_there_only_with_groups() -> None:
-    assert "groups" not in difference().figures(1.0)
-    assert difference(groups=8).figures(1.0)["groups"] == "8"
-    assert difference(groups=8, few_groups=True).figures(1.0)["groups"] == "8 (few)"
-    assert difference().figures(1.0)["95 % interval"] != "–"
-    assert difference(low=None).figures(1.0)["95 % interval"] == "–"
-    assert tuple(difference(difference=0.0).figures(1.0)["95 % interval"])[2] == 0.0
-    assert (difference().figures(1.0)["needed"], difference(needed=7).figures(1.0)["needed"]) == ("–", "7")
+    assert "groups" not in difference().figures
+    assert difference(groups=8).figures["groups"] == "8"
+    assert difference(groups=8, few_groups=True).figures["groups"] == "8 (few)"
+    assert difference().figures["95 % interval"] != "–"
+    assert difference(low=None).figures["95 % interval"] == "–"
+    assert tuple(difference(difference=0.0).figures["95 % interval"])[2] == 0.0
+    assert (difference().figures["needed"], difference(needed=7).figures["needed"]) == ("–", "7")
 
 
 def test_a_difference_has_counts_of_zero_until_they_are_known() -> None:
@@ -201,7 +201,7 @@ def test_a_difference_has_counts_of_zero_until_they_are_known() -> None:
 
 def test_the_figures_and_the_record_of_a_difference() -> None:
     found = difference(wins=20, ties=15, losses=5)
-    assert {name: str(value) for name, value in found.figures(1.0).items() if name != "95 % interval"} == {
+    assert {name: str(value) for name, value in found.figures.items() if name != "95 % interval"} == {
         "A paired": "0.500", "B paired": "0.700", "B−A": "+0.200", "p (Holm)": "0.0020",
         "won/tied/lost": "20/15/5", "rows": "40", "needed": "–",
     }  # fmt: skip
