@@ -102,7 +102,7 @@ def encode(question: Question[A], answer: A) -> str | None:
     """Return the answer as JSON; ``None`` for a kind that is not stored or an answer of the wrong type."""
     if not question.stored:
         return None
-    adapter = _adapter(type(question))
+    adapter = _adapter(type(question))  # type: ignore[arg-type]
     try:
         return adapter.dump_json(adapter.validate_python(answer), warnings=False).decode()
     except ValueError:
@@ -112,7 +112,7 @@ def encode(question: Question[A], answer: A) -> str | None:
 def decode(question: Question[A], text: str) -> A | None:
     """Return the answer that ``encode`` wrote; ``None`` if it does not fit the question."""
     try:
-        answer: A = _adapter(type(question)).validate_json(text)
+        answer: A = _adapter(type(question)).validate_json(text)  # type: ignore[arg-type]
     except ValidationError:
         return None
     return answer if question.fits(answer) else None

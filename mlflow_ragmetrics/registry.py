@@ -72,6 +72,7 @@ _RECALLS_OF_FACTS = ("llmcontextrecall", "contextualrecall", "retrievalsufficien
 _WHITE_PAPER = ("correctness", "answer_relevance", "chunk_precision", "rag_score")
 _LEXICAL = ("lexical_groundedness", "lexical_factuality", "lexical_relevance", "coherence", "content_safety")
 _FAMILIES = dict.fromkeys(_WHITE_PAPER, "white_paper") | dict.fromkeys(_LEXICAL, "lexical")
+_FAMILIES["fact_recall"] = "faithfulness"
 """The modules of the metrics that do not have the name of their module."""
 _PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<spelling>[A-Za-z_]\w*.*)", re.DOTALL)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit, ndtri, stdtrit
 
-from mlflow_ragmetrics.statistics.intervals import LEVEL, Labels, group_codes, paired_intervals, unseen_share
+from mlflow_ragmetrics.statistics.intervals import LEVEL, Groups, group_codes, paired_intervals, unseen_share
 
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Values = np.ndarray[Any, Any]
@@ -78,10 +78,7 @@ class Agreement:
 
 
 def agreement(
-    flagged: Sequence[bool] | Booleans,
-    bad: Sequence[bool] | Booleans,
-    *,
-    groups: Labels | None = None,
+    flagged: Sequence[bool] | Booleans, bad: Sequence[bool] | Booleans, *, groups: Groups = None
 ) -> Agreement:
     """Counts of verdicts by label, and Cohen's κ (1960) with a jackknife interval over rows or ``groups``.
 
@@ -129,7 +126,7 @@ def _kappas(cells: Values) -> Values:
     return kappas
 
 
-def auroc(values: Values, bad: Booleans, *, groups: Labels | None = None) -> Estimate | None:
+def auroc(values: Values, bad: Booleans, *, groups: Groups = None) -> Estimate | None:
     """The probability that a bad row scores lower than a good one (ties count half); ``None`` if a class is missing.
 
     The interval is DeLong's (1988) on the logit scale; with ``groups``, one name per row, Obuchowski's (1997) with
@@ -164,7 +161,7 @@ def auroc(values: Values, bad: Booleans, *, groups: Labels | None = None) -> Est
     return Estimate(area, float(expit(logit(area) - half)), float(expit(logit(area) + half)))
 
 
-def correlation(values: Values, grades: Values, kind: str, *, groups: Labels | None = None) -> Estimate | None:
+def correlation(values: Values, grades: Values, kind: str, *, groups: Groups = None) -> Estimate | None:
     """``"pearson"`` or ``"spearman"`` with Fisher's interval; ``None`` if either side is constant.
 
     With ``groups``, one name per row, the interval is a jackknife over groups on Fisher's scale. More than 200 groups

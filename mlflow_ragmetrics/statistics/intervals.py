@@ -26,7 +26,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,8 +126,10 @@ FEW_GROUPS = 10
 BOOTSTRAP_GROUPS = 40
 MANY_ROWS = 1_000
 _FEW_CHANGES = 15
-Labels = Union[Sequence[object], NDArray[Any]]
-Interval = Union[tuple[float, float], None]
+Labels = Sequence[object] | NDArray[Any]
+Groups = Labels | None
+Numbers = Sequence[float] | NDArray[Any]
+Interval = tuple[float, float] | None
 Range = tuple[float, float]
 
 
@@ -199,13 +201,13 @@ class Clusters:
         return self.effective_groups < FEW_GROUPS
 
     @property
-    def design_effect(self) -> Union[float, None]:
+    def design_effect(self) -> float | None:
         """The variance of the mean with groups divided by that without; ``None`` if undefined."""
         is_known = self.groups > 1 and self.squares > 0
         return self.variance / (self.squares / (self.rows - 1) / self.rows) if is_known else None
 
 
-def clusters_of(values: Vector, groups: Union[Labels, None] = None) -> Union[Clusters, None]:
+def clusters_of(values: Vector, groups: Groups = None) -> Clusters | None:
     """The clusters of one metric's scores (NaN: not scored) by the group of each row; ``None`` without a score."""
     scored = ~np.isnan(values)
     if not scored.any():
@@ -241,11 +243,7 @@ def unseen_share(rows: int) -> float:
 
 
 def bootstrap_intervals(
-    columns: Sequence[Numbers],
-    *,
-    groups: Union[Labels, None] = None,
-    ranges: Union[Sequence[Range], None] = None,
-    resamples: int = 2000,
+    columns: Sequence[Numbers], *, groups: Groups = None, ranges: Sequence[Range] | None = None, resamples: int = 2000
 ) -> list[Interval]:
     """The interval of each column's mean; ``None`` for fewer than two values or groups. NaN is ignored.
 
@@ -263,8 +261,8 @@ def bootstrap_intervals(
 def paired_intervals(
     differences: Matrix,
     *,
-    groups: Union[Labels, None] = None,
-    spans: Union[Sequence[float], None] = None,
+    groups: Groups = None,
+    spans: Sequence[float] | None = None,
     resamples: int = 10_000,
     seed: int = 0,
 ) -> list[Interval]:
@@ -305,7 +303,7 @@ def agresti_min_interval(
     return max(low, min(mean, middle - half)), min(high, max(mean, middle + half))
 
 
-def _of_mean(sample: Union[Clusters, None], is_grouped: bool, ends: Range) -> Interval:
+def _of_mean(sample: Clusters | None, is_grouped: bool, ends: Range) -> Interval:
     """The closed-form interval of a mean, if it has one."""
     if sample is None or sample.groups < 2:
         return None
@@ -325,7 +323,7 @@ def _of_mean(sample: Union[Clusters, None], is_grouped: bool, ends: Range) -> In
     return _of_t(sample, is_grouped, 0.0 if sample.least >= 0 else -1.0)
 
 
-def _of_difference(sample: Union[Clusters, None], is_grouped: bool, span: float) -> Interval:
+def _of_difference(sample: Clusters | None, is_grouped: bool, span: float) -> Interval:
     """The closed-form interval of a mean difference, if it has one."""
     if sample is None or sample.groups < 2:
         return None
@@ -371,12 +369,7 @@ def _of_t(sample: Clusters, is_grouped: bool, floor: float) -> Interval:
 
 
 def _resampled(
-    samples: Sequence[Union[Clusters, None]],
-    known: list[Interval],
-    resamples: int,
-    seed: int,
-    *,
-    studentized: bool = False,
+    samples: Sequence[Clusters | None], known: list[Interval], resamples: int, seed: int, *, studentized: bool = False
 ) -> list[Interval]:
     """The ``known`` intervals, and bootstrap intervals of the other samples with at least two groups.
 
@@ -403,7 +396,7 @@ def _resampled(
     return known
 
 
-def crossed_interval(scores: Matrix, *, groups: Union[Labels, None] = None) -> Union[tuple[float, float], None]:
+def crossed_interval(scores: Matrix, *, groups: Groups = None) -> tuple[float, float] | None:
     """The 95 % interval of the mean of a rows × repeats matrix; each row counts once, by its own mean.
 
     Repeats make the score of a row more precise but do not enlarge the sample. If whole repeats differ by more than
@@ -428,7 +421,6 @@ def crossed_interval(scores: Matrix, *, groups: Union[Labels, None] = None) -> U
     return middle - (middle - interval[0]) * widened, middle + (interval[1] - middle) * widened
 
 
-Numbers = Union[Sequence[float], NDArray[Any]]
 _FEWEST_FOR_A_SLOPE = 5
 
 
@@ -440,14 +432,14 @@ class TrueMean:
     """
 
     value: float
-    low: Union[float, None]
-    high: Union[float, None]
-    error: Union[float, None]
+    low: float | None
+    high: float | None
+    error: float | None
     labels: int
     rows: int
 
 
-def true_mean(labels: Numbers, scores: Numbers, *, groups: Union[Labels, None] = None) -> TrueMean:
+def true_mean(labels: Numbers, scores: Numbers, *, groups: Groups = None) -> TrueMean:
     """Estimate the mean label of all rows from the label (NaN: none) and the judge's score (NaN: none) of each row.
 
     The labelled rows must be chosen at random. ``groups``: the group of each row. Labels and scores may have different
@@ -471,7 +463,7 @@ def true_mean(labels: Numbers, scores: Numbers, *, groups: Union[Labels, None] =
     return TrueMean(value, *limits, error, known.size, y.size)
 
 
-def _estimate(labels: Vector, scores: Vector, groups: Union[Labels, None]) -> tuple[float, float, float]:
+def _estimate(labels: Vector, scores: Vector, groups: Groups) -> tuple[float, float, float]:
     """The value, its standard error, and the degrees of freedom.
 
     The degrees of freedom are 0 if the variance is unknown.

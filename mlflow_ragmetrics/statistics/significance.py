@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from scipy.special import ndtri, stdtr
 from mlflow_ragmetrics.statistics.intervals import (
     MANY_ROWS,
     Clusters,
-    Labels,
+    Groups,
     Matrix,
     Vector,
     clusters_of,
@@ -28,9 +27,7 @@ _POWER = 0.8
 _MOST_ROWS = 10**18  # a difference that needs more cannot be detected
 
 
-def paired_tests(
-    differences: Matrix, *, groups: Union[Labels, None] = None, resamples: int = 10_000, seed: int = 0
-) -> list[float]:
+def paired_tests(differences: Matrix, *, groups: Groups = None, resamples: int = 10_000, seed: int = 0) -> list[float]:
     """The two-sided p-value of each column of a rows × metrics matrix of paired differences; NaN is ignored.
 
     The larger p-value of two tests. The sign-flip test (Fisher 1935) is exact for symmetric differences; it flips the
@@ -65,16 +62,14 @@ def skewed_t_test(sample: Clusters) -> float:
     return 2 * float(stdtr(sample.degrees, -abs(moved) * root)) if moved * ratio > 0 else 1.0
 
 
-def welch_tests(
-    values: Matrix, inside: NDArray[np.bool_], groups: Union[Labels, None] = None
-) -> list[Union[float, None]]:
+def welch_tests(values: Matrix, inside: NDArray[np.bool_], groups: Groups = None) -> list[float | None]:
     """For each column, Welch's (1947) two-sided p-value that the rows ``inside`` and the others have equal means.
 
     With ``groups`` the variances are cluster-robust (CR2); a group with rows on both sides is split. ``None`` if a side
     has fewer than two rows or groups, or all scores are equal.
     """
     names = np.arange(len(values)) if groups is None else np.asarray(groups)
-    p_values: list[Union[float, None]] = []
+    p_values: list[float | None] = []
     for column in values.T:
         a, b = (clusters_of(column[side], names[side]) for side in (inside, ~inside))
         if a is None or b is None or min(a.groups, b.groups) < 2:
@@ -89,7 +84,7 @@ def welch_tests(
     return p_values
 
 
-def equal_columns(*sides: Union[Sequence[Vector], Matrix]) -> list[int]:
+def equal_columns(*sides: Sequence[Vector] | Matrix) -> list[int]:
     """For each column, the index of the first column that equals it in every row on each side (its own if none)."""
     representatives: list[int] = []
     for place in range(len(sides[0])):
@@ -102,7 +97,7 @@ def equal_columns(*sides: Union[Sequence[Vector], Matrix]) -> list[int]:
     return representatives
 
 
-def holm(p_values: Sequence[Union[float, None]]) -> list[Union[float, None]]:
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """p-values adjusted by Holm (1979), in the given order; the family-wise error rate is at most α.
 
     ``None`` stays, and does not count as a test.
@@ -136,20 +131,15 @@ class Power:
 
 
 def power_of(
-    differences: Matrix,
-    detect: float,
-    *,
-    groups: Union[Labels, None] = None,
-    spans: Union[Sequence[float], None] = None,
-    tests: int = 1,
-) -> list[Union[Power, None]]:
+    differences: Matrix, detect: float, *, groups: Groups = None, spans: Sequence[float] | None = None, tests: int = 1
+) -> list[Power | None]:
     """The power of each column of a rows × metrics matrix of paired differences (NaN: not scored on both sides).
 
     ``detect``: the difference that ``rows_needed`` would show (0: none). ``tests``: the number of tests in Holm's
     correction; the others are assumed to have no difference. ``groups``: the group of each row. ``None`` for fewer than
     two rows or groups. ``spans`` as in ``paired_intervals``.
     """
-    powers: list[Union[Power, None]] = []
+    powers: list[Power | None] = []
     alpha = 0.05 / tests
     for column, span in zip(np.asarray(differences, dtype=float).T, spans or repeat(1.0), strict=False):
         sample = clusters_of(column, groups)
@@ -186,7 +176,7 @@ def rows_needed(deviation: float, difference: float, *, alpha: float = 0.05, spa
     return 6 + bisect_left(range(6, _MOST_ROWS), True, key=is_enough)
 
 
-def smallest_difference(deviation: float, rows: int, *, alpha: float = 0.05, span: float = 1.0) -> Union[float, None]:
+def smallest_difference(deviation: float, rows: int, *, alpha: float = 0.05, span: float = 1.0) -> float | None:
     """The difference that ``rows`` show at level ``alpha`` with a probability of 80 %; ``None`` for too few rows.
 
     The normal formula with Guenther's (1981) correction for Student's t. The difference must also exceed what rows

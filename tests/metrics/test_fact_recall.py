@@ -6,7 +6,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import MissingFieldError
-from mlflow_ragmetrics.metrics.fact_recall import fact_recall
+from mlflow_ragmetrics.metrics.faithfulness import fact_recall
 
 CLEAR, VAGUE = "It is red.", "I don't know."
 
