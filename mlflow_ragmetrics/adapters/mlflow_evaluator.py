@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -67,7 +68,6 @@ class _SharedEvaluation:
         self._lock = threading.Lock()
         self._run_id: str | None = None
         self._hashes: list[int] = []
-        self._rows: list[Row] = []
         self._report: Report | None = None
         self._served: Counter[str] = Counter()
         self._expenses = Expenses()
@@ -82,13 +82,13 @@ class _SharedEvaluation:
         with self._lock:
             run = mlflow.active_run()
             run_id = run.info.run_id if run else None
+            is_new = (run_id, hashes) != (self._run_id, self._hashes)
             is_again = self._served[key] >= (2 if len(records) == 1 else 1)
-            if self._report is None or is_again or (run_id, hashes) != (self._run_id, self._hashes):
-                is_trial = (
-                    run_id == self._run_id and len(self._hashes) == 1 < len(hashes) and hashes[0] == self._hashes[0]
-                )
-                self._run_id, self._hashes, self._logged = run_id, hashes, False
-                self._report = self._evaluated(records, known=self._rows if is_trial else [])
+            if self._report is None or is_new or is_again:
+                is_tried = is_new and (run_id, hashes[:1]) == (self._run_id, self._hashes)
+                known = self._report.rows if self._report is not None and is_tried else ()
+                self._run_id, self._hashes, self._report, self._logged = run_id, hashes, None, False
+                self._report = self._evaluated(records, known)
                 self._served.clear()
             is_trial = len(records) == 1 and not self._served[key]
             self._served[key] += 1
@@ -109,11 +109,8 @@ class _SharedEvaluation:
             rest = self._suite.score_samples(samples[len(known) :])
             return (replace(row, index=index) for index, row in enumerate(chain(known, rest)))
 
-        def make_report(scored: Scored) -> Report:
-            self._rows = scored.rows
-            return self._suite.report(scored, warnings=warnings)
-
         scored = Scored(expenses=self._expenses)
+        make_report = partial(self._suite.report, warnings=warnings)
         return report_or_stop(*drive(rows, len(samples), make_report, scored=scored))
 
 
@@ -205,15 +202,11 @@ class RagMetricsEvaluator(ModelEvaluator):
         """Score the dataset's predictions, or those of ``model``, and log the result to ``run_id``."""
         config = _unnested(evaluator_config)
         suite = Suite.of(config["suite"], **{name: option for name, option in config.items() if name not in _READ_HERE})
-        features = dataset.features_data
-        table = (
-            features if isinstance(features, pd.DataFrame) else pd.DataFrame(features, columns=dataset.feature_names)
-        )
+        table = pd.DataFrame(dataset.features_data, columns=dataset.feature_names)
         outputs = dataset.predictions_data if model is None else model.predict(table)
-        columns = {"answer": "outputs"}
+        columns = {"answer": "outputs"} | ({"reference": "targets"} if dataset.has_targets else {})
         if dataset.has_targets:
             table = table.assign(targets=list(dataset.labels_data))
-            columns["reference"] = "targets"
         table = _with_outputs(table, outputs, predictions)
         traces = bool(config.get("traces", True))
         columns |= config.get("col_mapping", {}) | config.get("columns", {})
@@ -255,9 +248,6 @@ def _with_outputs(table: pd.DataFrame, outputs: Any, answer: str | None) -> pd.D
     return table.assign(**{**others, "outputs": list(outputs[name])})
 
 
-_Key = tuple[str | None, str | None]
-
-
 def with_traced_contexts(samples: Sequence[Sample], suite: Suite, run_id: str | None) -> list[Sample]:
     """The samples with contexts from the run's retriever spans, if no sample has contexts of its own.
 
@@ -268,31 +258,20 @@ def with_traced_contexts(samples: Sequence[Sample], suite: Suite, run_id: str | 
     known = any(sample.contexts is not None or "contexts" in sample.invalid for sample in samples)
     if run_id is None or known or not wanted:
         return list(samples)
-    traced = _retrieved_in(run_id)
-    return [_with_contexts(sample, traced) for sample in samples] if traced else list(samples)
-
-
-def _retrieved_in(run_id: str) -> dict[_Key, list[Sample]]:
-    """The traced calls with a retriever, by question and answer and by the answer alone."""
     mlflow.flush_trace_async_logging()
-    experiment = mlflow.get_run(run_id).info.experiment_id
-    by_key: dict[_Key, list[Sample]] = {}
     of_run = f"request_metadata.`mlflow.sourceRun` = '{run_id}'"
-    for trace in mlflow.search_traces([experiment], of_run, return_type="list"):
-        record = record_of_trace(trace)
-        if record is None or "contexts" not in record:
-            continue
-        sample = to_sample(record)
-        for key in {(sample.question, sample.answer), (None, sample.answer)}:
-            by_key.setdefault(key, []).append(sample)
-    return by_key
+    traces = mlflow.search_traces([mlflow.get_run(run_id).info.experiment_id], of_run, return_type="list")
+    records = [record for record in map(record_of_trace, traces) if record is not None and "contexts" in record]
+    traced: defaultdict[tuple[str | None, str | None], list[Sample]] = defaultdict(list)
+    for call in map(to_sample, records):
+        for key in {(call.question, call.answer), (None, call.answer)}:
+            traced[key].append(call)
 
+    def with_contexts(sample: Sample) -> Sample:
+        calls = traced[sample.question, sample.answer] or traced[None, sample.answer]
+        if sample.answer is None or not calls or any(call.texts != calls[0].texts for call in calls):
+            return sample
+        ids = sample.retrieved_doc_ids if sample.retrieved_doc_ids is not None else calls[0].retrieved_doc_ids
+        return replace(sample, contexts=calls[0].contexts, retrieved_doc_ids=ids)
 
-def _with_contexts(sample: Sample, traced: dict[_Key, list[Sample]]) -> Sample:
-    if sample.answer is None:
-        return sample
-    calls = traced.get((sample.question, sample.answer)) or traced.get((None, sample.answer), [])
-    if not calls or any(call.texts != calls[0].texts for call in calls):
-        return sample
-    ids = sample.retrieved_doc_ids if sample.retrieved_doc_ids is not None else calls[0].retrieved_doc_ids
-    return replace(sample, contexts=calls[0].contexts, retrieved_doc_ids=ids)
+    return list(map(with_contexts, samples))

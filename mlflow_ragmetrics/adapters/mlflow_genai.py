@@ -20,7 +20,7 @@ from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.safe_text import as_json, for_log, redact
 from mlflow_ragmetrics.core.score import Better, Sample, Score, passes
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
-from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.evaluation import Scored
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
@@ -37,7 +37,7 @@ from mlflow_ragmetrics.tracking.log import run_metrics_of
 from mlflow_ragmetrics.tracking.outbox import Sums
 from mlflow_ragmetrics.tracking.run import COMPLETE, PARTIAL, pool_shortage, status_of
 from mlflow_ragmetrics.tracking.traces import diagnosis_feedback, feedback_of
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, SUITE, RunWriter, explained, mlflow_name
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, SUITE, RunWriter, mlflow_name, reason_of, write_errors
 
 _logger = logging.getLogger(__name__)
 
@@ -165,10 +165,8 @@ class _SharedRows:
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
         self._expenses = Expenses()
-        self._warned_of: set[str] = set()
         self.expected: set[str] = set()
-        limits = {suite.name_prefix + metric.key: metric.threshold for metric in suite.metrics}
-        limits |= {suite.name_prefix + composite.key: composite.threshold for composite in suite.composites}
+        limits = {suite.name_prefix + each.key: each.threshold for each in (*suite.metrics, *suite.composites)}
         names = (DIAGNOSIS, *(limits if {*limits.values()} != {None} else ()))  # without a limit, nothing passes
         self.criteria = {mlflow_name(n): _criterion(limits.get(n), suite.better.get(n, True)) for n in names}
 
@@ -191,8 +189,8 @@ class _SharedRows:
         return entry.row
 
     def report(self, result: Any) -> Report:
-        entries = map(self._entries.get, result.result_df["trace_id"])
-        rows = [entry.row for entry in entries if entry is not None and entry.row is not None]
+        entries = [self._entries[name] for name in result.result_df["trace_id"] if name in self._entries]
+        rows = [entry.row for entry in entries if entry.row is not None]
         if not rows:
             raise InvalidDataError(f"run {result.run_id} has no rows scored by this scorer")
         samples = read_samples([row.sample for row in rows])
@@ -211,10 +209,6 @@ class _SharedRows:
             return Row(sample, dict.fromkeys(self.suite.keys, failed))
         with charged_to(self._expenses):
             (scored,) = self.suite.score_samples([sample])
-        for key, score in scored.scores.items():
-            if score.status == "skipped" and key not in self._warned_of:
-                self._warned_of.add(key)
-                _logger.warning("%s is skipped: %s", key, score.reason)
         return scored
 
     def _mark(self, row: Row, trace: Trace) -> None:
@@ -222,10 +216,9 @@ class _SharedRows:
         run_id = (trace.info.trace_metadata or {}).get(TraceMetadataKey.SOURCE_RUN)
         if run_id:
             try:
-                with explained(run_id):
-                    _evaluated_run(run_id).add(self.suite, row)
-            except RagMetricsError as error:
-                _logger.warning("%s", for_log(str(error)))
+                _evaluated_run(run_id).add(self.suite, row)
+            except write_errors() as error:
+                _logger.warning("cannot write to run %s: %s", run_id, for_log(reason_of(error)))
 
 
 class _EvaluatedRun:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Union
@@ -128,10 +129,8 @@ class Watch:
         second process with the same watch waits for the first.
         """
         import mlflow
-        from sqlalchemy.exc import SQLAlchemyError
 
-        store_errors = (mlflow.exceptions.MlflowException, SQLAlchemyError, OSError)
-        with named_failure("the pass ended early; the next pass continues", store_errors):
+        with named_failure("the pass ended early; the next pass continues"):
             experiment_id = experiment_named(self.experiment)
             mlflow.set_experiment(experiment_id=experiment_id)
             description = {**self.suite.describe(), "watch.filter": self.filter, "watch.sample": self.sample}
@@ -206,7 +205,8 @@ class Watch:
         failed: list[Row] = []
 
         def write(row: Row) -> None:
-            if _is_written(row, self._missing(infos[row.sample.id]), outcome.run_id):
+            missing = self._missing(infos[row.sample.id])
+            if unless_absent(partial(_write, row, missing, outcome.run_id)):
                 written.append(row.sample.id)
 
         def take(row: Row) -> None:
@@ -288,20 +288,16 @@ def _sample_of(trace: Trace) -> Sample:
     return replace(sample, id=trace.info.trace_id, invalid=invalid)
 
 
-def _is_written(row: Row, missing: Mapping[str, Union[Assessment, None]], run_id: str) -> bool:
-    """Write the missing scores to the trace; ``False`` if it was deleted.
+def _write(row: Row, missing: Mapping[str, Union[Assessment, None]], run_id: str) -> bool:
+    """Write the missing scores to the trace, and return ``True``.
 
     An attempt has the same assessment id in all processes, so two processes write it only once.
     """
-
-    def write() -> bool:
-        for key, failed in missing.items():
-            attempt = 1 if failed is None else _attempt(failed) + 1
-            feedback = feedback_of(key, row.scores[key], run_id)
-            feedback.metadata = {**(feedback.metadata or {}), _ATTEMPT: str(attempt)}
-            if failed is not None:
-                remove_assessment(row.sample.id, str(failed.assessment_id))
-            write_assessment(row.sample.id, feedback, f"watch {key} {attempt}")
-        return True
-
-    return unless_absent(write) is not None
+    for key, failed in missing.items():
+        attempt = 1 if failed is None else _attempt(failed) + 1
+        feedback = feedback_of(key, row.scores[key], run_id)
+        feedback.metadata = {**(feedback.metadata or {}), _ATTEMPT: str(attempt)}
+        if failed is not None:
+            remove_assessment(row.sample.id, str(failed.assessment_id))
+        write_assessment(row.sample.id, feedback, f"watch {key} {attempt}")
+    return True

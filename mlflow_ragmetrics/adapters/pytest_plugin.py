@@ -130,12 +130,8 @@ def _evaluation(item: Any) -> Evaluation:
         judge = item.config.getoption("--ragmetrics-judge") or item.config.getini("ragmetrics_judge")
         if judge:
             arguments.setdefault("judge", judge)
-        function = getattr(node, "originalname", None)
-        place = f"{node.parent.nodeid}::{function}" if function else node.nodeid
-        before = sum(other.name.partition("#")[0] == place for other in evaluations.values())
-        name = f"{place}#{before + 1}" if before else place
         samples, source = list(read_samples(data, columns)), data if isinstance(data, Path) else None
-        evaluations[id(mark)] = Evaluation(name, samples, arguments, item.config.rootpath, chain, source)
+        evaluations[id(mark)] = Evaluation(node.nodeid, samples, arguments, item.config.rootpath, chain, source)
     return evaluations[id(mark)]
 
 

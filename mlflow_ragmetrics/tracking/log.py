@@ -39,12 +39,10 @@ from mlflow_ragmetrics.tracking.writer import (
     ROWS,
     STATUS_TAG,
     SUITE,
-    WRITER_TAG,
     Content,
     RunWriter,
     mlflow_name,
     table_json,
-    this_process,
     write_errors,
     write_tables,
 )
@@ -98,19 +96,18 @@ def log_report(
     import mlflow
     from mlflow.entities import LoggedModelInput
 
-    if texts and run_id is None and run_name is None and mlflow.active_run() is None:
-        run_id = self.run_id
     report = self if texts else self._without_texts()
     digest_of_questions = questions_digest(self.rows)
     model = model_id or mlflow.get_active_model_id()
     name = dataset if isinstance(dataset, str) else "" if report.source is None else Path(report.source).stem
     described = {"suite": report.description.get("suite"), "judge": report.description.get("judge")}
     described |= {"data": name, "version": _version(model)}
-    is_new = run_id is None and not run_name and mlflow.active_run() is None
-    run_name = _run_name(described, len(report.rows)) if is_new else run_name
+    if run_id is None and not run_name and mlflow.active_run() is None:
+        run_id = self.run_id if texts else None
+        run_name = _run_name(described, len(report.rows)) if run_id is None else None
     with target_run(run_id, run_name) as target, alone_in(target) as info:
         writer = RunWriter(target)
-        writer.tags({"ragmetrics.version": __version__, STATUS_TAG: WRITING, WRITER_TAG: this_process()})
+        writer.tags({"ragmetrics.version": __version__})
         writer.params({**described, **(params or {})})
         datasets = [_dataset(len(report.rows), digest_of_questions, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
@@ -197,13 +197,8 @@ def abandoned_runs(experiments: Sequence[str], *, live: bool = False) -> list[Ru
     filters = [f"tags.`{STATUS_TAG}` = '{WRITING}'"]
     if live:
         filters.append("tags.`ragmetrics.live` != '' and attributes.status = 'RUNNING'")
-    by_id = {
-        run.info.run_id: run
-        for expression in filters
-        for run in client.search_runs(list(experiments), expression, max_results=1000)
-        if not is_being_written(run)
-    }
-    return list(by_id.values())
+    runs = [run for each in filters for run in client.search_runs(list(experiments), each, max_results=1000)]
+    return list({run.info.run_id: run for run in runs if not is_being_written(run)}.values())
 
 
 def mark_abandoned(experiment_id: str) -> Iterator[Run]:
@@ -275,12 +270,8 @@ def unused_name(client: MlflowClient, experiment_id: str, name: str) -> str:
     quoted = name.replace("'", "''")
     runs = client.search_runs([experiment_id], f"attributes.run_name LIKE '{quoted}%'", max_results=1000)
     taken = {run.info.run_name for run in runs}
-    return next(free for free in _numbered(name) if free not in taken)
-
-
-def _numbered(name: str) -> Iterator[str]:
-    yield name
-    yield from (f"{name} ({number})" for number in count(2))
+    numbered = (f"{name} ({number})" for number in count(2))
+    return next(free for free in chain([name], numbered) if free not in taken)
 
 
 def new_run(name: str, creation_id: str, *, home: Home | None = None) -> str:
@@ -327,16 +318,11 @@ def _opened(client: MlflowClient, runs: Sequence[Run]) -> str | None:
 
 
 def _experiment(client: MlflowClient, home: Home | None) -> str:
-    """The id of the experiment of ``home``; if that was deleted, of one with its name and a number."""
+    """The id of the experiment of ``home``; one that is given by name is created if it does not exist."""
     from mlflow.tracking.fluent import _get_experiment_id
 
     kind, _, name = home.experiment.partition(" ") if home is not None else ("", "", "")
     if kind != "name":
-        experiment_id = name or str(_get_experiment_id())
-        experiment = client.get_experiment(experiment_id)
-        if experiment.lifecycle_stage == "active":
-            return experiment_id
-        name = experiment.name
-    named = ((free, client.get_experiment_by_name(free)) for free in _numbered(name))
-    free, usable = next(found for found in named if found[1] is None or found[1].lifecycle_stage == "active")
-    return str(client.create_experiment(free) if usable is None else usable.experiment_id)
+        return name or str(_get_experiment_id())
+    experiment = client.get_experiment_by_name(name)
+    return str(client.create_experiment(name) if experiment is None else experiment.experiment_id)

@@ -233,8 +233,8 @@ def write_live_traces(
         _store(traces, experiment_id, uri)
 
 
-def log_feedback(rows: Sequence[Row], run_id: str, language: str = "en") -> list[str]:
-    """Write scores and diagnosis of ``rows`` to the traces that the rows come from, and return the traces' ids.
+def log_feedback(rows: Sequence[Row], run_id: str, language: str = "en") -> None:
+    """Write scores and diagnosis of ``rows`` to the traces that the rows come from.
 
     They replace earlier scores from this run, and supersede those of earlier runs by the same source.
     ``InvalidOptionError`` if no row comes from a trace.
@@ -261,7 +261,6 @@ def log_feedback(rows: Sequence[Row], run_id: str, language: str = "en") -> list
             assessment.overrides = valid.get((assessment.name, assessment.source.source_id))
             _write_insistently(trace_id, assessment, f"{run_id} {assessment.name}")
     link_traces(list(traced), run_id)
-    return list(traced)
 
 
 def _is_passing(error: BaseException) -> bool:

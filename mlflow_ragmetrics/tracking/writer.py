@@ -124,8 +124,7 @@ class RunWriter:
                     content(path)
                 else:
                     path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-            for name in files:
-                self._client.log_artifact(self.run_id, str(Path(folder, name)), name.rpartition("/")[0] or None)
+            self._client.log_artifacts(self.run_id, folder)
         known = json.loads(self.present_tags().get(_TABLES_TAG, "[]")) if tables else []
         missing = [table for name in tables if (table := {"path": name, "type": "table"}) not in known]
         if missing:
@@ -233,14 +232,13 @@ def explained(run_id: str) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def named_failure(what: str, errors: tuple[type[Exception], ...] | None = None) -> Iterator[None]:
-    """Convert ``errors`` (default: ``write_errors()``) to a ``RagMetricsError`` that begins with ``what`` failed."""
-    store_errors = errors or write_errors()
+def named_failure(what: str) -> Iterator[None]:
+    """Convert errors of the store to a ``RagMetricsError`` that begins with ``what`` failed."""
     try:
         yield
     except RagMetricsError:
         raise
-    except store_errors as error:
+    except write_errors() as error:
         raise RagMetricsError(f"{what}: {reason_of(error)}") from error
 
 
@@ -306,8 +304,7 @@ def storable(frame: pd.DataFrame) -> pd.DataFrame:
     import pyarrow as pa
 
     mixed: dict[str, Any] = {}
-    for place, name in enumerate(frame.columns):
-        column = frame.iloc[:, place]
+    for name, column in frame.items():
         try:
             pa.array(column, from_pandas=True)
         except (pa.ArrowInvalid, pa.ArrowTypeError):

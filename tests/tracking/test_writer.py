@@ -208,7 +208,7 @@ def test_what_cannot_be_written_fails_the_run_and_says_why(report: rm.Report, mo
     def refuse(*_: object, **__: object) -> None:
         raise OSError("disk full\nat https://me:hunter2hunter2@host/")
 
-    monkeypatch.setattr(MlflowClient, "log_artifact", refuse)
+    monkeypatch.setattr(MlflowClient, "log_artifacts", refuse)
     with pytest.raises(rm.RagMetricsError, match=r"could not be written to run \w+: disk full at") as raised:
         report.log()
     (run,) = MlflowClient().search_runs(["0"])
@@ -257,7 +257,7 @@ def test_an_interruption_does_not_leave_a_run_that_looks_finished(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(MlflowClient, "log_artifact", interrupt)
+    monkeypatch.setattr(MlflowClient, "log_artifacts", interrupt)
     with pytest.raises(KeyboardInterrupt):
         report.log()
     (run,) = MlflowClient().search_runs(["0"])
