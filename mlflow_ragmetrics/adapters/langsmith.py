@@ -45,7 +45,8 @@ def _evaluator(key: str, shared: _SharedScores) -> Callable[..., EvaluatorResult
     def evaluator(
         *, inputs: Any = None, outputs: Any = None, reference_outputs: Any = None, context: Any = None
     ) -> EvaluatorResult:
-        score = shared.scores(inputs, outputs, reference_outputs, context)[key]
+        texts = {"inputs": inputs, "outputs": outputs, "reference_outputs": reference_outputs}
+        score = shared.scores(texts, context)[key]
         comment = score.reason if score.measured else f"not measured: {score.cause}"
         return {"key": key, "score": score.measurement, "comment": comment}
 
@@ -61,13 +62,8 @@ class _SharedScores:
         self._lock = threading.Lock()
         self._rows = Recent[str, Future[Row]](200)
 
-    def scores(self, inputs: Any, outputs: Any, reference: Any, context: Any) -> Mapping[str, Score]:
-        record = {
-            "inputs": _told(inputs),
-            "outputs": _told(outputs),
-            "reference_outputs": _told(reference),
-            "contexts": context,
-        }
+    def scores(self, texts: Mapping[str, Any], context: Any) -> Mapping[str, Score]:
+        record = {name: _as_mapping(value) for name, value in texts.items()} | {"contexts": context}
         sample = to_sample({name: value for name, value in record.items() if value is not None})
         key = as_json([sample.question, sample.answer, sample.references, sample.texts, sample.retrieved_doc_ids])
         with self._lock:
@@ -81,7 +77,7 @@ class _SharedScores:
         return row.result().scores
 
 
-def _told(value: Any) -> Any:
+def _as_mapping(value: Any) -> Any:
     """A list of messages as a mapping with ``messages``; anything else unchanged."""
     is_conversation = isinstance(value, Sequence) and not isinstance(value, str) and messages_of(value)
     return {"messages": list(value)} if is_conversation else value

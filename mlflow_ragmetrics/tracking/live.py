@@ -30,7 +30,7 @@ from mlflow_ragmetrics.results.tables import record_of, row_of
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.tracking.outbox import ANSWERS, LiveFigures, Outbox, Waiting, open_outbox, outbox_in_memory
 from mlflow_ragmetrics.tracking.run import Home, home_of, new_run, status_of
-from mlflow_ragmetrics.tracking.traces import SOURCE_RUN, add_feedback, feedback_on, write_live_traces
+from mlflow_ragmetrics.tracking.traces import add_feedback, feedback_on, write_live_traces
 from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, explained, unless_absent, write_errors
 
 if TYPE_CHECKING:
@@ -439,14 +439,11 @@ class LiveRun:
         return list(sums.values())
 
     def _measure(self, writer: RunWriter, waiting: Sequence[Waiting], others: Sequence[Mapping[str, Any]]) -> None:
-        is_damaged = self.outbox.counts(self._number)["damaged"] > 0
         figures = LiveFigures(self.outbox.figures(self._number), others)
         points: list[Metric] = []
         for answer in waiting:
-            row = self._row_of(answer)
-            if row is None or (is_damaged and self._is_delivered(answer, writer.run_id)):
-                continue
-            points += figures.add(row, answer.content["time_ms"])
+            if (row := self._row_of(answer)) is not None:
+                points += figures.add(row, answer.content["time_ms"])
         writer.metrics(points)
         self.outbox.note_measured(self._number, [answer.number for answer in waiting], figures.state)
 
@@ -458,13 +455,6 @@ class LiveRun:
             self.outbox.count(self._number, "lost")
             self.outbox.note([answer.number], measured=1, outcome=UNREADABLE)
             return None
-
-    def _is_delivered(self, answer: Waiting, run_id: str) -> bool:
-        """Whether the answer's trace has scores of the run."""
-        trace_id = answer.content["trace_id"]
-        trace = trace_id and unless_absent(lambda: self._client.get_trace(trace_id, display=False))
-        assessments = trace.info.assessments if trace else ()
-        return any((assessment.metadata or {}).get(SOURCE_RUN) == run_id for assessment in assessments)
 
     def _share(self, writer: RunWriter, run: Run, others: Sequence[Mapping[str, Any]]) -> None:
         """Store the sums in the run, then add up those of all outboxes.
@@ -556,7 +546,7 @@ class LiveRun:
             _logger.warning("run %s lacks answers: %s, %d unwritten", writer.run_id, calls, waiting)
         failure = dropped = None
         if losses["damaged"]:
-            failure = "the outbox was damaged: the number of missing answers is unknown"
+            failure = "the outbox was damaged: the number of missing answers is unknown, and some may count twice"
         elif losses["killed"]:
             number = absent + waiting
             failure = f"answers lost because a process ended before they were written: at least {number}"

@@ -85,6 +85,8 @@ class Outbox:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.is_in_memory = path == _MEMORY
+        """Whether the answers end with this process."""
         self.is_replacement = False
         self._of_parents: list[sqlite3.Connection] = []
         self._open()
@@ -105,11 +107,6 @@ class Outbox:
     def _reopen(self) -> None:
         self._of_parents.append(self._db)  # SQLite does not allow a child to close it
         self._open()
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether the answers end with this process."""
-        return self.path == _MEMORY
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mlflow_ragmetrics.adapters.langchain.handler import BackgroundQueue
+from mlflow_ragmetrics.adapters.langchain import handler
 from mlflow_ragmetrics.cache import SQLiteStore
 from mlflow_ragmetrics.core.question import Question
 from mlflow_ragmetrics.engine.engine import JudgeSession, answer_call
@@ -17,13 +17,14 @@ from mlflow_ragmetrics.engine.threads import Slots
 from mlflow_ragmetrics.errors import JudgeError
 
 
-def test_a_full_queue_drops_and_a_closed_one_takes_nothing() -> None:
+def test_a_full_queue_drops_and_a_closed_one_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "QUEUE_SIZE", 1)
     going = threading.Event()
 
     def work(tasks: Any) -> None:
         going.wait(10)
 
-    queue: BackgroundQueue[int] = BackgroundQueue(work, busy=lambda: False, size=1)
+    queue: Any = handler.BackgroundQueue(work, busy=lambda: False)
     assert queue.put(1)
     until = time.monotonic() + 10
     taken = [queue.put(n) for n in range(2, 40)]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
@@ -69,7 +69,6 @@ def evaluate_chain(
     columns: Mapping[str, str | None] | None = None,
     input_key: str | None = None,
     make_input: Callable[[Sample], Any] | None = None,
-    question: str | Callable[..., Any] | None = None,
     answer: str | Callable[..., Any] | None = None,
     contexts: Callable[..., Any] | Collection[str] | None = None,
     concurrency: int = 4,
@@ -94,7 +93,7 @@ def evaluate_chain(
         suite: the metrics, as ``Suite.of`` takes them.
         columns: maps fields to the data's columns.
         input_key, make_input: the chain's input, see above.
-        question, answer, contexts: read unusual chains as in ``RagMetricsCallback``.
+        answer, contexts: read unusual chains as in ``RagMetricsCallback``.
         concurrency: the number of calls at a time.
         config: LangChain's config, or a function from a sample to the row's config. Each row gets its own
             ``thread_id``.
@@ -130,28 +129,34 @@ def evaluate_chain(
     except TypeError:
         raise InvalidOptionError(f"chain={shown(chain)} is neither a chain nor a function", param="chain") from None
     source = data if isinstance(data, (str, Path)) else None
-    reading = Reading(question, answer, contexts)
+    reading = Reading(answer=answer, contexts=contexts)
     caller = Caller(runnable, make_input or input_maker(runnable, input_key), reading, config, timeout, LOOP.get())
+
+    def make_report(scored: Scored) -> Report:
+        rows, stopped, notes = scored.rows, None, [*warnings, *_missing_retrieval(reduced, scored.rows)[0]]
+        if failures := _failures(rows):
+            notes.append(say("chain.failed", n=len(failures), rows=len(rows), error=failures[0]))
+        if len(failures) == len(rows):
+            whole = say("chain.failed_on_all", n=len(rows), error=failures[0])
+            stopped = render(whole, suite.language)
+        report = suite.report(scored, warnings=tuple(notes), source=source)
+        return replace(report, figures=_timings(rows), stopped=stopped)
+
     with ExitStack() as stack:
         run_id: str | None = None
         if log:
             from mlflow_ragmetrics.tracking.run import target_run
 
             run_id = stack.enter_context(target_run(None, run_name))
-
-        def make_report(scored: Scored) -> Report:
-            rows = scored.rows
-            failures = _failures(rows)
-            said = (say("chain.failed", n=len(failures), rows=len(rows), error=failures[0]),) if failures else ()
-            notes = (*warnings, *_missing_retrieval(reduced, rows)[0], *said)
-            report = suite.report(scored, warnings=notes, source=source)
-            return replace(report, figures=_timings(rows), stopped=_failed_on_all(rows, suite.language))
-
-        with ask_all(caller, samples, concurrency) as answers:
-            scored = partial(_scored, answers, reduced, 4 * concurrency)
+        pool = ThreadPoolExecutor(concurrency, thread_name_prefix="ragmetrics-chain")
+        try:
+            tasks = [pool.submit(copy_context().run, caller.ask, sample) for sample in samples]
+            scored = partial(_scored, map(result_of, tasks), reduced, 4 * concurrency)
             report, stop = drive(scored, len(samples), make_report, progress=progress)
-        if (failed := _failed_on_all(report.rows, suite.language)) is not None:
-            warn(failed, stacklevel=2)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # after an interruption, running calls are not awaited
+        if stop is None and report.stopped is not None:
+            warn(report.stopped, stacklevel=2)
         if run_id is not None:
             _log(report, run_id, runnable, feedback)
         if (refused := _missing_retrieval(reduced, report.rows)[1]) is not None:
@@ -167,12 +172,9 @@ def _check(concurrency: int, timeout: float | None, config: Config | None) -> No
     check_count("concurrency", concurrency)
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
         raise InvalidOptionError(f"timeout={timeout!r} must be a number of seconds above 0", param="timeout")
-    shared = config.get("configurable") if isinstance(config, Mapping) else None
-    if isinstance(shared, Mapping) and "thread_id" in shared:
+    if not callable(config) and "thread_id" in ((config or {}).get("configurable") or {}):
         message = "config= gives all rows the same thread_id, so they share state; make it a function of a row"
         raise InvalidOptionError(message, param="config")
-    if config is not None and not callable(config) and not isinstance(config, Mapping):
-        raise InvalidOptionError(f"config={config!r} must be a mapping or a function of a row", param="config")
     with suppress(RuntimeError):  # no loop runs in this thread
         if asyncio.get_running_loop() is LOOP.get():
             message = "evaluate_chain would block the event loop that runs this chain; await aevaluate_chain instead"
@@ -183,13 +185,6 @@ def _failures(rows: Sequence[Row]) -> list[str]:
     """Return the errors of the rows on which the chain failed."""
     firsts = [next(iter(row.scores.values())) for row in rows]
     return [score.error or "" for score in firsts if score.reason.startswith(_CHAIN_FAILED)]
-
-
-def _failed_on_all(rows: Sequence[Row], language: str) -> str | None:
-    """Return why the evaluation is incomplete, if the chain failed on all rows."""
-    failures = _failures(rows)
-    whole = say("chain.failed_on_all", n=len(rows), error=failures[0]) if len(failures) == len(rows) else None
-    return whole and render(whole, language)
 
 
 def _timings(rows: Sequence[Row]) -> dict[str, float]:
@@ -309,13 +304,22 @@ class Caller:
                 outputs = self._call(inputs, self._config_of(sample, recorder))
             # a lone model or retriever reports no chain
             exchange = recorder.exchange or Exchange(uuid4(), inputs=None, metadata={}, outputs=outputs)
-            reading = self.reading.sample(exchange)
+            call = self.reading.sample(exchange)
         except Exception as error:  # application code: one failure must not stop the other rows
             message = redact(" ".join(f"{type(error).__name__}: {error}".split()))
-            trace_id = recorder.exchange.trace_id if recorder.exchange is not None else None
+            trace_id = recorder.exchange and recorder.exchange.trace_id
             link = {} if trace_id is None else {"trace_id": trace_id}
             return replace(sample, metadata={**sample.metadata, **link}), message
-        answered = _with_answer(sample, reading, _figures_of(exchange), self.reading.question is not None)
+        invalid = {name: reason for name, reason in call.invalid.items() if name in ("answer", "contexts")}
+        answered = replace(
+            sample,
+            answer=call.answer,
+            contexts=call.contexts,
+            retrieved_doc_ids=call.retrieved_doc_ids,
+            history=sample.history if sample.history is not None else call.history,
+            metadata={**sample.metadata, **call.metadata, **_figures_of(exchange)},
+            invalid={**sample.invalid, **invalid},
+        )
         return answered, "it was interrupted before it gave an answer" if exchange.left else None
 
     def _config_of(self, sample: Sample, recorder: Recorder) -> RunnableConfig:
@@ -328,11 +332,7 @@ class Caller:
 
     def _call(self, inputs: Any, config: Any) -> Any:
         if self.loop is None:
-            context = copy_context()
-
-            def invoke() -> Any:
-                return context.run(self.chain.invoke, inputs, config)
-
+            invoke = partial(copy_context().run, self.chain.invoke, inputs, config)
             return invoke() if self.timeout is None else run_in_thread(invoke, self.timeout)
         LOOP.set(self.loop)
         running = asyncio.run_coroutine_threadsafe(self.chain.ainvoke(inputs, config), self.loop)
@@ -350,40 +350,13 @@ def _is_for_async(error: Exception) -> bool:
     return isinstance(error, NotImplementedError) or any(phrase in str(error) for phrase in phrases)
 
 
-@contextmanager
-def ask_all(caller: Caller, samples: Sequence[Sample], concurrency: int) -> Iterator[Iterator[Answered]]:
-    """Yield the answers in the order of ``samples``; leaving the block drops calls that have not begun."""
-    pool = ThreadPoolExecutor(concurrency, thread_name_prefix="ragmetrics-chain")
-    try:
-        tasks = [pool.submit(copy_context().run, caller.ask, sample) for sample in samples]
-        yield map(result_of, tasks)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # after an interruption, running calls are not awaited
-
-
-def _with_answer(sample: Sample, found: Sample, figures: Mapping[str, float], ask_anew: bool) -> Sample:
-    """Return the sample with the chain's answer; references, gold ids and (unless ``ask_anew``) question are kept."""
-    invalid = {name: reason for name, reason in found.invalid.items() if name in ("answer", "contexts")}
-    return replace(
-        sample,
-        question=found.question if ask_anew else sample.question,
-        answer=found.answer,
-        contexts=found.contexts,
-        retrieved_doc_ids=found.retrieved_doc_ids,
-        history=sample.history if sample.history is not None else found.history,
-        metadata={**sample.metadata, **found.metadata, **figures},
-        invalid={**sample.invalid, **invalid},
-    )
-
-
 def _figures_of(exchange: Exchange) -> dict[str, float]:
     """Return the duration of the call and the usage that its models report."""
     figures: dict[str, float] = {"latency_seconds": round(exchange.seconds, 6)} if exchange.seconds else {}
     for step in exchange.steps:
         for message in replied(step.reply):
-            usage = dict(getattr(message, "usage_metadata", None) or {})
             billed = (getattr(message, "response_metadata", None) or {}).get("token_usage") or {}
-            usage["cost"] = billed.get("cost") if isinstance(billed, Mapping) else None
+            usage = {**(getattr(message, "usage_metadata", None) or {}), "cost": billed.get("cost")}
             for name in ("input_tokens", "output_tokens", "cost"):
                 if isinstance(usage.get(name), (int, float)):
                     figures[name] = figures.get(name, 0) + usage[name]

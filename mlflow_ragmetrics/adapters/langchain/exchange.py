@@ -78,7 +78,6 @@ class Exchange:
     live: Any = None
     began: float = field(default_factory=time.perf_counter)
     seconds: float = 0.0
-    open_runs: set[UUID] = field(default_factory=set)
 
     def is_within(self, run_id: UUID | None, runs: Container[UUID]) -> bool:
         """Whether ``run_id`` is one of ``runs`` or inside one."""
@@ -153,8 +152,8 @@ def document_lists(value: Any, name: object = None, depth: int = 0) -> Iterator[
     A pair of a document and its score counts as the document. An empty list counts under a name for contexts.
     """
     if isinstance(value, (list, tuple)):
-        documents = [_document(entry) for entry in value]
-        if documents and None not in documents:
+        documents = [entry[0] if _is_scored(entry) else entry for entry in value]
+        if documents and all(hasattr(document, "page_content") for document in documents):
             yield documents
         elif not value:
             yield from ([],) if name in _CONTEXT_NAMES else ()
@@ -175,9 +174,15 @@ def document_lists(value: Any, name: object = None, depth: int = 0) -> Iterator[
 
 def _closing_result(outputs: Any, answer: str | None) -> str | None:
     """Return the text of the tool that gave the answer (``return_direct``), which is no passage for it."""
-    messages = outputs.get("messages") if isinstance(outputs, Mapping) else outputs
-    role, content = role_and_content(messages[-1]) if isinstance(messages, (list, tuple)) and messages else (None, None)
+    messages = messages_among(outputs)
+    role, content = role_and_content(messages[-1]) if messages else (None, None)
     return content if role == "tool" and isinstance(content, str) and (answer or "") in content else None
+
+
+def messages_among(value: Any) -> Sequence[Any]:
+    """Return the messages of a chain's inputs, outputs or state, if there are any."""
+    messages = value.get("messages") if isinstance(value, Mapping) else value
+    return messages if isinstance(messages, (list, tuple)) else ()
 
 
 def leading_calls(calls: Sequence[Step], answer: str | None, least: int = 1) -> Sequence[Step] | None:
@@ -249,12 +254,6 @@ _Key = tuple[str | None, str]
 
 def _key(chunk: Chunk) -> _Key:
     return chunk.id, chunk.text
-
-
-def _document(value: Any) -> Any:
-    if hasattr(value, "page_content"):
-        return value
-    return value[0] if _is_scored(value) and hasattr(value[0], "page_content") else None
 
 
 def _is_scored(value: Any) -> bool:

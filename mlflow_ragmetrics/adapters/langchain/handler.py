@@ -14,8 +14,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any, Generic, TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.exchange import Exchange
 from mlflow_ragmetrics.adapters.langchain.recorder import WHY, Reading, Recorder
@@ -88,12 +88,10 @@ class RagMetricsCallback(Recorder):
         run_id: str | None = None,
         texts: bool = True,
     ) -> None:
-        made_with = {name: value for name, value in locals().items() if name not in ("self", "suite", "__class__")}
         super().__init__()
         if not 0 <= sample_rate <= 1:
             raise InvalidOptionError(f"sample_rate={sample_rate!r} must be from 0 to 1", param="sample_rate")
         suite = Suite.of(suite)
-        self._made_again = partial(RagMetricsCallback, suite, **made_with)
         self._reading = Reading(question, answer, contexts)
         self._scoring_suite = untraced_suite(suite)
         self._sample_rate = sample_rate
@@ -107,16 +105,12 @@ class RagMetricsCallback(Recorder):
         _HANDLERS.add(self)
         after_fork(self._begin)
 
-    def __reduce__(self) -> tuple[Callable[..., RagMetricsCallback], tuple[()]]:
-        """Pickle only the options: the other process gets a new handler without counts or waiting answers."""
-        return self._made_again, ()
-
     def _begin(self) -> None:
         """Begin without calls, counts and locks: in a forked process, these belong to the parent."""
         self._forget()
         self._counts.reset()
         # the thread holds a reference, so that a handler made for one call lives until that call is scored
-        self._queue = BackgroundQueue(self._score, busy=lambda: bool(self.open_runs), size=QUEUE_SIZE)
+        self._queue = BackgroundQueue(self._score, busy=lambda: bool(self.open_runs))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -129,27 +123,18 @@ class RagMetricsCallback(Recorder):
         """
         return self._counts.snapshot()
 
-    def answered(self, exchange: Exchange) -> None:
-        """Queue the exchange if it is to be scored."""
+    def ended(self, exchange: Exchange, *, failed: bool = False) -> None:
+        """Queue the exchange if it is to be scored, and count its call."""
         self._counts.add("seen")
-        if exchange.outputs is None or random.random() >= self._sample_rate:
+        if not failed and (exchange.outputs is None or random.random() >= self._sample_rate):
             self._counts.add("skipped")
             return
         _flush_at_end_of(os.getpid())
         if self._mlflow is not None:
             exchange.live = self._mlflow.prepare()
-        if not self._queue.put(exchange):
-            self._lose(exchange, "dropped")
-
-    def failed(self, exchange: Exchange) -> None:
-        """Count the call of ``exchange``, which raised."""
-        self._counts.add("seen")
-        if self._mlflow is not None:
-            exchange.live = self._mlflow.prepare()
-        self._lose(exchange, "failed")
-
-    def _lose(self, exchange: Exchange, name: str) -> None:
-        if self._counts.add(name, exchange.live, settled=True) == 1 and name == "dropped":
+        if failed:
+            self._counts.add("failed", exchange.live, settled=True)
+        elif not self._queue.put(exchange) and self._counts.add("dropped", exchange.live, settled=True) == 1:
             _logger.warning("too many answers are waiting to be scored: further answers are dropped and counted")
 
     def _score(self, exchanges: Sequence[Exchange]) -> None:
@@ -265,7 +250,7 @@ def _flush_at_end_of(process: int) -> None:
         multiprocessing.util.Finalize(None, _flush_all, exitpriority=10)
 
 
-class BackgroundQueue(Generic[T]):
+class BackgroundQueue:
     """A bounded queue; a background thread passes its tasks to ``work`` in batches. ``work`` must not raise.
 
     It runs in an empty context, so that nothing of the application's (callbacks, open spans) reaches ``work``. It waits
@@ -273,20 +258,19 @@ class BackgroundQueue(Generic[T]):
     half full or a caller waits.
     """
 
-    def __init__(self, work: Callable[[Sequence[T]], None], *, busy: Callable[[], bool], size: int) -> None:
+    def __init__(self, work: Callable[[Sequence[Exchange]], None], *, busy: Callable[[], bool]) -> None:
         self._work = work
         self._busy = busy
-        self._size = size
         self._waiters = 0
-        self._tasks: deque[T] = deque()
+        self._tasks: deque[Exchange] = deque()
         self._changed = threading.Condition()
         self._is_working = False
         self._closed = False
 
-    def put(self, task: T) -> bool:
+    def put(self, task: Exchange) -> bool:
         """Queue a task; return False if the queue is full or closed."""
         with self._changed:
-            if self._closed or len(self._tasks) >= self._size:
+            if self._closed or len(self._tasks) >= QUEUE_SIZE:
                 return False
             self._tasks.append(task)
             if not self._is_working:
@@ -322,7 +306,7 @@ class BackgroundQueue(Generic[T]):
 
     def _let_pass(self, seconds: float, wanted: Callable[[], bool]) -> None:
         until = time.monotonic() + seconds
-        while wanted() and not self._waiters and 2 * len(self._tasks) < self._size and time.monotonic() < until:
+        while wanted() and not self._waiters and 2 * len(self._tasks) < QUEUE_SIZE and time.monotonic() < until:
             time.sleep(_YIELD_STEP)
 
 

@@ -32,7 +32,6 @@ except ImportError as error:
 
 _RETRIES = "ragmetrics_retries"
 _ANSWER_FIELDS = ("answer", "response", "output")
-_RAW_ANSWERS = ("tool_calls", "function_call", "parsed")
 _logger = logging.getLogger(__name__)
 
 
@@ -99,26 +98,22 @@ class RagMetricsMiddleware(AgentMiddleware):
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Score the model's answer from ``handler(request)``; retry or replace it if it fails."""
-        fields = _answer_fields(request.response_format, self._field)
-        response = handler(request)
-        tried = _tried(request.messages)
-        while _failed(scores := self._scores(request.messages, _answer_in(response, fields))) and tried < self._retries:
-            tried += 1
-            response = handler(self._asked_again(request, response, scores))
-        return self._checked(response, fields, scores, tried)
+        fields, tried = _answer_fields(request.response_format, self._field), _tried(request.messages)
+        attempt = request
+        while attempt is not None:
+            response = handler(attempt)
+            attempt, tried = self._judge(request, response, fields, tried), tried + 1
+        return response
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """Await ``handler(request)`` and continue as ``wrap_model_call``; scoring does not block the event loop."""
-        fields = _answer_fields(request.response_format, self._field)
-        response = await handler(request)
-        tried = _tried(request.messages)
-        while (
-            _failed(scores := await run_beside(partial(self._scores, request.messages, _answer_in(response, fields))))
-            and tried < self._retries
-        ):
+        fields, tried = _answer_fields(request.response_format, self._field), _tried(request.messages)
+        attempt = request
+        while attempt is not None:
+            response = await handler(attempt)
+            attempt = await run_beside(partial(self._judge, request, response, fields, tried))
             tried += 1
-            response = await handler(self._asked_again(request, response, scores))
-        return self._checked(response, fields, scores, tried)
+        return response
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call ``handler(request)``; if the tool ends the turn, score its result, and replace it if it fails."""
@@ -135,36 +130,35 @@ class RagMetricsMiddleware(AgentMiddleware):
         (row,) = self._suite.score_samples([sample_from_messages([*messages, AIMessage(answer)])])
         return row.scores
 
-    def _checked(self, response: Any, fields: Mapping[str, str], scores: Mapping[str, Score], tried: int) -> Any:
-        message = _message_of(response)
+    def _judge(self, request: Any, response: Any, fields: Mapping[str, str], tried: int) -> Any:
+        """Score the answer in ``response``; return the request to answer again, or add the scores and return None."""
+        scores, message = self._scores(request.messages, _answer_in(response, fields)), _message_of(response)
+        if (failed := _failed(scores)) and tried < self._retries:
+            reasons = "; ".join(f"{key}: {score.reason}" for key, score in failed.items())
+            advice = HumanMessage(render(say("guardrail.advice", reasons=reasons), self._suite.language))
+            return request.override(messages=[*request.messages, *response.result, advice])
         if message is None or not (scores or tried):
-            return response
+            return None
         notes = {"ragmetrics": _described(scores)} if scores else {_RETRIES: tried}
         changed: dict[str, Any] = {"response_metadata": {**message.response_metadata, **notes}}
-        place = response.result.index(message)
         if self._is_stopped(scores):
             changed["content"] = self._instead
             if response.structured_response is not None:
-                changed |= self._stop_structured(response, message, fields)
-        response.result[place] = message.model_copy(update=changed)
-        return response
+                response.structured_response = self._stopped(response, fields)
+                text = as_json(dict(fields_of(response.structured_response)))
+                changed |= {"content": text, "tool_calls": [], "additional_kwargs": {}}
+                response.result = [message]  # not the tool's message, which repeats the answer
+        response.result[response.result.index(message)] = message.model_copy(update=changed)
+        return None
 
-    def _stop_structured(self, response: Any, message: Any, fields: Mapping[str, str]) -> dict[str, Any]:
-        """Replace the answer in the structured response and in tool messages; return the changes to ``message``."""
-        structured, (name, alias) = response.structured_response, _field_in(response, fields)
-        replaced = {name: self._instead}
+    def _stopped(self, response: Any, fields: Mapping[str, str]) -> Any:
+        """Return the structured response with the answer replaced."""
+        structured, replaced = response.structured_response, {_field_in(response, fields): self._instead}
         if isinstance(structured, Mapping):
-            response.structured_response = {**structured, **replaced}
-        else:
-            copied = structured.model_copy(update=replaced) if hasattr(structured, "model_copy") else None
-            response.structured_response = copied or dataclasses.replace(structured, **replaced)
-        text = as_json(dict(fields_of(response.structured_response)))
-        response.result = [
-            each.model_copy(update={"content": text}) if each.type == "tool" else each for each in response.result
-        ]
-        calls = [{**call, "args": {**call["args"], alias: self._instead}} for call in message.tool_calls]
-        extras = {name: value for name, value in message.additional_kwargs.items() if name not in _RAW_ANSWERS}
-        return {"content": "" if calls else text, "tool_calls": calls, "additional_kwargs": extras}
+            return {**structured, **replaced}
+        if hasattr(structured, "model_copy"):
+            return structured.model_copy(update=replaced)
+        return dataclasses.replace(structured, **replaced)
 
     def _checked_result(self, request: Any, result: Any) -> Any:
         if not _ends_turn(request) or getattr(result, "status", None) == "error":
@@ -188,11 +182,6 @@ class RagMetricsMiddleware(AgentMiddleware):
             _logger.warning("an answer %s: %s", goes, for_log(redact("; ".join(unjudged))))
         return bool((self._stops and _failed(scores)) or (self._stops_unjudged and unjudged))
 
-    def _asked_again(self, request: Any, response: Any, scores: Mapping[str, Score]) -> Any:
-        reasons = "; ".join(f"{key}: {score.reason}" for key, score in _failed(scores).items())
-        advice = HumanMessage(render(say("guardrail.advice", reasons=reasons), self._suite.language))
-        return request.override(messages=[*request.messages, *response.result, advice])
-
 
 def _described(scores: Mapping[str, Score]) -> dict[str, dict[str, Any]]:
     return {
@@ -209,11 +198,8 @@ def _answer_fields(response_format: Any, name: str | None) -> dict[str, str]:
     """
     if response_format is None:
         return {}
-    if not hasattr(response_format, "schema_specs") and not hasattr(response_format, "schema_spec"):
-        response_format = ToolStrategy(getattr(response_format, "schema", response_format))
-    specs = getattr(response_format, "schema_specs", None) or [response_format.schema_spec]
     fields = {}
-    for spec in specs:
+    for spec in ToolStrategy(response_format.schema).schema_specs:
         properties = spec.json_schema.get("properties", {})
         texts = [field for field, schema in properties.items() if _is_text(schema)]
         known = [name] if name is not None else [field for field in _ANSWER_FIELDS if field in texts] or texts
@@ -229,20 +215,17 @@ def _is_text(schema: Mapping[str, Any]) -> bool:
     return any("string" in str(kind.get("type")) and not {"enum", "const", "format"} & kind.keys() for kind in kinds)
 
 
-def _field_in(response: Any, fields: Mapping[str, str]) -> tuple[str, str]:
-    """The name of the answer's field in a structured response and in its schema, which has the aliases."""
-    structured, calls = response.structured_response, _message_of(response).tool_calls
+def _field_in(response: Any, fields: Mapping[str, str]) -> str:
+    """The name of the answer's field in a structured response; its schema may have an alias for it."""
+    calls, known = _message_of(response).tool_calls, getattr(type(response.structured_response), "model_fields", {})
     alias = next((fields[call["name"]] for call in calls if call["name"] in fields), next(iter(fields.values())))
-    names = list(fields_of(structured))
-    is_model = hasattr(type(structured), "model_json_schema")
-    aliases = type(structured).model_json_schema()["properties"] if is_model else names
-    return dict(zip(aliases, names, strict=False)).get(alias, alias), alias
+    return next((name for name, field in known.items() if alias in (field.alias, field.validation_alias)), alias)
 
 
 def _answer_in(response: Any, fields: Mapping[str, str]) -> str | None:
     """The answer in a model's response; ``None`` if it calls tools."""
     if response.structured_response is not None:
-        value = fields_of(response.structured_response).get(_field_in(response, fields)[0])
+        value = fields_of(response.structured_response).get(_field_in(response, fields))
         return None if value is None else str(value)
     message = _message_of(response)
     if message is None or has_open_calls(message):

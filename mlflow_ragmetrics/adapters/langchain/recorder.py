@@ -17,7 +17,7 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import var_child_runnable_config
 
-from mlflow_ragmetrics.adapters.langchain.exchange import Exchange, Found, Kind, Step, found_in
+from mlflow_ragmetrics.adapters.langchain.exchange import Exchange, Found, Kind, Step, found_in, messages_among
 from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.engine.memory import Recent
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF
@@ -58,7 +58,7 @@ class _Run:
 
 
 class Recorder(_Listener):
-    """Builds an exchange from the events of each call, and passes it to ``answered`` or ``failed``.
+    """Builds an exchange from the events of each call, and passes it to ``ended``.
 
     By default, it stores the first one as ``exchange``. The outermost chain that the handler sees is an exchange; all
     runs below it are followed by their ids. If a retriever calls other retrievers or models, only the outermost
@@ -68,8 +68,6 @@ class Recorder(_Listener):
     """
 
     run_inline = True  # the tracer's open spans are readable only in the thread that dispatches the event
-    ignore_retry = True
-    ignore_custom_event = True
 
     def __init__(self) -> None:
         self.exchange: Exchange | None = None
@@ -84,11 +82,9 @@ class Recorder(_Listener):
     def __deepcopy__(self, memo: dict[int, Any]) -> Recorder:
         return self  # LangChain copies configs, but the handler's counts and threads must not be duplicated
 
-    def answered(self, exchange: Exchange) -> None:
-        """Called when an outermost chain has ended or, as ``failed``, has raised."""
+    def ended(self, exchange: Exchange, *, failed: bool = False) -> None:
+        """Called when an outermost chain has ended or, if ``failed``, has raised."""
         self.exchange = self.exchange or exchange
-
-    failed = answered
 
     def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: UUID, **event: Any) -> None:
         """Follow a chain."""
@@ -97,8 +93,9 @@ class Recorder(_Listener):
             above = self._above(parent)
             if above is not None:
                 self._open(run_id, parent, _Run(above.exchange, above.inside_retriever))
-                if above.exchange.thread is None:
-                    above.exchange.thread = _thread()
+                config = var_child_runnable_config.get()
+                if above.exchange.thread is None and config:
+                    above.exchange.thread = (config.get("configurable") or {}).get("thread_id", False)
                 value = _copied(inputs)
                 if not above.inside_retriever and isinstance(value, dict):
                     above.exchange.steps.append(Step("input", run_id, value, known=time.perf_counter()))
@@ -117,7 +114,7 @@ class Recorder(_Listener):
         # a stream's inputs are complete only at its end
         exchange.inputs = _copied(event.get("inputs", exchange.inputs))
         exchange.outputs = _copied(outputs)
-        self.answered(exchange)
+        self.ended(exchange)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Record the failure of a chain."""
@@ -125,7 +122,7 @@ class Recorder(_Listener):
         if exchange is None:
             self.on_llm_error(error, run_id=run_id)
         else:
-            self.failed(exchange)
+            self.ended(exchange, failed=True)
 
     def on_retriever_start(self, serialized: Any, query: str, *, run_id: UUID, **event: Any) -> None:
         """Follow a retriever."""
@@ -162,7 +159,7 @@ class Recorder(_Listener):
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Record the failure of an inner run; nothing inside it counts."""
-        run = self._take(run_id)
+        run = self.open_runs.pop(run_id, None)
         kinds = {kind.__name__ for kind in type(error).__mro__}
         if run is None:
             return
@@ -187,7 +184,7 @@ class Recorder(_Listener):
                 above.exchange.steps.append(step)
 
     def _end_step(self, run_id: UUID, value: Any) -> None:
-        run = self._take(run_id)
+        run = self.open_runs.pop(run_id, None)
         if run is None:
             return
         known = time.perf_counter()
@@ -209,27 +206,19 @@ class Recorder(_Listener):
             return None
         exchange = run.exchange
         find_trace(exchange)
-        exchange.left |= is_stream and len(exchange.open_runs) > 1  # an abandoned stream ends like any other
         exchange.seconds = time.perf_counter() - exchange.began
         with self._lock:
-            for inner_id in exchange.open_runs:
-                del self.open_runs[inner_id]
+            unended = [inner_id for inner_id, run in list(self.open_runs.items()) if run.exchange is exchange]
+            for inner_id in unended:
+                self.open_runs.pop(inner_id, None)
                 self._closed[inner_id] = None
-            exchange.open_runs.clear()
+        exchange.left |= is_stream and len(unended) > 1  # an abandoned stream ends like any other
         return exchange
 
     def _open(self, run_id: UUID, parent: UUID | None, run: _Run) -> None:
         self._closed.pop(run_id, None)  # a caller may use the id of an earlier call again
         self.open_runs[run_id] = run
-        run.exchange.open_runs.add(run_id)
         run.exchange.parents[run_id] = parent
-
-    def _take(self, run_id: UUID) -> _Run | None:
-        with self._lock:
-            run = self.open_runs.pop(run_id, None)
-            if run is not None:
-                run.exchange.open_runs.discard(run_id)
-            return run
 
     def _above(self, parent: UUID | None) -> _Run | None:
         """Return the parent's run; ``None`` if there is no parent, or if it began above the handler."""
@@ -253,24 +242,12 @@ def _parent(event: Mapping[str, Any]) -> UUID | None:
     return event.get("parent_run_id") or (getattr(config.get("callbacks"), "parent_run_id", None) if config else None)
 
 
-def _thread() -> Any:
-    """Return the ``thread_id`` of the call, from the context of its steps."""
-    config = var_child_runnable_config.get()
-    return (config.get("configurable") or {}).get("thread_id", False) if config else None
-
-
 def _copied(value: Any) -> Any:
     """Copy a value, because applications may change the dicts and lists that they passed."""
     value = fields_of(value)
     if isinstance(value, Mapping):
         return {key: list(entry) if isinstance(entry, list) else entry for key, entry in value.items()}
     return list(value) if isinstance(value, list) else value
-
-
-_TRACER_MODULE = "mlflow.langchain.langchain_tracer"
-_DISPATCHERS = ("handle_event", "ahandle_event")
-_DEEPEST = 6
-_NO_TRACE = "MLFLOW_NO_OP_SPAN_TRACE_ID"
 
 
 def find_trace(exchange: Exchange) -> None:
@@ -294,14 +271,15 @@ def find_trace(exchange: Exchange) -> None:
     else:
         span = getattr(getattr(tracer, "_run_span_mapping", {}).get(str(exchange.run_id)), "span", None)
     exchange.traceable = tracer is None or span is not None
-    if span is not None and span.trace_id != _NO_TRACE:
+    if span is not None and span.trace_id != "MLFLOW_NO_OP_SPAN_TRACE_ID":
         exchange.trace_id = str(span.trace_id)
 
 
 def _tracer() -> Any:
-    kind = getattr(sys.modules.get(_TRACER_MODULE), "MlflowLangchainTracer", ())
-    for frame, _ in islice(walk_stack(sys._getframe(2)), _DEEPEST):
-        if frame.f_code.co_name in _DISPATCHERS:
+    """Return the MLflow tracer that gets the same event; the function that dispatches it is a few frames above."""
+    kind = getattr(sys.modules.get("mlflow.langchain.langchain_tracer"), "MlflowLangchainTracer", ())
+    for frame, _ in islice(walk_stack(sys._getframe(2)), 6):
+        if frame.f_code.co_name in ("handle_event", "ahandle_event"):
             return next((handler for handler in frame.f_locals.get("handlers", ()) if isinstance(handler, kind)), None)
     return None
 
@@ -309,10 +287,8 @@ def _tracer() -> Any:
 WHY = "contexts_unknown"
 """The metadata entry of a sample that explains why its contexts are unknown."""
 
-_INTERRUPT = "__interrupt__"
-_STRUCTURED = ("structured_response", "parsed")
 _OUTRIGHT = ("answer", "output", "response", "generation", "result", "output_text", "final_answer")
-_FROM_CALL = ("id", "reference", "gold_doc_ids")
+_CALL_NAMES = frozenset(name for field in ("id", "reference", "gold_doc_ids") for name in (field, *ALIASES[field]))
 _FRAMEWORKS = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
 
 
@@ -336,7 +312,8 @@ class Reading:
         ``contexts_assumed`` in the metadata says why. ``retrieved_doc_ids``: the ids of the retrieved documents.
         ``citations``: those in the outputs or in the blocks of the answer's message.
         """
-        answer = None if exchange.left else self._answer(exchange)
+        outputs = _picked(self.answer, exchange.outputs, exchange.inputs)
+        answer = None if exchange.left else _answer_in(outputs)
         record = {**_metadata_of(exchange), "question": self._question(exchange), "answer": answer}
         record["history"] = _history_of(exchange)
         if citations := citations_in(exchange.outputs):
@@ -355,19 +332,21 @@ class Reading:
         return to_sample(record)
 
     def _question(self, exchange: Exchange) -> str | None:
-        if callable(self.question):
-            return _text(call_with(self.question, exchange.inputs, exchange.outputs))
-        if self.question is not None:
-            return _text(question_in(attribute_of(exchange.inputs, self.question)))
-        asked_text = _text(question_in(exchange.inputs))
-        if asked_text or exchange.inputs is None or hasattr(exchange.inputs, "resume"):
-            return asked_text or _resumed_question(exchange)
-        return _only_text(exchange.inputs) or _text(question_in({"messages": _messages(exchange.outputs)}))
+        question = _text(question_in(_picked(self.question, exchange.inputs, exchange.outputs)))
+        if question or self.question is not None:
+            return question
+        if exchange.inputs is None or hasattr(exchange.inputs, "resume"):  # a graph resumed after an interrupt
+            states = (exchange.outputs, *(step.value for step in exchange.steps if step.kind == "input"))
+            questions = (_text(question_in(state)) for state in states if isinstance(state, Mapping))
+            return next(filter(None, questions), None)
+        return _only_text(exchange.inputs) or _text(question_in({"messages": messages_among(exchange.outputs)}))
 
-    def _answer(self, exchange: Exchange) -> str | None:
-        if callable(self.answer):
-            return _text(call_with(self.answer, exchange.outputs, exchange.inputs))
-        return _answer_in(exchange.outputs if self.answer is None else attribute_of(exchange.outputs, self.answer))
+
+def _picked(way: str | Callable[..., Any] | None, value: Any, other: Any) -> Any:
+    """Return the entry of ``value`` with this name, or the result of a function of ``value`` (and ``other``)."""
+    if callable(way):
+        return call_with(way, value, other)
+    return value if way is None else attribute_of(value, way)
 
 
 def _with_names(outputs: Any) -> Any:
@@ -386,25 +365,19 @@ def _answer_in(outputs: Any) -> str | None:
     """
     outputs = fields_of(_with_names(outputs))
     if isinstance(outputs, Mapping):
-        if outputs.get(_INTERRUPT):
+        if outputs.get("__interrupt__"):
             return None
-        structured = next((outputs[name] for name in _STRUCTURED if outputs.get(name) is not None), None)
-        if structured is not None:
-            return _answer_in(structured)
+        for name in ("structured_response", "parsed"):
+            if outputs.get(name) is not None:
+                return _answer_in(outputs[name])
     elif getattr(outputs, "tool_calls", None):
         return None
-    messages = _messages(outputs)
+    messages = messages_among(outputs)
     if messages and not any(isinstance(outputs, Mapping) and outputs.get(name) for name in _OUTRIGHT):
         last = messages[-1]
         is_of_tool = role_and_content(last)[0] == "tool" and attribute_of(last, "status") != "error"
         return read_text(answer_in(last) if is_of_tool else closing_answer(messages))
     return read_text(answer_in(outputs))
-
-
-def _resumed_question(exchange: Exchange) -> str | None:
-    """Return the question of a graph resumed after an interrupt, from its state."""
-    states = (exchange.outputs, *(step.value for step in exchange.steps if step.kind == "input"))
-    return next(filter(None, (_text(question_in(state)) for state in states if isinstance(state, Mapping))), None)
 
 
 def read_text(value: Any) -> str | None:
@@ -425,12 +398,9 @@ def _history_of(exchange: Exchange) -> tuple[Message, ...] | None:
     named = (messages_of(inputs.get(name)) for name in ("history", *ALIASES_BY_NATURE["history"]))
     if spoken := next(filter(None, named), None):
         return spoken
-    in_input, answered = messages_in(exchange.inputs) or (), messages_of(_messages(exchange.outputs)) or ()
+    in_input, answered = messages_in(exchange.inputs) or (), messages_of(messages_among(exchange.outputs)) or ()
     is_whole = len(answered) > len(in_input) and any(message.role == "user" for message in answered)
     return (answered if is_whole else in_input) or None
-
-
-_CALL_NAMES = frozenset(name for field in _FROM_CALL for name in (field, *ALIASES[field]))
 
 
 def call_with(function: Callable[..., Any], *values: Any) -> Any:
@@ -453,6 +423,7 @@ def _metadata_of(exchange: Exchange) -> dict[str, Any]:
     }
     if all(metadata.get(name) is None for name in ("id", *ALIASES["id"])):
         metadata["id"] = str(exchange.run_id)
+    metadata["seconds"] = round(exchange.seconds, 6)
     origin = {
         "chain_run": str(exchange.run_id),
         "run_name": exchange.name,
@@ -460,16 +431,7 @@ def _metadata_of(exchange: Exchange) -> dict[str, Any]:
         "tags": list(exchange.tags),
         "trace_id": exchange.trace_id,
     }
-    return {
-        **metadata,
-        **{name: entry for name, entry in origin.items() if entry},
-        "seconds": round(exchange.seconds, 6),
-    }
-
-
-def _messages(value: Any) -> Sequence[Any]:
-    messages = value.get("messages") if isinstance(value, Mapping) else value
-    return messages if isinstance(messages, (list, tuple)) else ()
+    return metadata | {name: entry for name, entry in origin.items() if entry}
 
 
 def _only_text(value: Any) -> str | None:

@@ -15,8 +15,8 @@ from mlflow_ragmetrics.adapters.langchain.handler import BackgroundQueue
 MINE: contextvars.ContextVar[str] = contextvars.ContextVar("mine", default="nobody's")
 
 
-def queue_of(work: Any, **options: Any) -> BackgroundQueue[Any]:
-    return BackgroundQueue(work, **{"busy": lambda: False, "size": 1000, **options})
+def queue_of(work: Any, **options: Any) -> BackgroundQueue:
+    return BackgroundQueue(work, **{"busy": lambda: False, **options})
 
 
 def test_many_threads_put_and_all_is_done_once() -> None:

@@ -23,7 +23,7 @@ class Recording(Recorder):
         super().__init__()
         self.exchanges: list[Exchange] = []
 
-    def answered(self, exchange: Exchange) -> None:
+    def ended(self, exchange: Exchange, *, failed: bool = False) -> None:
         self.exchanges.append(exchange)
 
 

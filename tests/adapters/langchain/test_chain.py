@@ -356,11 +356,6 @@ def test_times_and_tokens_stand_beside_the_scores() -> None:
     assert 0 < report.metrics["latency_seconds/mean"] <= report.metrics["latency_seconds/p95"]
 
 
-def test_the_question_may_be_read_from_the_inputs() -> None:
-    report = evaluated(_answer, rm.Suite(["rouge"]), DATA[:1], question=lambda inputs: inputs.upper())
-    assert report.table["question"][0] == "QUESTION 1"
-
-
 def test_an_interruption_hands_over_and_logs_the_rows_that_were_scored() -> None:
     def answer(question: str) -> str:
         if question == "question 7":

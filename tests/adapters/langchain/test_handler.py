@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import pickle
 import sys
 import threading
 import time
@@ -281,15 +280,6 @@ def test_what_a_handler_is_made_from(suite: Any, plain: Any, collected: Any) -> 
     with rm.RagMetricsCallback(suite, sink=collected) as handler:
         plain.invoke("why", {"callbacks": [handler]})
     assert len(collected) == 1
-
-
-def test_a_handler_can_be_pickled(plain: Any) -> None:
-    with rm.RagMetricsCallback(["coherence"], sink=print, sample_rate=0.5, contexts=["look_up"]) as handler:
-        plain.invoke("why", {"callbacks": [handler]})
-        again = pickle.loads(pickle.dumps(handler))
-    assert (again._sample_rate, again.counts["seen"]) == (0.5, 0)
-    plain.invoke("why", {"callbacks": [again]})
-    assert again.close(10)
 
 
 def test_tags_thread_and_name_reach_the_metadata(plain: Any, handler: Any, collected: Any) -> None:
