@@ -31,7 +31,6 @@ Tokenizer = Literal["whitespace", "rouge_score", "characters"]
 
 _KEPT = b"0123456789abcdefghijklmnopqrstuvwxyz"
 _TO_TOKENS = bytes(code if code in _KEPT else ord(" ") for code in range(256))
-_SHORTEST_STEMMED = 4
 # Thai, Lao, Tibetan, Burmese, Khmer, Kana and Han, which put no spaces between words
 _UNSPACED = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U000323af"
@@ -156,7 +155,7 @@ def _tokens(text: str, tokenizer: Tokenizer, stemmer: bool) -> list[str]:
         text = normalize("NFC", text)
         return text.split() if text.isascii() or tokenizer == "whitespace" else _CHARACTERS.findall(text)
     tokens = text.lower().encode("utf-8", "surrogatepass").translate(_TO_TOKENS).decode("ascii").split()
-    return [_stem(token) if len(token) >= _SHORTEST_STEMMED else token for token in tokens] if stemmer else tokens
+    return [_stem(token) if len(token) >= 4 else token for token in tokens] if stemmer else tokens
 
 
 @lru_cache(maxsize=50_000)

@@ -33,7 +33,6 @@ _TOKEN = re.compile(r"[^\W_]+|[,;:–—]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _TO_LETTERS = bytes(code if chr(code).isalpha() else 32 for code in bytes(range(128)).lower()).ljust(256)
 _COURTESY = pattern_of("courtesies", before=r"\W*", after=r"\b")
-_LONGEST_COURTESY = 14
 
 
 def _letter_runs(text: str) -> list[str]:
@@ -49,7 +48,7 @@ def is_courtesy(sentence: str) -> bool:
     >>> [is_courtesy(each) for each in ("I hope this helps!", "Hello there!", "It is red.")]
     [True, True, False]
     """
-    return _COURTESY.match(sentence) is not None and len(sentence.split()) <= _LONGEST_COURTESY
+    return _COURTESY.match(sentence) is not None and len(sentence.split()) <= 14
 
 
 def is_bare_courtesy(sentence: str) -> bool:
@@ -117,7 +116,6 @@ def _is_statement(plain: str) -> bool:
 
 Kind = Literal["answer", "refusal", "partly"]
 
-_LONGEST_READ = 20_000
 _SOURCE = (
     r"(?:contexts?|documents?|documentation|passages?|"
     r"texts?(?! (?:fields?|box(?:es)?|files?|messages?|areas?)\b)|excerpts?|sources?|articles?|snippets?|"
@@ -172,7 +170,7 @@ _LABEL = re.compile(
 
 def shown_statements(text: str) -> Iterator[str]:
     """Yield the sentences of ``text`` without emphasis, citation marks and quotations in them."""
-    for sentence in statements(text[:_LONGEST_READ]):
+    for sentence in statements(text[:20_000]):
         shown = _MARKUP.sub("", _APOSTROPHE.sub("'", normalize("NFKC", sentence)))
         if has_content(shown):
             yield shown
@@ -197,8 +195,9 @@ def _clauses(sentence: str) -> Iterator[str]:
     return filter(has_content, _CONTRAST.split(_LABEL.sub("", sentence, count=1)))
 
 
-_CONTRACTED = word_set("cannot cant wont dont doesnt didnt isnt arent wasnt werent couldnt wouldnt havent hasnt")
-_SIGNS = _DENYING | _CONTRACTED | word_set("t n н")  # of "don't", "n/a", "н/д"
+_SIGNS = _DENYING | word_set(
+    "cannot cant wont dont doesnt didnt isnt arent wasnt werent couldnt wouldnt havent hasnt t n н"
+)  # also of "don't", "n/a" and "н/д"
 _PHRASE_WORDS = _FILLERS | _DROPPED | word_set("m re ve s d ll") | {word for phrase in _PHRASES for word in phrase}
 """A clause declines in English or Russian only with one of the signs, or with no other words than these; searching for
 them is fast."""
@@ -258,7 +257,6 @@ def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
 
 
 # A sentence with clear bounds, found without reading the whole text. If it states something, the text does.
-_CLEAR_SENTENCES = 5  # at most
 _CLEAR_SENTENCE = re.compile(
     r"^(?:\d+[.)] )?[A-Za-z][^\n*_#|`~<>\[\]\x80-\U0010ffff]{20,600}?"
     r"(?:(?<=[a-z]{5})[.!?](?=\s+[A-Z])|[.!?](?=\s*(?:\Z|\n\s*(?:[A-Z\d\n]))))",
@@ -268,7 +266,7 @@ _CLEAR_SENTENCE = re.compile(
 
 @lru_cache(maxsize=512)  # several metrics use the same two texts
 def _indistinct_by_rules(text: str, extra: tuple[str, ...]) -> bool:
-    clear = (sentence[0] for sentence in islice(_CLEAR_SENTENCE.finditer(text), _CLEAR_SENTENCES))
+    clear = (sentence[0] for sentence in islice(_CLEAR_SENTENCE.finditer(text), 5))
     # without a sign, the patterns of refusals, which take long, are not searched
     signless = (sentence for sentence in clear if _SIGNS.isdisjoint(_letter_runs(sentence)))
     if any(_reading(clause, extra) == "states" for sentence in signless for clause in _clauses(sentence)):
@@ -325,10 +323,7 @@ _NEGATIVE = word_set(
     ne sais pas aucune inconnu inconnue non no ni não nao nessuna desconoce desconocido
     desconocida desconheço desconhecido desconhecida sconosciuto sconosciuta niet geen nie brak"""
 )
-_MOST_WORDS = 60
 _OTHER = re.compile("[\u0600-\u06ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
-_LONGEST = 200
-_MOST_BEFORE, _MOST_AFTER = 6, 20
 _WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]{2}|[^\W_]+")  # two Chinese or Japanese characters count as one word
 
 
@@ -342,7 +337,7 @@ def is_error_text(text: str) -> bool:
     text = text.strip()  # the patterns try each place in a run of spaces
     if _ERROR.match(text) is not None:
         return True
-    return _FAILURE.match(text) is not None and len(text.split()) <= _MOST_WORDS
+    return _FAILURE.match(text) is not None and len(text.split()) <= 60
 
 
 def declines(sentence: str) -> bool:
@@ -351,7 +346,7 @@ def declines(sentence: str) -> bool:
     >>> [declines(each) for each in ("Das weiß ich leider nicht.", "我不知道", "No lo sé, pero creo que es Madrid.")]
     [True, True, False]
     """
-    if len(sentence) > _LONGEST:
+    if len(sentence) > 200:
         return False
     if _NEGATIVE.isdisjoint(_letter_runs(sentence)) and (sentence.isascii() or not _OTHER.search(sentence)):
         return False
@@ -359,7 +354,7 @@ def declines(sentence: str) -> bool:
     if match is None or _BUT.search(sentence, match.end()):
         return False
     before, after = sentence[: match.start()], sentence[match.end() :]
-    return len(_WORD.findall(before)) <= _MOST_BEFORE and len(_WORD.findall(after)) <= _MOST_AFTER
+    return len(_WORD.findall(before)) <= 6 and len(_WORD.findall(after)) <= 20
 
 
 # Spanish negates with "no", as English does. Words that several languages share are ignored.
@@ -369,7 +364,6 @@ _READ = (STOP_WORDS | _SPANISH) - _SHARED
 _FOREIGN_WORDS = words_of("foreign_words") - word_set("die per do as a is in an was")
 _FOREIGN = re.compile("[^\\W\\d_a-zа-яёáéíóúñü]")
 _BEYOND = "\u0530"  # beyond Latin, Greek and Cyrillic; a single word in such a script is enough
-_MOST = 2_000  # characters to examine
 
 
 @lru_cache(maxsize=256)
@@ -381,7 +375,7 @@ def is_unknown_language(text: str) -> bool:
     >>> [is_unknown_language(text) for text in ("Der Turm ist blau.", "La torre es azul.", "She sings in São Paulo.")]
     [True, False, False]
     """
-    words = _letter_runs(text[:_MOST])
+    words = _letter_runs(text[:2_000])
     others = sum(map(_FOREIGN_WORDS.__contains__, words))
     if not text.isascii():
         others += sum(map(bool, map(_FOREIGN.search, words))) + sum(word[0] >= _BEYOND for word in words)

@@ -35,9 +35,6 @@ def pattern_of(name: str, *, before: str = "", after: str = "", **parts: str) ->
     return re.compile(pattern_text, re.IGNORECASE)
 
 
-_combining = lru_cache(maxsize=4096)(unicodedata.combining)
-
-
 def normalize(form: str, text: str) -> str:
     """The Unicode normal form (``"NFC"``, ``"NFKC"``) of ``text``, in linear time.
 
@@ -47,8 +44,8 @@ def normalize(form: str, text: str) -> str:
     if text.isascii():
         return text
     characters = set(text)
-    if any(map(_combining, characters)):
-        run = f"[{re.escape(''.join(filter(_combining, characters)))}]"
+    if any(map(unicodedata.combining, characters)):
+        run = f"[{re.escape(''.join(filter(unicodedata.combining, characters)))}]"
         text = re.sub(f"({run}{{30}})(?={run})", "\\1\u034f", text)
     return unicodedata.normalize(form, text)  # type: ignore[arg-type]
 
@@ -239,8 +236,8 @@ def terms_of_word(word: str) -> tuple[str, ...]:
     folded = normalize("NFKC", word).casefold()
     if folded.isalnum() and folded.isascii():
         return (folded,) if len(folded) >= _SHORTEST_TERM else ()
-    inside = [character for character in set(folded) if character.isalnum() or character in "-_" or _is_mark(character)]
-    separators = {ord(character): " " for character in set(folded).difference(inside)}
+    others = [character for character in set(folded) if not (character.isalnum() or character in "-_")]
+    separators = {ord(character): " " for character in others if not unicodedata.category(character).startswith("M")}
     word_terms: list[str] = []
     for piece in folded.translate(separators).split():
         for place, part in enumerate(_CJK_RUN.split(piece)):
@@ -253,11 +250,6 @@ def terms_of_word(word: str) -> tuple[str, ...]:
 
 
 _word_terms = ByWord(terms_of_word)
-
-
-@lru_cache(maxsize=4096)
-def _is_mark(character: str) -> bool:
-    return unicodedata.category(character).startswith("M")
 
 
 def _words_of(token: str) -> list[str]:

@@ -31,15 +31,7 @@ from mlflow_ragmetrics.core.question import (
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, cover_question, related_places, tone_of
 from mlflow_ragmetrics.judges.lexical.keys import is_longer_than
-from mlflow_ragmetrics.judges.lexical.support import (
-    THRESHOLD,
-    Difference,
-    Judgement,
-    find_difference,
-    judge_claim,
-    source_of,
-    split_claims,
-)
+from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Source, find_difference, source_of, split_claims
 from mlflow_ragmetrics.text.messages import check_language, said
 
 _LONGEST: Final = 30_000
@@ -111,34 +103,38 @@ class LexicalJudge(Judge):
 
     def _verify(self, question: Verify) -> tuple[Finding, ...]:
         source = source_of(question.passages)
-        findings = {
-            claim: self._finding(judge_claim(claim, source, self.threshold), question.against)
-            for claim in dict.fromkeys(question.claims)
-        }
-        return tuple([findings[claim] for claim in question.claims])
+        return tuple([self._find(claim, source, question.against) for claim in question.claims])
 
-    def _finding(self, judgement: Judgement, against: Against) -> Finding:
-        """Return a verdict that quotes the sentences that decided it, or the nearest ones, with passage numbers."""
-        places = judgement.coverage.source.places
-        quotes = tuple([(places[place].passage, places[place].text[:_QUOTE]) for place in judgement.quoted])
-        return Finding(judgement.verdict, self._reason(judgement, against), round(judgement.support, 4), quotes)
+    def _find(self, claim: str, source: Source, against: Against) -> Finding:
+        """SUPPORTED at the threshold or above, or if a passage contains the claim word for word; else NEUTRAL.
 
-    def _reason(self, judgement: Judgement, against: Against) -> str:
-        coverage = judgement.coverage
-        if judgement.difference is not None:
-            return self._differs(coverage.passage, judgement.difference, against)
+        The support is the coverage, or half of it if a word or a number speaks against the claim. Quotes are the
+        sentences that decided, or the nearest ones.
+        """
+        coverage = source.coverage(claim)
+        nearest, stray = coverage.nearest[:1], coverage.stray_number
+        difference = find_difference(coverage, nearest[0]) if nearest else None
+        support = coverage.support * (1 if difference is None and stray is None else 0.5)
         present, missing = (list(map(coverage.terms.text_at, places)) for places in (coverage.found, coverage.missing))
         values = _where(against, coverage.passage, self.language) | _counted(present, missing)
-        if judgement.verdict == "SUPPORTED" and coverage.support < self.threshold:
-            return self._say("lexical_judge.supported.verbatim", **values)
-        if judgement.stray_number and coverage.support >= self.threshold:
-            return self._say("lexical_judge.neutral.number", claim=judgement.stray_number, **values)
-        return self._say(f"lexical_judge.{judgement.verdict.lower()}{_extent(present, missing)}", **values)
-
-    def _differs(self, passage: int, difference: Difference, against: Against) -> str:
-        values = _where(against, passage, self.language)
-        kind, claim, other = difference
-        return self._say(f"lexical_judge.differs.{kind}", **values, claim=claim, other=other)
+        extent, is_covered = _extent(present, missing), coverage.support >= self.threshold
+        verdict = "NEUTRAL"
+        if support >= self.threshold:
+            agreeing = [place for place in coverage.backing if find_difference(coverage, place) is None]
+            verdict, code, quoted = "SUPPORTED", f"supported{extent}", list(dict.fromkeys((*nearest, *agreeing)))
+        elif difference is not None:
+            code, quoted = f"differs.{difference.kind}", nearest
+            values |= {"claim": difference.claim, "other": difference.passage}
+        elif len(missing) < 2 and source.says(claim):
+            verdict, support, quoted = "SUPPORTED", 1.0, nearest
+            code = f"supported{extent}" if is_covered else "supported.verbatim"
+        elif stray is not None and is_covered:
+            code, quoted = "neutral.number", coverage.nearest[:2]
+            values["claim"] = coverage.terms.text_at(stray)
+        else:
+            code, quoted = f"neutral{extent}", coverage.nearest[:2]
+        quotes = tuple([(source.places[place].passage, source.places[place].text[:_QUOTE]) for place in quoted])
+        return Finding(verdict, self._say(f"lexical_judge.{code}", **values), round(support, 4), quotes)
 
     def _relate(self, question: RelatedChunks) -> tuple[Related, ...]:
         return tuple(
@@ -180,7 +176,9 @@ class LexicalJudge(Judge):
         close = [coverage for coverage in coverages if coverage.masks and len(coverage.missing) < 2]
         differences = [find_difference(coverage, coverage.nearest[0]) for coverage in close]
         differing = [difference for difference in differences if difference is not None]
-        reasons += [self._differs(1, differing[0], "reference")] if differing else []
+        for kind, claim, other in differing[:1]:
+            values = _where("reference", 1, self.language)
+            reasons.append(self._say(f"lexical_judge.differs.{kind}", **values, claim=claim, other=other))
         share = 1 - len(differing) / max(len(claims), 1)
         return Rating(round(1 + 4 * overlap.value * share, 4), " ".join(reasons))
 

@@ -407,39 +407,6 @@ def _negation(terms: Terms, content: list[int], sentence: Place) -> Difference |
     return None if key in ABOUT_PASSAGES or key in CANCELLING else Difference("negation", word, word)
 
 
-class Judgement(NamedTuple):
-    """A verdict by wording; ``support`` is lower than the coverage if something speaks against the claim.
-
-    ``quoted``: the nearest sentences, or the one from which the claim differs. ``difference``: the only word in which
-    the claim differs from that sentence. ``stray_number``: a number that is not near other words.
-    """
-
-    verdict: Literal["SUPPORTED", "NEUTRAL"]
-    support: float
-    coverage: Coverage
-    quoted: Sequence[int]
-    difference: Difference | None = None
-    stray_number: str = ""
-
-
-def judge_claim(claim: str, source: Source, threshold: float) -> Judgement:
-    """SUPPORTED at ``threshold`` or above, or if a passage contains the claim word for word; else NEUTRAL."""
-    coverage = source.coverage(claim)
-    nearest = coverage.nearest[:1]
-    difference = find_difference(coverage, nearest[0]) if nearest else None
-    stray = coverage.stray_number
-    support = coverage.support * (1 if difference is None and stray is None else 0.5)
-    if support >= threshold:
-        agreeing = [place for place in coverage.backing if find_difference(coverage, place) is None]
-        return Judgement("SUPPORTED", support, coverage, list(dict.fromkeys((*nearest, *agreeing))))
-    if difference is not None:
-        return Judgement("NEUTRAL", support, coverage, nearest, difference)
-    if len(coverage.missing) < 2 and source.says(claim):
-        return Judgement("SUPPORTED", 1.0, coverage, nearest)
-    number = "" if stray is None else coverage.terms.text_at(stray)
-    return Judgement("NEUTRAL", support, coverage, coverage.nearest[:2], None, number)
-
-
 _REACH: Final = 4
 
 
