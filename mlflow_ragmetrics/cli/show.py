@@ -65,11 +65,7 @@ def command(run: str, row: str | None, where: tuple[str, ...], limit: int, track
         print_blocks(row_blocks(shown_row.sample, shown_row.scores, "" if own is None else own.reason or own.cause))
         return
     chosen = [row_of_run for row_of_run in rows if all(_holds(condition, row_of_run) for condition in conditions)]
-    better = {key: side for key in results.keys if (side := results.better(key)) is not True}
-    weighed = results.description.get("weights") or () if "metrics" in results.description else ("rag_score",)
-    composites = [key for key in results.keys if key in weighed]
-    composite = next((key for key in composites if any(row_of_run.scores[key].scored for row_of_run in rows)), None)
-    ranking = Ranking(sorted(results.keys, key=lambda key: key != composite), better, composite)
+    ranking = results.totals.ranking
     chosen = [chosen[place] for place in ranking.order(chosen)]
     causes = [diagnoses[row_of_run.sample.id].cause for row_of_run in chosen] if diagnoses else []
     all_rows = counted(len(rows), "row")

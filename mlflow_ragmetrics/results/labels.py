@@ -104,12 +104,10 @@ def labels_of(
         if not {"id", "label"} <= {*label_data.columns}:
             has = ", ".join(map(str, label_data.columns))
             raise InvalidDataError(f"labels need the columns id and label, but have {has}")
-        label_data = _one_each([*zip(map(str, label_data["id"]), label_data["label"], strict=True)])
-    elif hasattr(label_data, "index") and hasattr(label_data, "to_dict"):
-        label_data = _one_each([*zip(map(str, label_data.index), label_data, strict=True)])
+        label_data = label_data.set_index("id")["label"]
     table = results.table
-    if isinstance(label_data, Mapping):
-        return _numbers(_matched(label_data, table), words)
+    if isinstance(label_data, Mapping) or hasattr(label_data, "to_dict"):  # a mapping or a series
+        return _numbers(_matched([(str(name), label) for name, label in label_data.items()], table), words)
     if not isinstance(label_data, Iterable):
         raise InvalidDataError(f"labels: {shown(labels)} is neither a mapping, a list, a column, a file nor a frame")
     listed = list(label_data)
@@ -143,13 +141,6 @@ def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) ->
     return numbers
 
 
-def _one_each(labels: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """The label of each id; ``InvalidDataError`` if an id has two different ones."""
-    if twice := _with_two(labels):
-        raise InvalidDataError(f"ids with two different labels: {twice}; keep one label per id")
-    return dict(sorted(labels, key=lambda label: _meaning(label[1]) is not None))  # a known one replaces a missing one
-
-
 def _with_two(labels: Iterable[tuple[str, Any]]) -> str:
     """The ids with two different labels, in words; empty if there are none."""
     meanings: dict[str, set[Any]] = {}
@@ -166,9 +157,14 @@ def _meaning(label: Any) -> Any:
         return word_of(str(label))
 
 
-def _matched(labels: Mapping[Any, Any], table: pd.DataFrame) -> list[Any]:
-    """The label of each row, by its id or trace id; ``None`` without a label."""
-    exact = _one_each([(str(name), label) for name, label in labels.items()])
+def _matched(labels: Sequence[tuple[str, Any]], table: pd.DataFrame) -> list[Any]:
+    """The label of each row, by its id or trace id; ``None`` without a label.
+
+    Raises ``InvalidDataError`` if an id has two different labels, or if no row has one.
+    """
+    if twice := _with_two(labels):
+        raise InvalidDataError(f"ids with two different labels: {twice}; keep one label per id")
+    exact = dict(sorted(labels, key=lambda label: _meaning(label[1]) is not None))  # a known one replaces a missing one
     # in a CSV file, an id that looks like a formula may start with a quote
     by_name = {name.removeprefix("'"): label for name, label in exact.items()} | exact
     columns = [table[name].map(str) for name in ("id", "trace_id") if name in table.columns]

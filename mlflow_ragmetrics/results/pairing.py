@@ -207,7 +207,7 @@ def like_with_like(
     """
     unlike: dict[str, set[int]] = {key: set() for key in keys}
     warnings = list(pairing.warnings)
-    fields = {key: _fields_read(_members(a, key) + _members(b, key) or [key]) for key in keys}
+    fields = {key: _fields_read([*_weights(a, key), *_weights(b, key)] or [key]) for key in keys}
     causes = [(noun, _differing(name, a, b, pairing), name) for name, noun in _COMPARED.items()]
     causes += [(f"measured members of {key}", _other_members(key, a, b, pairing), key) for key in keys]
     for noun, places, name in causes:
@@ -240,7 +240,7 @@ def _differing(name: str, a: Evaluation, b: Evaluation, pairing: Pairing) -> lis
 def _other_members(key: str, a: Evaluation, b: Evaluation, pairing: Pairing) -> list[int]:
     """The pairs in which both sides measured the composite ``key``, but from different members."""
     other = np.zeros(len(pairing), dtype=bool)
-    for member in {*_members(a, key), *_members(b, key)}:
+    for member in {*_weights(a, key), *_weights(b, key)}:
         scored = (
             _is_scored(side.table, member)[list(rows)] for side, rows in ((a, pairing.rows_a), (b, pairing.rows_b))
         )
@@ -254,13 +254,17 @@ def _is_scored(table: pd.DataFrame, key: str) -> Column:
     return np.array(table[status].eq("ok") if status in table.columns else [False] * len(table), dtype=bool)
 
 
-def _members(results: Evaluation, key: str) -> list[str]:
-    """The metrics that the composite ``key`` weighs; empty for a metric and for an unknown composite."""
-    weights = results.description.get("weights") or {}
+def _weights(results: Evaluation, key: str) -> dict[str, float]:
+    return weights_in(results.description, key)
+
+
+def weights_in(description: Mapping[str, Any], key: str) -> dict[str, float]:
+    """The positive weights in the composite ``key``, by metric; empty for a metric and for an unknown composite."""
+    weights = description.get("weights") or {}
     name = next((name for name in weights if key.endswith(name)), key)  # a suite may have a prefix
     known = measure_of(name) if name not in weights else None
-    member_weights = known.weights if isinstance(known, Composite) else weights.get(name, {})
-    return [key.removesuffix(name) + member for member, weight in member_weights.items() if weight > 0]
+    shares = known.weights if isinstance(known, Composite) else weights.get(name, {})
+    return {key.removesuffix(name) + member: share for member, share in shares.items() if share > 0}
 
 
 def _fields_read(keys: Sequence[str]) -> set[str]:

@@ -18,6 +18,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.marks import Diagnosis
+from mlflow_ragmetrics.results.pairing import weights_in
 from mlflow_ragmetrics.results.tables import (
     DIAGNOSIS_COLUMNS,
     ITEM_COLUMNS,
@@ -56,7 +57,7 @@ def stored(
 ) -> Evaluation:
     """The evaluation with these tables; its rows are made when they are asked for.
 
-    Tables have no coverage of composites and no mark of rows without contexts: these figures are the run's alone.
+    Tables have no mark of rows without contexts: this figure is the run's alone.
     """
     evaluation = Evaluation(_StoredRows(table, items, description or {}), description or {})
     keys, diagnosed = score_keys(table), {*DIAGNOSIS_COLUMNS} <= {*table.columns}
@@ -271,6 +272,7 @@ class _StoredRows(Sequence[Row]):
         thresholds = self._description.get("thresholds") or {}
         judges = ", ".join(map(str, self._description.get("judge") or ())) or None
         keys = score_keys(self._table)
+        weights = {key: shares for key in keys if (shares := weights_in(self._description, key))}
         rows = []
         for place, record in enumerate(self._table.to_dict("records")):
             row = Row(_sample(record, keys), {}, place)
@@ -282,6 +284,11 @@ class _StoredRows(Sequence[Row]):
                     row.scores[key] = score_of_columns(
                         values, threshold=thresholds.get(key), items=own_items, judge=judge
                     )
+            for key, shares in weights.items():
+                present = [share for name, share in shares.items() if row.scores.get(name, _ABSENT).measured]
+                if key in row.scores:
+                    coverage = sum(present) / sum(shares.values())
+                    row.scores[key] = row.scores[key].with_details(coverage=coverage)
             rows.append(row)
         return rows
 

@@ -136,11 +136,9 @@ def typed(frame: pd.DataFrame) -> pd.DataFrame:
     for key in score_keys(frame):
         for column in SCORE_COLUMNS:
             name = f"{key}{column.suffix}"
-            if name not in frame.columns:
-                continue
-            if column.kind == "number":
+            if column.kind == "number" and name in frame.columns:
                 columns[name] = pd.to_numeric(frame[name], errors="coerce").astype("Float64")
-            elif column.kind == "truth":
+            elif column.kind == "truth" and name in frame.columns:
                 truths = frame[name].astype(str).str.lower().map({"true": True, "false": False})
                 columns[name] = truths.astype("boolean")
     return frame.assign(**columns)

@@ -141,8 +141,7 @@ def test_columns_of_arrow_say_it_under_the_suites_prefix(report: rm.Report) -> N
 
     suite = rm.Suite.preset("diagnose", name_prefix="v2_")
     rows = list(suite.score_samples([row.sample for row in report.rows]))
-    columns = ScoreColumns(suite)
-    found = dict(zip(columns.schema.names, columns.arrays(rows), strict=True))
+    found = ScoreColumns(suite).batch(rows)
     assert found["v2_diagnosis"].to_pylist() == CAUSES_OF_RECORDS
     assert found["v2_diagnosis_reason"].to_pylist() == report.table["diagnosis_reason"].tolist()
     assert "diagnosis" not in ScoreColumns(rm.Suite(["faithfulness"])).schema.names
