@@ -181,20 +181,17 @@ class RagMetricsEvaluator(ModelEvaluator):
     """
 
     @classmethod
-    def can_evaluate(cls, *, model_type: str | None, evaluator_config: Mapping[str, Any] | None, **_: Any) -> bool:
+    def can_evaluate(cls, *, evaluator_config: Mapping[str, Any] | None, **_: Any) -> bool:
         """Whether the configuration has a suite."""
         return "suite" in _unnested(evaluator_config)
 
     def evaluate(
         self,
         *,
-        model_type: str | None,
         dataset: Any,
         run_id: str,
         evaluator_config: Mapping[str, Any] | None,
         model: Any = None,
-        extra_metrics: Any = None,
-        custom_artifacts: Any = None,
         predictions: str | None = None,
         model_id: str | None = None,
         **_: Any,

@@ -166,7 +166,8 @@ class _SharedRows:
         self._entries: dict[str, _Entry] = {}
         self._expenses = Expenses()
         self.expected: set[str] = set()
-        limits = {suite.name_prefix + each.key: each.threshold for each in (*suite.metrics, *suite.composites)}
+        limits = {suite.name_prefix + metric.key: metric.threshold for metric in suite.metrics}
+        limits |= {suite.name_prefix + composite.key: composite.threshold for composite in suite.composites}
         names = (DIAGNOSIS, *(limits if {*limits.values()} != {None} else ()))  # without a limit, nothing passes
         self.criteria = {mlflow_name(n): _criterion(limits.get(n), suite.better.get(n, True)) for n in names}
 

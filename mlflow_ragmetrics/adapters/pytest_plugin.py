@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _CACHE = "ragmetrics-cache.db"
 _EVALUATIONS = pytest.StashKey["dict[int, Evaluation]"]()
 _LINES = pytest.StashKey["list[str]"]()
-_FIXTURES = ("rag_row", "rag_report")
 _USAGE = (
     '@pytest.mark.ragmetrics("answers.jsonl", suite="white_paper"); also takes the arguments of Suite, columns='
     " (fields to names in the data) and chain= (answers the questions of the data)"
@@ -153,14 +152,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Select the rows that the selected tests need; only these are scored."""
     for item in session.items:
-        wanted = [name for name in _FIXTURES if name in getattr(item, "fixturenames", ())]
-        if not wanted:
-            continue
-        evaluation = _evaluation(item)
-        if wanted == ["rag_row"] and evaluation.selected is not None:
-            evaluation.selected.add(item.callspec.params["rag_row"])  # type: ignore[attr-defined]
-        else:
-            evaluation.selected = None
+        fixtures = getattr(item, "fixturenames", ())
+        if "rag_report" in fixtures:
+            _evaluation(item).selected = None
+        elif "rag_row" in fixtures and (selected := _evaluation(item).selected) is not None:
+            selected.add(item.callspec.params["rag_row"])  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -303,7 +303,7 @@ def storable(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with one type per column; a column of mixed types, such as texts and lists, becomes JSON text."""
     import pyarrow as pa
 
-    mixed: dict[str, Any] = {}
+    mixed: dict[Any, Any] = {}
     for name, column in frame.items():
         try:
             pa.array(column, from_pandas=True)
