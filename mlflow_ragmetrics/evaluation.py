@@ -1,13 +1,18 @@
-"""The one driver of an evaluation: scores rows, charges them to it, and reports on them, also if it was stopped."""
+"""The one driver of an evaluation: scores rows, charges them to it, and reports on them, also if it was stopped.
+
+Terminals and notebooks show its progress.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from typing import Union
 
-from mlflow_ragmetrics.display.progress import progress_of
 from mlflow_ragmetrics.engine.memory import reserved_memory
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.engine.threads import CancelledEvaluationError
@@ -17,6 +22,7 @@ from mlflow_ragmetrics.results.figures import Totals, repeated_questions
 from mlflow_ragmetrics.results.tables import MANY_ROWS
 
 _ROWS_AT_ONCE = 1000
+_REDRAWN_EVERY = 0.3  # seconds
 Stop = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError, JudgeError]
 """What ends an evaluation early; as an exception, it has the ``report`` of the scored rows."""
 
@@ -58,6 +64,48 @@ class Scored:
         return () if repeats is None else (f"of the first {count} rows: {repeats}",)
 
 
+@contextmanager
+def _progress(wanted: Union[bool, None], total: int) -> Iterator[Callable[[], None]]:
+    """Show how many of ``total`` rows are scored, in a line that is redrawn in place and cleared at the end.
+
+    Yields the function that counts a row. ``wanted``: ``True`` always shows the line, ``False`` never; ``None`` shows
+    it on terminals and in notebooks.
+    """
+    show, done = _line(wanted), 0
+    shown_at = began = time.monotonic()
+
+    def count() -> None:
+        nonlocal done, shown_at
+        done += 1
+        if (now := time.monotonic()) - shown_at > _REDRAWN_EVERY:
+            shown_at, left = now, (now - began) / done * (total - done)
+            show(f"rows scored: {done} of {total}, about {left:.0f} s left")
+
+    show(f"rows scored: 0 of {total}")
+    try:
+        yield count
+    finally:
+        show("")
+
+
+def _line(wanted: Union[bool, None]) -> Callable[[str], object]:
+    if wanted is not False:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        if console.is_jupyter:
+            handle = import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)
+            return lambda text: handle.update({"text/plain": text}, raw=True)
+        if wanted or console.is_terminal:
+            return _rewrite
+    return lambda text: None
+
+
+def _rewrite(text: str) -> None:
+    sys.stderr.write(f"\r\x1b[K{text}")
+    sys.stderr.flush()
+
+
 def drive(
     start: Callable[[], Iterable[Row]],
     total: int,
@@ -76,7 +124,7 @@ def drive(
     """
     began, scored = time.perf_counter(), scored or Scored()
     stop: Stop | None = None
-    with charged_to(scored.expenses), progress_of(progress, total) as count:
+    with charged_to(scored.expenses), _progress(progress, total) as count:
         try:
             with reserved_memory():
                 for row in start():

@@ -12,7 +12,7 @@ from mlflow_ragmetrics.cli.output import OutputFile
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.results.results import results_of, stored_samples
+from mlflow_ragmetrics.results.results import results_of, stored, stored_samples
 from mlflow_ragmetrics.results.tables import COUNTED_COLUMNS, SCORE_COLUMNS, score_of_columns
 from tests.comparison.reports import noisy, report_of
 
@@ -144,3 +144,14 @@ def test_a_score_comes_back_from_its_columns(asked: int, fewer: bool) -> None:
     found = score_of_columns({name: value for name, value in values.items() if value is not None}, threshold=0.3)
     assert (found.value, found.scaled, found.passed, found.judge) == (0.4, 2.6, True, "kind, strict")
     assert bool(found.details.get("judges_asked")) is fewer
+
+
+@pytest.mark.parametrize("prefix", ["", "v2_"])
+def test_a_composite_that_is_read_back_has_its_coverage(prefix: str) -> None:
+    row = {"question": "Which tower?", "answer": "The tower is red.", "contexts": ["The tower is red."]}
+    rows = [{**row, "reference": "The tower is red."}, row, {**row, "answer": "I don't know.", "reference": "Red."}]
+    report = rm.Suite.preset("white_paper", name_prefix=prefix).evaluate(rows, progress=False)
+    again = stored("again", report.table, report.items, report.description)
+    assert again.metrics == {name: value for name, value in report.metrics.items() if "no_context" not in name}
+    assert again.metrics[f"{prefix}rag_score/coverage"] < 1
+    assert again.totals.ranking == report.totals.ranking

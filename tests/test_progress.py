@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.display import progress
+from mlflow_ragmetrics import evaluation
 
 ROWS = [{"answer": "one two three"}, {"answer": "four five six"}]
 
@@ -23,7 +23,7 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=show))
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    monkeypatch.setattr(progress, "_REDRAWN_EVERY", -1)
+    monkeypatch.setattr(evaluation, "_REDRAWN_EVERY", -1)
     return shown
 
 
