@@ -93,7 +93,7 @@ class ChatJudge(Judge):
     def __init__(self, model: Any, *, language: str = "en", **options: Unpack[JudgeKeywords]) -> None:
         self.options = priced(judge_options(options), model)
         self.language = check_language(language)
-        self.prompts = Prompts.load(self.options.prompts)
+        self.prompts = Prompts(self.options.prompts)
         self.form: Calls = MOST_AGREED if self.options.calls == "auto" else self.options.calls
         self.name = self.options.name or name_of(model)
         self.model, call_options = open_model(model, self.options)
@@ -121,14 +121,14 @@ class ChatJudge(Judge):
 
         ``in_flight``: the sample's questions that are already being asked.
         """
-        others = [question for question in pending if not isinstance(question, Declined)]
+        others = [self.form_of(question) for question in pending if not isinstance(question, Declined)]
         if others or any(not isinstance(question, Declined) for question in in_flight):
             return group_calls(self.form, others, in_flight)
         return [tuple(pending)] if pending else []
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Return one outcome per question; a call's questions go into one message, and again if the reply is bad."""
-        asked_questions = [question for question in questions if not isinstance(question, Declined)]
+        asked_questions = [self.form_of(question) for question in questions if not isinstance(question, Declined)]
         outcomes = answers_of(self.name, asked_questions, self._room, self.prompt_length, self._outcomes)
         for question, outcome in outcomes.items():
             self._remember_declines(question, outcome)
@@ -137,6 +137,12 @@ class ChatJudge(Judge):
                 unknown = JudgeError("no reply has said whether the answer declines")
                 outcomes[question] = self._declines.get((question.answer, question.question), unknown)
         return [outcomes[question] for question in questions]
+
+    def form_of(self, question: Question[Any]) -> Question[Any]:
+        """Return the question as it is asked: claims are judged by their passages only with ``calls="single"``."""
+        if isinstance(question, Claims) and self.form != "single":
+            return replace(question, passages=())
+        return question
 
     def _remember_declines(self, question: Question[Any], outcome: Outcome) -> None:
         """Keep whether an answer declines, by the replies so far; a list of claims decides over a grade."""
@@ -301,14 +307,15 @@ class PlanJudge(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Count the messages that the judge would send, and return placeholders."""
-        outcomes = answers_of(self.name, questions, self._room, self.judge.prompt_length, self._counted)
+        asked = [self.judge.form_of(question) for question in questions]
+        outcomes = answers_of(self.name, asked, self._room, self.judge.prompt_length, self._counted)
         return [outcomes[question] for question in questions]
 
     def _counted(self, questions: Sequence[Question[Any]]) -> dict[Question[Any], Outcome]:
         request = request_of(questions, self.judge.form)
         prompt = sum(tokens_in(text) for _, text in self.judge.messages(request))
         shares = [self._claims / _USUAL_CLAIMS if isinstance(question, Claims) else 1 for question in questions]
-        usual = [TASKS[type(question)].reply(question, self.judge.form) for question in questions]
+        usual = [TASKS[type(question)].reply(question) for question in questions]
         wanted = sum(share * length for share, length in zip(shares, usual, strict=True))
         wanted = round(wanted * (_BRIEF if self._claims == FEWEST_CLAIMS else _VERBOSE))
         first, most = self.judge.allowances(self._room.needed(questions))
@@ -324,20 +331,20 @@ class PlanJudge(Judge):
         if wanted > max(limits[-1], most):
             cut = JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
             return dict.fromkeys(questions, cut)
-        return {question: placeholder_of(question, self.judge.form, self._claims) for question in questions}
+        return {question: placeholder_of(question, self._claims) for question in questions}
 
 
 _NAMES = "-" * 16
 
 
-def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int) -> object:
+def placeholder_of(question: Question[Any], claims_a_sentence: int) -> object:
     """Return a placeholder answer: ``claims_a_sentence`` claims per sentence; several are longer than it."""
     answer = TASKS[type(question)].placeholder(question)
     if not isinstance(question, Claims):
         return answer
     if claims_a_sentence > 1:
         answer = tuple(f"{claim} {_NAMES} {n}" for claim in answer for n in range(claims_a_sentence))
-    if calls != "single" or not question.passages:
+    if not question.passages:
         return answer
     findings = TASKS[Verify].placeholder(Verify(answer, question.passages))
     return Extraction(answer, (), findings, passages_digest(question.passages))
@@ -349,38 +356,24 @@ VERSION = "6"
 _MARK_DIGITS = 16
 
 
-@dataclass(frozen=True)
 class Prompts:
-    """Prompt texts by name.
+    """Prompt texts by name: the built-in ones; files in ``folder`` replace those of the same names.
 
-    ``version`` is ``"6"`` for the built-in prompts and ``"6+<8 hex digits>"`` if any were replaced.
+    ``digest``: SHA-256 over all texts, 64 hex digits. ``version`` is ``"6"`` for the built-in prompts and
+    ``"6+<8 hex digits>"`` if any were replaced. ``InvalidOptionError`` if the folder does not exist or has a text file
+    that is not a prompt.
     """
 
-    texts: Mapping[str, str]
-
-    @classmethod
-    def load(cls, folder: str | Path | None = None) -> Prompts:
-        """Load the built-in prompts; files in ``folder`` replace those of the same names.
-
-        Raises ``InvalidOptionError`` if the folder does not exist or has a text file that is not a prompt.
-        """
+    def __init__(self, folder: str | Path | None = None) -> None:
         replaced = {} if folder is None else _texts_in(Path(folder))
         unknown = sorted(replaced.keys() - _built_in().keys())
         if unknown:
             known = ", ".join(f"{name}.txt" for name in sorted(_built_in()))
             message = f"prompts={str(folder)!r}: {unknown[0]}.txt is not a prompt; use one of {known}"
             raise InvalidOptionError(message, param="prompts")
-        return cls({**_built_in(), **replaced})
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 over all texts, 64 hex digits."""
-        return hashlib.sha256(repr(sorted(self.texts.items())).encode()).hexdigest()
-
-    @property
-    def version(self) -> str:
-        """The version to log."""
-        return VERSION if self.texts == _built_in() else f"{VERSION}+{self.digest[:8]}"
+        self.texts = {**_built_in(), **replaced}
+        self.digest = hashlib.sha256(repr(sorted(self.texts.items())).encode()).hexdigest()
+        self.version = VERSION if self.texts == _built_in() else f"{VERSION}+{self.digest[:8]}"
 
     def system(self, prompts: Sequence[Prompt], language: str) -> str:
         """Return the fixed start of a message: the rules, then the questions, with examples in ``language``."""

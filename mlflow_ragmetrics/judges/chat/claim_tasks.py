@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, zip_longest
 from typing import Any, Union
@@ -19,15 +19,7 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.judge_options import Calls
-from mlflow_ragmetrics.judges.chat.reply import (
-    DECLINES,
-    Entry,
-    array_of,
-    entries_by_id,
-    entries_in,
-    tokens_in,
-)
+from mlflow_ragmetrics.judges.chat.reply import DECLINES, Entry, array_of, entries_by_id, entries_in, tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import (
     TASKS,
     Block,
@@ -117,11 +109,6 @@ class _Layout:
         return f"p{first}" if len(passages) == 1 else f"p{first}-p{first + len(passages) - 1}"
 
 
-def _claims_part(questions: Sequence[Claims]) -> Part:
-    """Ask for claims without verdicts."""
-    return _evidence_part([replace(question, passages=()) for question in questions])
-
-
 def _evidence_part(questions: Sequence[_Evidence]) -> Part:
     """Label passages ``p1``, ``p2``, claims ``c1``, ``c2`` and texts ``t1``, ``t2`` and so on.
 
@@ -165,7 +152,7 @@ def _evidence_part(questions: Sequence[_Evidence]) -> Part:
     return Part(questions, prompts, layout.blocks, schema, read)
 
 
-def _single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
+def _claims_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
     """Ask for claims, their verdicts and related chunks in one reply; verdicts of other claims are asked apart."""
     return _evidence_part(questions)
 
@@ -400,39 +387,22 @@ def _joined_related(
     return tuple(replace(chunk, chunk=start + chunk.chunk) for start, related in numbered for chunk in related)
 
 
-def _judged_at_once(question: Claims, calls: Calls) -> bool:
-    return calls == "single" and bool(question.passages)
-
-
-def _claims_reply(question: Claims, calls: Calls) -> int:
+def _claims_reply(question: Claims) -> int:
     """Estimate two claims per sentence, each as long as the sentence, up to a limit."""
-    overhead = _CLAIM_TOKENS + (_VERDICT_TOKENS if _judged_at_once(question, calls) else 0)
+    overhead = _CLAIM_TOKENS + (_VERDICT_TOKENS if question.passages else 0)
     return sum(2 * (overhead + min(tokens_in(line), _LONG_CLAIM)) for line in distinct_statements(question.text))
-
-
-def _claims_shared(question: Claims, calls: Calls) -> Hashable | None:
-    if calls == "full":
-        return None
-    return question.passages if calls == "single" and question.passages else "claims"
-
-
-def _verify_shared(question: Verify, calls: Calls) -> Hashable | None:
-    if calls == "full":
-        return None
-    return question.passages if question.against == "contexts" else "each other"
 
 
 TASKS |= {
     Claims: Task(
         _claims_part,
         placeholder=lambda question: tuple(distinct_statements(question.text)),
-        shares=_claims_shared,
+        shares=lambda question: question.passages or "claims",
         # texts of different conversations
         conflict=lambda question, other: (question.question, question.history) != (other.question, other.history),
-        single=_single_part,
         reply=_claims_reply,
-        parts=lambda question, calls: (
-            -(-len(distinct_statements(question.text)) // _MOST_SENTENCES) if _judged_at_once(question, calls) else 1
+        parts=lambda question: (
+            -(-len(distinct_statements(question.text)) // _MOST_SENTENCES) if question.passages else 1
         ),
         divide=_divided_claims,
         # drops the passages, so that a separate, divisible question judges the claims
@@ -442,10 +412,10 @@ TASKS |= {
     Verify: Task(
         _evidence_part,
         placeholder=lambda question: (Finding("SUPPORTED", "", 1.0),) * len(question.claims),
-        shares=_verify_shared,
+        shares=lambda question: question.passages if question.against == "contexts" else "each other",
         after=(Claims,),
-        reply=lambda question, calls: _VERDICT_TOKENS * len(question.claims),
-        parts=lambda question, calls: -(-len(question.claims) // _MOST_CLAIMS),
+        reply=lambda question: _VERDICT_TOKENS * len(question.claims),
+        parts=lambda question: -(-len(question.claims) // _MOST_CLAIMS),
         divide=divider("claims"),
         spread=divider("passages"),
         join=_joined_verify,
@@ -453,11 +423,11 @@ TASKS |= {
     RelatedChunks: Task(
         _evidence_part,
         placeholder=lambda question: tuple(map(Related, range(1, len(question.chunks) + 1))),
-        shares=lambda question, calls: None if calls == "full" else question.chunks,
+        shares=lambda question: question.chunks,
         conflict=lambda question, other: True,
         after=(Claims,),
-        single=_single_part,
-        reply=lambda question, calls: _RELATED_TOKENS * len(question.chunks),
+        single=_claims_part,
+        reply=lambda question: _RELATED_TOKENS * len(question.chunks),
         divide=divider("chunks"),
         spread=divider("chunks"),
         join=_joined_related,

@@ -36,8 +36,7 @@ from mlflow_ragmetrics.judges.chat.reply import (
 
 _REFUSED_KEYS = {401, 403}
 _SPENT = re.compile(
-    "insufficient_quota|billing_hard_limit_reached|credit balance is too low|exceeded your current quota",
-    re.IGNORECASE,
+    "insufficient_quota|billing_hard_limit_reached|credit balance is too low|exceeded your current quota", re.IGNORECASE
 )
 _QUOTA_ID = re.compile(r"quota_?id\W+(\w+)", re.IGNORECASE)
 _SOON = re.compile(r"per(?:minute|second)", re.IGNORECASE)  # Google names all limits alike
@@ -167,7 +166,7 @@ class Breaker:
         self._kind: _Kind | None = None
         self._failures = 0
         self._began = 0.0
-        self._has_answered = False
+        self.has_answered = False
         self.opened: JudgeError | None = None
         self._probe_at = 0.0
         self._lock = threading.Lock()
@@ -185,11 +184,7 @@ class Breaker:
         """Record a reply."""
         with self._lock:
             self._kind = self.opened = None
-            self._has_answered = True
-
-    def is_passing(self, error: BaseException) -> bool:
-        """Whether a missing address has answered before."""
-        return self._has_answered and status_of(error) in _ABSENT
+            self.has_answered = True
 
     def failed(self, error: BaseException) -> None:
         """Record a failed request; raise if the breaker is open."""
@@ -200,7 +195,7 @@ class Breaker:
             if kind != self._kind:
                 self._kind, self._failures, self._began = kind, 0, time.monotonic()
             self._failures += 1
-            seconds = max(kind.seconds, _STEADY) if self._has_answered and kind is not _QUOTA else kind.seconds
+            seconds = max(kind.seconds, _STEADY) if self.has_answered and kind is not _QUOTA else kind.seconds
             is_enough = self._failures >= kind.failures and time.monotonic() - self._began >= seconds
             if self.opened is None and not is_enough:
                 return
@@ -478,7 +473,8 @@ class ModelClient:
             return False
         is_client_error = self._retries.on_client_errors and status is not None and 400 <= status < 500
         is_transient = kind in (_SPOILED, _UNREACHABLE, _BROKEN) or status in self._retries.codes
-        return is_transient or is_client_error or self._breaker.is_passing(error)
+        is_away = status in _ABSENT and self._breaker.has_answered
+        return is_transient or is_client_error or is_away
 
     def _wait_after(self, state: Any) -> float:
         """Return the seconds to wait after a failed attempt: as requested, else exponential."""

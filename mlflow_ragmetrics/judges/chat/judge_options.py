@@ -9,15 +9,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, TypedDict
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-)
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 from mlflow_ragmetrics.core.options import check_options
 from mlflow_ragmetrics.core.safe_text import keep_secret

@@ -27,12 +27,7 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.judge_options import Calls
-from mlflow_ragmetrics.judges.chat.reply import (
-    DECLINES,
-    array_of,
-    entries_by_id,
-    entries_in,
-)
+from mlflow_ragmetrics.judges.chat.reply import DECLINES, array_of, entries_by_id, entries_in
 from mlflow_ragmetrics.text.sentences import statements
 
 
@@ -120,9 +115,9 @@ class Task(Generic[Q]):
 
     ``part`` builds the part of a message for several of them; kinds with the same ``part`` are asked together.
     ``placeholder``: an answer of the usual length, for plans. Questions may share a call if ``shares`` returns equal
-    values for that ``calls`` option (``None``: ask alone) and no two of one kind ``conflict``. With
-    ``calls="compact"``, a question waits for the kinds in ``after``. With ``calls="single"``, ``single`` replaces
-    ``part`` and nothing waits.
+    values (``None``: ask alone) and no two of one kind ``conflict``; with ``calls="full"``, only if ``shares_in_full``.
+    With ``calls="compact"``, a question waits for the kinds in ``after``. With ``calls="single"``, ``single`` replaces
+    ``part``; if there is one, the question does not wait.
 
     ``reply``: the usual length of a reply in tokens. ``divide`` splits a question whose reply would be too long, into
     at least ``parts`` pieces. ``spread`` splits one whose prompt would be too long by its sources. ``join`` combines
@@ -131,12 +126,13 @@ class Task(Generic[Q]):
 
     part: Callable[[Sequence[Q]], Part]
     placeholder: Callable[[Q], Any]
-    shares: Callable[[Q, Calls], Hashable | None] = lambda question, calls: None
+    shares: Callable[[Q], Hashable | None] = lambda question: None
+    shares_in_full: bool = False
     conflict: Callable[[Q, Q], bool] = lambda question, other: False
     after: tuple[type[Question[Any]], ...] = ()
     single: Callable[[Sequence[Q]], Part] | None = None
-    reply: Callable[[Q, Calls], int] = lambda question, calls: 200
-    parts: Callable[[Q, Calls], int] = lambda question, calls: 1
+    reply: Callable[[Q], int] = lambda question: 200
+    parts: Callable[[Q], int] = lambda question: 1
     divide: Callable[[Q, int], list[Q]] | None = None
     spread: Callable[[Q], list[Q]] | None = None
     join: Callable[[Q, Sequence[Q], Sequence[Any]], object] = lambda question, pieces, answers: answers[0]
@@ -184,7 +180,7 @@ class Room:
 
     def needed(self, questions: _Questions) -> int:
         """Return the likely length of the reply to these questions, in tokens."""
-        return sum(round(TASKS[type(q)].reply(q, self.calls) * self.lengths.get(type(q), 1.0)) for q in questions)
+        return sum(round(TASKS[type(q)].reply(q) * self.lengths.get(type(q), 1.0)) for q in questions)
 
     def fits(self, questions: _Questions, measure: Measure) -> bool:
         """Whether one call is likely to answer these questions."""
@@ -255,7 +251,7 @@ def _answered(questions: _Questions, room: Room, measure: Measure, ask: Ask) -> 
 def _pieces(question: Question[Any], room: Room, measure: Measure, least: int = 1) -> list[Question[Any]]:
     """Divide the question until its reply fits; if only the prompt is too long, divide its sources; else no pieces."""
     task = TASKS[type(question)]
-    parts = max(least, task.parts(question, room.calls), -(-room.needed([question]) // room.reply))
+    parts = max(least, task.parts(question), -(-room.needed([question]) // room.reply))
     if parts > 1 and task.divide is not None and len(divided := task.divide(question, parts)) > 1:
         return divided
     if task.spread is not None and room.prompt is not None and measure([question]) > room.prompt:
@@ -274,7 +270,7 @@ def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Seque
     groups: dict[Hashable, list[list[Question[Any]]]] = {}
     for question in pending:
         task = TASKS.get(type(question))
-        shared = None if task is None else task.shares(question, calls)
+        shared = None if task is None or (calls == "full" and not task.shares_in_full) else task.shares(question)
         if task is None or shared is None:
             groups[question] = [[question]]
         elif unanswered.isdisjoint(task.waits_for(calls)):
@@ -466,20 +462,21 @@ TASKS |= {
         _grades_part,
         placeholder=lambda question: Rating(3.0),
         # relevance is graded without the reference
-        shares=lambda question, calls: (question.answer, question.aspect if question.rubric is None else "rubrics"),
+        shares=lambda question: (question.answer, question.aspect if question.rubric is None else "rubrics"),
+        shares_in_full=True,
         conflict=_grades_conflict,
-        reply=lambda question, calls: _GRADE_TOKENS,
+        reply=lambda question: _GRADE_TOKENS,
     ),
-    Tone: Task(_grades_part, placeholder=lambda question: Rating(0.5), reply=lambda question, calls: _GRADE_TOKENS),
+    Tone: Task(_grades_part, placeholder=lambda question: Rating(0.5), reply=lambda question: _GRADE_TOKENS),
     Sufficiency: Task(
         _sufficiency_part,
         placeholder=lambda question: Finding("", "", 1.0),
-        reply=lambda question, calls: _GRADE_TOKENS + _QUOTE_TOKENS,
+        reply=lambda question: _GRADE_TOKENS + _QUOTE_TOKENS,
     ),
     Relevance: Task(
         _relevance_part,
         placeholder=lambda question: (PassageGrade(2.0, ""),) * len(question.passages),
-        reply=lambda question, calls: _RELEVANCE_TOKENS * len(question.passages),
+        reply=lambda question: _RELEVANCE_TOKENS * len(question.passages),
         divide=divider("passages"),
         spread=divider("passages"),
         join=lambda question, pieces, answers: tuple(passage for grades in answers for passage in grades),
@@ -487,11 +484,11 @@ TASKS |= {
     Nuggets: Task(
         _nuggets_part,
         placeholder=lambda question: tuple(map(Nugget, statements("\n".join(question.sources))[:_MOST_NUGGETS])),
-        reply=lambda question, calls: _MOST_NUGGETS * _NUGGET_TOKENS,
+        reply=lambda question: _MOST_NUGGETS * _NUGGET_TOKENS,
     ),
     Prefer: Task(
         _preference_part,
         placeholder=lambda question: Finding("first", "", 1.0),
-        reply=lambda question, calls: _GRADE_TOKENS,
+        reply=lambda question: _GRADE_TOKENS,
     ),
 }

@@ -223,7 +223,7 @@ def answer_to(question: Question[Any]) -> Any:
 @pytest.mark.parametrize(("claims", "parts"), [(1, 1), (60, 1), (61, 2), (120, 2), (121, 3)])
 def test_sixty_claims_are_judged_at_once(claims: int, parts: int) -> None:
     question = Verify(tuple(map(str, range(claims))), CHUNKS[:1])
-    wanted = TASKS[type(question)].parts(question, "full")
+    wanted = TASKS[type(question)].parts(question)
     sizes = [len(piece.claims) for piece in TASKS[type(question)].divide(question, wanted)]
     assert (wanted, len(sizes), sum(sizes), max(sizes) - min(sizes) <= 1) == (parts, parts, claims, True)
 

@@ -41,17 +41,17 @@ def test_a_fence_that_a_text_happens_to_hold_is_derived_again(monkeypatch: pytes
 
 def test_a_folder_replaces_prompts_and_changes_their_version(tmp_path: Path) -> None:
     (tmp_path / "correctness.txt").write_text("correctness: my rubric\n", encoding="utf-8")
-    prompts = Prompts.load(tmp_path)
+    prompts = Prompts(tmp_path)
     assert "my rubric" in prompts.system(["grades", "correctness"], "en")
-    assert prompts.texts["claims"] == Prompts.load().texts["claims"]
-    assert Prompts.load().version == VERSION
+    assert prompts.texts["claims"] == Prompts().texts["claims"]
+    assert Prompts().version == VERSION
     assert prompts.version == f"{VERSION}+{prompts.digest[:8]}"
-    assert prompts.digest != Prompts.load().digest
+    assert prompts.digest != Prompts().digest
 
 
 def test_a_folder_that_is_none_or_holds_a_stranger_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidOptionError, match="not a folder"):
-        Prompts.load(tmp_path / "absent")
+        Prompts(tmp_path / "absent")
     (tmp_path / "verfy.txt").write_text("x", encoding="utf-8")
     with pytest.raises(InvalidOptionError, match=r"verfy\.txt is not a prompt; use one of .*verify\.txt"):
-        Prompts.load(tmp_path)
+        Prompts(tmp_path)
