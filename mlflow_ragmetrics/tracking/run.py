@@ -270,8 +270,11 @@ def unused_name(client: MlflowClient, experiment_id: str, name: str) -> str:
     quoted = name.replace("'", "''")
     runs = client.search_runs([experiment_id], f"attributes.run_name LIKE '{quoted}%'", max_results=1000)
     taken = {run.info.run_name for run in runs}
-    numbered = (f"{name} ({number})" for number in count(2))
-    return next(free for free in chain([name], numbered) if free not in taken)
+    return next(free for free in _numbered(name) if free not in taken)
+
+
+def _numbered(name: str) -> Iterator[str]:
+    return chain([name], (f"{name} ({number})" for number in count(2)))
 
 
 def new_run(name: str, creation_id: str, *, home: Home | None = None) -> str:
@@ -318,11 +321,16 @@ def _opened(client: MlflowClient, runs: Sequence[Run]) -> str | None:
 
 
 def _experiment(client: MlflowClient, home: Home | None) -> str:
-    """The id of the experiment of ``home``; one that is given by name is created if it does not exist."""
+    """The id of the experiment of ``home``; if that was deleted, of one with its name and a number."""
     from mlflow.tracking.fluent import _get_experiment_id
 
     kind, _, name = home.experiment.partition(" ") if home is not None else ("", "", "")
     if kind != "name":
-        return name or str(_get_experiment_id())
-    experiment = client.get_experiment_by_name(name)
-    return str(client.create_experiment(name) if experiment is None else experiment.experiment_id)
+        experiment_id = name or str(_get_experiment_id())
+        experiment = client.get_experiment(experiment_id)
+        if experiment.lifecycle_stage == "active":
+            return experiment_id
+        name = experiment.name
+    named = ((free, client.get_experiment_by_name(free)) for free in _numbered(name))
+    free, usable = next(found for found in named if found[1] is None or found[1].lifecycle_stage == "active")
+    return str(client.create_experiment(free) if usable is None else usable.experiment_id)

@@ -198,7 +198,7 @@ def test_figures_add_up_over_outboxes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["b/n_error"], found["diagnosis/n_retrieval"], found["n_non_answers"]) == ((2, 2), (2, 3), (2, 1))
 
 
-@pytest.mark.parametrize("what", ["run", "absent"])
+@pytest.mark.parametrize("what", ["run", "experiment", "absent"])
 @pytest.mark.parametrize("is_named", [True, False])
 def test_answers_of_a_deleted_run_go_to_a_new_one(
     what: str, is_named: bool, used: Any, caplog: pytest.LogCaptureFixture
@@ -211,11 +211,12 @@ def test_answers_of_a_deleted_run_go_to_a_new_one(
     if what != "absent":
         wrote(live, "1")
         (run,) = client.search_runs([experiment_id])
-        client.delete_run(run.info.run_id)
+        client.delete_run(run.info.run_id) if what == "run" else client.delete_experiment(experiment_id)
     for name in ("2", "3"):
         wrote(live, name)
     left(live)
-    (new,) = client.search_runs([experiment_id])
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    (new,) = client.search_runs(experiments)
     assert (new.info.status, new.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
     assert (questions(new.info.run_id), new.data.metrics["a/mean"]) == (["2", "3"], 0.5)
     assert caplog.text.count("its waiting answers go to a new run") == (is_named or what != "absent")

@@ -172,6 +172,8 @@ def _check(concurrency: int, timeout: float | None, config: Config | None) -> No
     check_count("concurrency", concurrency)
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
         raise InvalidOptionError(f"timeout={timeout!r} must be a number of seconds above 0", param="timeout")
+    if config is not None and not callable(config) and not isinstance(config, Mapping):
+        raise InvalidOptionError(f"config={config!r} must be a mapping or a function of a row", param="config")
     if not callable(config) and "thread_id" in ((config or {}).get("configurable") or {}):
         message = "config= gives all rows the same thread_id, so they share state; make it a function of a row"
         raise InvalidOptionError(message, param="config")
@@ -356,7 +358,8 @@ def _figures_of(exchange: Exchange) -> dict[str, float]:
     for step in exchange.steps:
         for message in replied(step.reply):
             billed = (getattr(message, "response_metadata", None) or {}).get("token_usage") or {}
-            usage = {**(getattr(message, "usage_metadata", None) or {}), "cost": billed.get("cost")}
+            cost = billed.get("cost") if isinstance(billed, Mapping) else None
+            usage = {**(getattr(message, "usage_metadata", None) or {}), "cost": cost}
             for name in ("input_tokens", "output_tokens", "cost"):
                 if isinstance(usage.get(name), (int, float)):
                     figures[name] = figures.get(name, 0) + usage[name]

@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.exchange import Exchange
@@ -88,10 +88,12 @@ class RagMetricsCallback(Recorder):
         run_id: str | None = None,
         texts: bool = True,
     ) -> None:
+        made_with = {name: value for name, value in locals().items() if name not in ("self", "suite", "__class__")}
         super().__init__()
         if not 0 <= sample_rate <= 1:
             raise InvalidOptionError(f"sample_rate={sample_rate!r} must be from 0 to 1", param="sample_rate")
         suite = Suite.of(suite)
+        self._made_again = partial(RagMetricsCallback, suite, **made_with)
         self._reading = Reading(question, answer, contexts)
         self._scoring_suite = untraced_suite(suite)
         self._sample_rate = sample_rate
@@ -104,6 +106,10 @@ class RagMetricsCallback(Recorder):
         self._begin()
         _HANDLERS.add(self)
         after_fork(self._begin)
+
+    def __reduce__(self) -> tuple[Callable[..., RagMetricsCallback], tuple[()]]:
+        """Pickle only the options: the other process gets a new handler without counts or waiting answers."""
+        return self._made_again, ()
 
     def _begin(self) -> None:
         """Begin without calls, counts and locks: in a forked process, these belong to the parent."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import pickle
 import sys
 import threading
 import time
@@ -321,3 +322,12 @@ def test_nothing_of_a_call_is_kept_once_it_is_scored(handler: Any, plain: Any, c
     gc.collect()
     kept = [each for each in exchanges() if all(each is not other for other in of_other_tests)]
     assert (len(collected), kept) == (3, [])
+
+
+def test_a_handler_can_be_pickled(plain: Any) -> None:
+    with rm.RagMetricsCallback(["coherence"], sink=print, sample_rate=0.5, contexts=["look_up"]) as handler:
+        plain.invoke("why", {"callbacks": [handler]})
+        again = pickle.loads(pickle.dumps(handler))
+    assert (again._sample_rate, again.counts["seen"]) == (0.5, 0)
+    plain.invoke("why", {"callbacks": [again]})
+    assert again.close(10)
