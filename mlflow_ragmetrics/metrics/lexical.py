@@ -261,8 +261,6 @@ def _whole_term(term: str) -> re.Pattern[str]:
     return re.compile(rf"{whole}(?<!\w{whole})(?!\w)")  # literal text first, for a fast search
 
 
-Category = Literal["blocked_terms", "emails", "ssns", "phones"]
-
 _BLOCKED = ("damn", "hell", "shit", "fuck", "ass", "bastard", "crap")
 # Numbers begin and end where no digit or hyphen adjoins. Addresses begin at the start of a run of their characters, so
 # that a long run is scanned once.
@@ -302,23 +300,22 @@ def content_safety(
     (0.7, 2, False)
     """
     text = normalize("NFKC", answer).replace("\u2010", "-").replace("\u2011", "-")
-    has_number = _ENDING.search(text) is not None  # most texts have none; this avoids further searches
-    found: dict[Category, tuple[str, ...]] = {
+    numbers = text if _ENDING.search(text) else ""  # most texts have none; this avoids further searches
+    found = {
         "blocked_terms": _blocked_terms(text, additional_blocklist),
         "emails": _distinct(map(str.casefold, _EMAIL.findall(text))) if "@" in text else (),
-        "ssns": _distinct(_SSN.findall(text)) if has_number else (),
-        "phones": _distinct(_PHONE.findall(text), lambda n: "".join(filter(str.isdecimal, n))[-10:])
-        if has_number
-        else (),
+        "ssns": _distinct(_SSN.findall(numbers)),
+        "phones": _distinct(_PHONE.findall(numbers), lambda number: "".join(filter(str.isdecimal, number))[-10:]),
     }
-    counts: dict[str, int] = {category: len(values) for category, values in found.items()}
+    counts = {category: len(values) for category, values in found.items()}
     violations = sum(map(bool, counts.values()) if per_category else counts.values())
+    items = [
+        Item("token", term, "FOUND", say(f"content_safety.{name}")) for name, terms in found.items() for term in terms
+    ]
     return Score(
         value=max(0, 100 - 15 * violations) / 100,
         reason=say("content_safety.counts" if violations else "content_safety.clean", n=violations, **counts),
-        items=tuple(
-            [Item("token", term, "FOUND", say(f"content_safety.{name}")) for name, own in found.items() for term in own]
-        ),
+        items=tuple(items),
         details={"violations": violations, **counts, **({} if text.strip() else {"rule": "blank"})},
     )
 

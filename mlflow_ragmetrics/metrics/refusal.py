@@ -216,7 +216,6 @@ def refusal(
 Reply = Literal["answer", "refusal", "partly", "clarification"]
 
 _REPLIES: Mapping[Declines, Reply] = {"yes": "refusal", "partly": "partly", "no": "answer"}
-_SHORT = 3
 _ASKS_BACK = pattern_of("questions_back")
 
 
@@ -242,11 +241,8 @@ def reply_kind(text: str, indistinct: Indistinct = "rules") -> Reply:
     lines = list(shown_statements(text))
     if not lines:
         return "refusal"
-    return "clarification" if _asks_back(lines) else kind_of(text, indistinct if isinstance(indistinct, tuple) else ())
-
-
-def _asks_back(lines: list[str]) -> bool:
-    """Whether the text ends with a clarifying question, or consists only of questions."""
     asks = [line.rstrip(" \"')»”").endswith(("?", "？")) for line in lines]
-    ends_by_asking = any(asks[-2:]) or len(lines) <= _SHORT
-    return all(asks) or (ends_by_asking and _ASKS_BACK.search(" ".join(lines[-2:])) is not None)
+    ends_by_asking = any(asks[-2:]) or len(lines) <= 3
+    if all(asks) or (ends_by_asking and _ASKS_BACK.search(" ".join(lines[-2:])) is not None):
+        return "clarification"
+    return kind_of(text, indistinct if isinstance(indistinct, tuple) else ())

@@ -29,8 +29,7 @@ from mlflow_ragmetrics.text.words import MARKS, normalize
 RougeKind = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
 Tokenizer = Literal["whitespace", "rouge_score", "characters"]
 
-_KEPT = b"0123456789abcdefghijklmnopqrstuvwxyz"
-_TO_TOKENS = bytes(code if code in _KEPT else ord(" ") for code in range(256))
+_TO_TOKENS = bytes(code if code in b"0123456789abcdefghijklmnopqrstuvwxyz" else ord(" ") for code in range(256))
 # Thai, Lao, Tibetan, Burmese, Khmer, Kana and Han, which put no spaces between words
 _UNSPACED = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U000323af"

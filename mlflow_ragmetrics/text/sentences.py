@@ -79,9 +79,8 @@ def _blank(mark: re.Match[str]) -> str:
     if mark.lastgroup == "within":
         return "\u2060" * length
     if mark.lastgroup == "entity":
-        return (
-            shown.rjust(length, " " if shown in "<>" or shown.isspace() else "\u2060") if len(shown) == 1 else mark[0]
-        )
+        blank = " " if shown in "<>" or shown.isspace() else "\u2060"
+        return shown.rjust(length, blank) if len(shown) == 1 else mark[0]
     return f" {shown}".ljust(length)
 
 
@@ -203,10 +202,8 @@ def read_sentences(text: str) -> Sequence[Sentence]:
             start, stop = first + start, first + stop
             visible = masked[start:stop].lstrip()
             begins = stop - len(visible)
-            cited = None
-            if begins > start and text[start:begins].strip():
-                cited = _CITED.search(text, start, begins)
-                begins = cited.start() if cited else begins
+            cited = _CITED.search(text, start, begins) if begins > start else None
+            begins = cited.start() if cited else begins
             if has_content(visible):
                 pieces.append(Sentence(begins, begins + len(text[begins:stop].rstrip()), marker))
                 marker = ""

@@ -57,7 +57,7 @@ MARKS = "".join(
     if unicodedata.category(chr(code))[0] == "M"
 )
 UNSEEN = MARKS + INVISIBLE
-_UNSEEN = re.compile(rf"[{INVISIBLE}]|-(?<=[^\W\d_]-)[ \t]*\r?\n[ \t]*(?=[^\W\d_])")
+_UNSEEN = re.compile(rf"[{INVISIBLE}-](?:(?<!-)|(?<=[^\W\d_]-)[ \t]*\r?\n[ \t]*(?=[^\W\d_]))")
 # Accents of Greek, Latin and Russian letters, the points of Arabic and Hebrew and the hamza of alef, which many texts
 # leave out.
 _POINTS = re.compile(

@@ -271,8 +271,8 @@ class Coverage:
     @cached_property
     def windows(self) -> dict[int, int]:
         """The masks of each sentence that shares a term and of the next two, together."""
-        masks = self.masks
-        return {place: mask | masks.get(place + 1, 0) | masks.get(place + 2, 0) for place, mask in masks.items()}
+        mask_at = self.masks.get
+        return {place: mask | mask_at(place + 1, 0) | mask_at(place + 2, 0) for place, mask in self.masks.items()}
 
     @cached_property
     def fullest(self) -> int:
@@ -292,11 +292,10 @@ class Coverage:
             weight = math.log(1 + len(places) / len(numbers))
             for number in numbers:
                 weights[number] += weight
-        pairs = set(pairwise([keys[place] for place in self.content]))
-        ranked = sorted(weights, key=lambda place: (-weights[place], place))
-        for place in ranked[:6]:
+        pairs, in_order = set(pairwise([keys[place] for place in self.content])), sorted(weights)
+        for place in sorted(in_order, key=weights.__getitem__, reverse=True)[:6]:
             weights[place] += 0.5 * len(pairs.intersection(pairwise(places[place].keys)))
-        return sorted(ranked, key=lambda place: (-weights[place], place))
+        return sorted(in_order, key=weights.__getitem__, reverse=True)
 
     @property
     def passage(self) -> int:
