@@ -17,15 +17,8 @@ from mlflow_ragmetrics.text.words import words
 
 TEXT_KEYS = ("text", "page_content", "content", "document.content")
 _OTHER_TEXT_NAMES = (
-    "contents",
-    "passage_text",
-    "passage",
-    "chunk_text",
-    "chunk",
-    "snippet",
-    "body",
-    "paragraph_text",
-    "sentences",
+    *("contents", "passage_text", "passage", "chunk_text", "chunk", "snippet"),
+    *("body", "paragraph_text", "sentences"),
 )
 _TEXT_LISTS = {"documents": "text", "texts": "text"}
 _ID_LISTS = {"ids": "id", "metadatas": "metadata"}
@@ -251,8 +244,7 @@ def _chunk_of_mapping(element: Mapping[Any, Any], place: int) -> Chunk | None:
     text = text_of(_joined_text(element[key]), "contexts")
     if not text or text.isspace():
         return None
-    nested = element.get("metadata")
-    metadata = dict(nested) if isinstance(nested, Mapping) else {}
+    metadata = element["metadata"] if isinstance(element.get("metadata"), Mapping) else {}
     extra = {str(name): value for name, value in element.items() if name not in (key, "metadata", "id")}
     return Chunk(text, _id_in(element, metadata), {**metadata, **extra})
 

@@ -58,7 +58,7 @@ def parse_printed(text: str) -> Any:
     source = _TOKEN.sub(_plain, text)
     if _FIELDS_OF_AN_OBJECT.match(source):  # str() of a message or document: its fields, without commas
         source = f"Fields({source})"
-    parsed = ast.literal_eval(_Plain().visit(ast.parse(source, mode="eval")))
+    parsed = _value_of(ast.parse(source, mode="eval").body)
     if not isinstance(parsed, (list, dict)):
         raise ValueError("neither a list nor a mapping")
     return parsed
@@ -71,32 +71,29 @@ def _plain(token: re.Match[str]) -> str:
     return token["value"] or ("None" if token["object"] else ", ")
 
 
-class _Plain(ast.NodeTransformer):
-    """Replaces printed values by lists, mappings and constants."""
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(None) if node.id in ("nan", "inf", "NaT", "NA") else node
-
-    def visit_Tuple(self, node: ast.Tuple | ast.Set) -> ast.expr:
-        return ast.List([self.visit(element) for element in node.elts])
-
-    visit_Set = visit_Tuple
-
-    def visit_Call(self, node: ast.Call) -> Any:
-        name = ast.unparse(node.func)
-        kind = name.rpartition(".")[2]
-        if node.args and (kind in _WRAPPERS or name.startswith("np.")):
-            inner = self.visit(node.args[-1 if kind == "defaultdict" else 0])
-            pairs = [pair.elts for pair in getattr(inner, "elts", ())] if kind == "OrderedDict" else []
-            return ast.Dict([key for key, _ in pairs], [value for _, value in pairs]) if pairs else inner
-        if not kind[:1].isupper() and kind not in ("datetime", "date", *_WRAPPERS):
-            return node  # a call in source text
-        if node.args or not node.keywords:
-            return ast.List([]) if kind in _WRAPPERS else ast.Constant(ast.unparse(node))
-        entries = {str(keyword.arg): self.visit(keyword.value) for keyword in node.keywords}
-        if kind.endswith(("Message", "MessageChunk")):
-            entries.setdefault("type", ast.Constant(kind.partition("Message")[0].lower()))
-        return ast.Dict([ast.Constant(name) for name in entries], [*entries.values()])
+def _value_of(node: ast.expr | None) -> Any:
+    """The value that was printed, with lists and mappings for containers and objects."""
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return [_value_of(element) for element in node.elts]
+    if isinstance(node, ast.Dict):
+        return {_value_of(key): _value_of(value) for key, value in zip(node.keys, node.values, strict=True)}
+    if isinstance(node, ast.Name) and node.id in ("nan", "inf", "NaT", "NA"):
+        return None
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)  # type: ignore[arg-type]
+    name = ast.unparse(node.func)
+    kind = name.rpartition(".")[2]
+    if node.args and (kind in _WRAPPERS or name.startswith("np.")):
+        inner = _value_of(node.args[-1 if kind == "defaultdict" else 0])
+        return dict(inner) if kind == "OrderedDict" else inner
+    if not kind[:1].isupper() and kind not in ("datetime", "date", *_WRAPPERS):
+        raise ValueError("a call in source text")
+    if node.args or not node.keywords:
+        return [] if kind in _WRAPPERS else ast.unparse(node)
+    entries = {str(keyword.arg): _value_of(keyword.value) for keyword in node.keywords}
+    if kind.endswith(("Message", "MessageChunk")):
+        entries.setdefault("type", kind.partition("Message")[0].lower())
+    return entries
 
 
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
