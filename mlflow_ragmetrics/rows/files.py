@@ -277,11 +277,6 @@ _LANGUAGES = (
 
 The first fifteen are preferred to others that fit as well."""
 _PREFERRED = 15
-_ODD = re.compile(
-    r"[^\x00-\x7fºª‘’“”„«»·…°\xad–—\w](?=[^\W\d_])"  # a sign before a letter
-    r"|(?<=[^\W\d_])[^\x00-\x7f’·\xad–—\w](?=[^\W\d_])"
-    r"|(?<![^\W\d_])[\x80-\u024f]{3,}(?![^\W\d_])"  # a Latin word without a letter of ASCII
-)
 _LEAST_SHARE, _MARGIN = 0.75, 0.05
 _MOST_BYTES = 20_000
 
@@ -343,16 +338,14 @@ def code_page_of(content: bytes) -> str | None:
 
 
 def _share(text: str, usual: str, rare: str = r"(?!)") -> float:
-    """The share of the characters beyond ASCII that are usual where they stand."""
-    marks = {place for place, character in enumerate(text) if character > "\x7f"}
-    odd = {place for match in _ODD.finditer(text) for place in range(*match.span())}
-    odd |= {place for place in marks if text[place].isupper() and text[place - 1 : place].islower()}
-    odd |= {place for place in marks if _changes_script(text, place)}
+    """The share of usual letters among those beyond ASCII; the least that is clear if there are only signs."""
+    letters = {place for place, character in enumerate(text) if character > "\x7f" and character not in _SIGNS}
+    fitting = {place for place in letters if not _changes_script(text, place)}
     common, few = (
-        {place for match in re.finditer(pattern, text, re.IGNORECASE) for place in range(*match.span())} & marks - odd
-        for pattern in (f"{usual}|[{_SIGNS}]", rare)
+        {place for match in re.finditer(pattern, text, re.IGNORECASE) for place in range(*match.span())} & fitting
+        for pattern in (usual, rare)
     )
-    return (len(common) + len(few) / 4) / len(marks)
+    return (len(common) + len(few) / 4) / len(letters) if letters else _LEAST_SHARE
 
 
 def _changes_script(text: str, place: int) -> bool:
