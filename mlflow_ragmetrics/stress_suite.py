@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.options import shown
@@ -28,7 +28,8 @@ from mlflow_ragmetrics.text.words import terms
 if TYPE_CHECKING:
     import pandas as pd
 
-Edit = Callable[[str, int], Union[str, None]]
+Edit = Callable[[str, int], str | None]
+Replacement = str | Callable[[re.Match[str]], str]
 MONTHS = [
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -40,10 +41,13 @@ _RUSSIAN_MONTHS = (
     *("января", "февраля", "марта", "апреля", "мая", "июня"),
     *("июля", "августа", "сентября", "октября", "ноября", "декабря"),
 )
-_RUSSIAN_NUMBERS = ["два", "три", "четыре", "пять", "шесть", "семь", "восемь", "девять", "десять"]
 _RUSSIAN_NAMES = ("Вологда", "Карпов", "Зинаида", "Тверь", "Онега", "Мурманск")
 
-WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+_NUMBER_WORDS = (
+    (("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"), 5),
+    (("два", "три", "четыре", "пять", "шесть", "семь", "восемь", "девять", "десять"), 3),
+)
+"""Words with the distance to the one that replaces them."""
 
 _UNITS = {
     "minutes": "hours", "hours": "days", "days": "weeks", "weeks": "months", "months": "years", "years": "months",
@@ -67,16 +71,37 @@ _LABEL = re.compile(
 )
 
 
+def replaced(claim: str, replacements: Mapping[str, Replacement], count: int = 0) -> str | None:
+    """Apply the first of the ``replacements`` (pattern to text) that changes the claim, ``count`` times (0: all)."""
+    for pattern, replacement in replacements.items():
+        edited = re.sub(pattern, replacement, claim, count=count)
+        if edited != claim:
+            return edited
+    return None
+
+
+def _replaced_at(claim: str, matches: Sequence[re.Match[str]], seed: int, text: Callable[[str], str]) -> str | None:
+    """Replace one of the ``matches``, chosen by ``seed``; ``None`` if there is none."""
+    if not matches:
+        return None
+    match = matches[seed % len(matches)]
+    return claim[: match.start()] + text(match[0]) + claim[match.end() :]
+
+
+def _next_of(words: Sequence[str], step: int) -> Callable[[re.Match[str]], str]:
+    """The replacement of one of the ``words`` by the one ``step`` further on."""
+    return lambda match: words[(words.index(match[0]) + step) % len(words)]
+
+
 def negate(claim: str, seed: int) -> str | None:
     """Replace "is" by "is not", and similar auxiliaries by their negation."""
-    pattern = r"\b(is|are|was|were|can|could|will|would|should|has been|have been|had been|may|must)\b(?! not|n't)"
-    for match in re.finditer(pattern, claim):
-        if re.match(r"\s*(?:[^\w\s]|$)", claim[match.end() :]):
-            continue
-        verb = match.group()
-        negated = f"{verb.split()[0]} not been" if " " in verb else f"{verb} not" if verb != "can" else "cannot"
-        return claim[: match.start()] + negated + claim[match.end() :]
-    return None
+    verbs = "is|are|was|were|can|could|will|would|should|has been|have been|had been|may|must"
+
+    def negated(match: re.Match[str]) -> str:
+        verb, *been = match[0].split()
+        return "cannot" if verb == "can" else " ".join((verb, "not", *been))
+
+    return replaced(claim, {rf"\b({verbs})\b(?! not|n't|\s*(?:[^\w\s]|$))": negated}, count=1)
 
 
 def do_not(claim: str, seed: int) -> str | None:
@@ -100,83 +125,50 @@ def affirm(claim: str, seed: int) -> str | None:
 
 def other_number(claim: str, seed: int) -> str | None:
     """Replace a number, but no year or label of a passage or step, by about one and a half times its value."""
-    match = _one_of(
-        [
-            match
-            for match in _COUNT.finditer(claim)
-            if not re.fullmatch(r"1\d{3}|20\d{2}", match.group()) and not _LABEL.search(claim, 0, match.start())
-        ],
-        seed,
-    )
-    if match is None:
-        return None
-    old = float(match.group().replace(",", ""))
-    new = old * 1.5 + 1 if "." in match.group() else int(old * 1.5) + 1
-    shown = f"{new:,.1f}" if "." in match.group() else f"{new:,}" if "," in match.group() else f"{new}"
-    return _with(claim, match, shown)
 
+    def larger(number: str) -> str:
+        value = float(number.replace(",", ""))
+        if "." in number:
+            return f"{value * 1.5 + 1:,.1f}"
+        return f"{int(value * 1.5) + 1:{',' if ',' in number else ''}}"
 
-def _one_of(matches: Sequence[re.Match[str]], seed: int) -> re.Match[str] | None:
-    return matches[seed % len(matches)] if matches else None
-
-
-def _with(claim: str, match: re.Match[str], text: str) -> str:
-    """Return the claim with ``text`` instead of the match."""
-    return claim[: match.start()] + text + claim[match.end() :]
-
-
-def _next_of(words: Sequence[str], pattern: str, claim: str, step: int) -> str | None:
-    """Replace the first of ``words`` that ``pattern`` finds (``{}`` is any of them) by the one ``step`` further on."""
-    match = re.search(pattern.format("|".join(words)), claim)
-    return match and _with(claim, match, words[(words.index(match.group()) + step) % len(words)])
+    numbers = [match for match in _COUNT.finditer(claim) if not _LABEL.search(claim, 0, match.start())]
+    counts = [match for match in numbers if not re.fullmatch(r"1\d{3}|20\d{2}", match[0])]
+    return _replaced_at(claim, counts, seed, larger)
 
 
 def number_word(claim: str, seed: int) -> str | None:
     """Replace a number word."""
-    edited = _next_of(WORDS[2:], r"\b(?:{})\b", claim, 5)
-    return edited or _next_of(_RUSSIAN_NUMBERS, r"\b(?:{})\b", claim, 3)
+    patterns = {rf"\b(?:{'|'.join(words)})\b": _next_of(words, step) for words, step in _NUMBER_WORDS}
+    return replaced(claim, patterns, count=1)
 
 
 def year(claim: str, seed: int) -> str | None:
     """Replace a year by one 2 to 8 years later."""
     years = list(re.finditer(r"(?<![\w.,-])(?:1[5-9]\d\d|20[0-2]\d)(?![\w-]|[.,]\d)", claim))
-    match = _one_of(years, seed)
-    return match and _with(claim, match, str(int(match.group()) + 2 + seed % 7))
+    return _replaced_at(claim, years, seed, lambda year: str(int(year) + 2 + seed % 7))
 
 
 def month(claim: str, seed: int) -> str | None:
     """Replace a month next to a day or a year."""
-    edited = _next_of(MONTHS, r"\b(?:{})\b(?= \d|,? \d| of)", claim, 1 + seed % 11)
-    return edited or _next_of(_RUSSIAN_MONTHS, r"(?<=\d )(?:{})\b", claim, 1 + seed % 11)
+    step = 1 + seed % 11
+    return replaced(claim, {
+        rf"\b(?:{'|'.join(MONTHS)})\b(?= \d|,? \d| of)": _next_of(MONTHS, step),
+        rf"(?<=\d )(?:{'|'.join(_RUSSIAN_MONTHS)})\b": _next_of(_RUSSIAN_MONTHS, step),
+    }, count=1)  # fmt: skip
 
 
 def unit(claim: str, seed: int) -> str | None:
     """Replace a unit after a number."""
-    match = re.search(rf"(?<=\d )(?:{'|'.join(_UNITS)})\b", claim)
-    return match and _with(claim, match, _UNITS[match.group()])
+    return replaced(claim, {rf"(?<=\d )(?:{'|'.join(_UNITS)})\b": lambda match: _UNITS[match[0]]}, count=1)
 
 
 def name(claim: str, seed: int) -> str | None:
     """Replace a name inside the sentence."""
-    for pattern, names in (
-        (r"(?<=[a-z,] )[A-Z][a-z]{3,}\b(?! \d)", _NAMES),
-        (r"(?<=[а-яё,] )[А-ЯЁ][а-яё]{3,}\b", _RUSSIAN_NAMES),
-    ):
-        match = _one_of([each for each in re.finditer(pattern, claim) if each.group() not in MONTHS], seed)
-        if match is not None:
-            return _with(claim, match, names[seed % len(names)])
-    return None
-
-
-def replaced(
-    claim: str, replacements: Mapping[str, Union[str, Callable[[re.Match[str]], str]]], count: int = 0
-) -> str | None:
-    """Apply the first of the ``replacements`` (pattern to text) that changes the claim, ``count`` times (0: all)."""
-    for pattern, replacement in replacements.items():
-        edited = re.sub(pattern, replacement, claim, count=count)
-        if edited != claim:
-            return edited
-    return None
+    english = [match for match in re.finditer(r"(?<=[a-z,] )[A-Z][a-z]{3,}\b(?! \d)", claim) if match[0] not in MONTHS]
+    russian = list(re.finditer(r"(?<=[а-яё,] )[А-ЯЁ][а-яё]{3,}\b", claim))
+    names = _NAMES if english else _RUSSIAN_NAMES
+    return _replaced_at(claim, english or russian, seed, lambda _: names[seed % len(names)])
 
 
 _RUSSIAN_VERBS = (
@@ -209,8 +201,7 @@ def swap(claim: str, seed: int) -> str | None:
         is_apart = re.search(r"(?<!\w)[a-zа-яё]+(?!\w)", between) is not None  # else they are one name or one range
         if first.group() != second.group() and first.group().isdigit() == second.group().isdigit() and is_apart:
             return f"{claim[: first.start()]}{second.group()}{between}{first.group()}{claim[second.end() :]}"
-    match = re.search(rf"\b(?:{'|'.join(_OPPOSITES)})\b", claim)
-    return match and _with(claim, match, _OPPOSITES[match.group()])
+    return replaced(claim, {rf"\b(?:{'|'.join(_OPPOSITES)})\b": lambda match: _OPPOSITES[match[0]]}, count=1)
 
 
 def drop_condition(claim: str, seed: int) -> str | None:
@@ -281,11 +272,11 @@ class Stress(Document):
         """One row per kind: the judged ``edits``, the ``noticed`` ones, and their ``share`` with its 95 % interval."""
         import pandas as pd
 
-        figures = self.report.metrics
+        figures, kinds = self.report.metrics, {_key(kind): kind for kind in STRESS_KINDS}
         records = []
         for key in self.report.keys:
             edits, share = int(figures.get(f"{key}/n_scored", 0)), figures.get(f"{key}/mean")
-            counts = {"kind": _kind(key), "edits": edits, "noticed": round((share or 0) * edits), "share": share}
+            counts = {"kind": kinds[key], "edits": edits, "noticed": round((share or 0) * edits), "share": share}
             limits = {name: figures.get(f"{key}/{name}") for name in ("ci_low", "ci_high")}
             records.append({**counts, **limits, "failed": int(figures.get(f"{key}/n_error", 0))})
         return pd.DataFrame(records, columns=["kind", "edits", "noticed", "share", "ci_low", "ci_high", "failed"])
@@ -321,7 +312,7 @@ def stress(
     *,
     kinds: Iterable[str] | None = None,
     columns: Mapping[str, str | None] | None = None,
-    progress: Union[bool, None] = None,
+    progress: bool | None = None,
 ) -> Stress:
     """Measure which kinds of edits the judge of ``suite`` notices in the supported answers of ``data``, without labels.
 
@@ -352,10 +343,6 @@ def stress(
 
 def _key(kind: str) -> str:
     return "false_alarms" if kind == _CONTROL else f"notices_{kind}"
-
-
-def _kind(key: str) -> str:
-    return _CONTROL if key == _key(_CONTROL) else key.removeprefix("notices_")
 
 
 def _metric(kind: str, foreign: Sequence[str]) -> Metric:
@@ -409,7 +396,7 @@ def _foreign_sentences(samples: Sequence[Sample]) -> tuple[str, ...]:
     """Return from each answer a sentence of at least five words that asserts something."""
     answers = (sample.answer or "" for sample in samples)
     asserted = (filter(asserts, sentences(text)) for text in answers)
-    long = ([each for each in group_sentences if len(each.split()) >= _FEWEST_WORDS] for group_sentences in asserted)
+    long = ([sentence for sentence in group if len(sentence.split()) >= _FEWEST_WORDS] for group in asserted)
     return tuple(dict.fromkeys(group[0].strip() for group in long if group))
 
 

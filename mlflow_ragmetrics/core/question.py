@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from itertools import islice
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from mlflow_ragmetrics.core.options import shown
@@ -459,21 +460,21 @@ def together(*programs: Steps[T]) -> Steps[list[T]]:
     """
     results: dict[int, T] = {}
     waiting: list[tuple[int, tuple[Question[Any], ...]]] = []
-    for place, program in enumerate(programs):
+
+    def advance(place: int, outcomes: tuple[Outcome, ...] | None) -> None:
         try:
-            waiting.append((place, next(program)))
+            waiting.append((place, programs[place].send(outcomes)))  # type: ignore[arg-type]
         except StopIteration as end:
             results[place] = end.value
+
+    for place in range(len(programs)):
+        advance(place, None)  # starts the program
     while waiting:
-        outcomes = yield tuple([question for _, questions in waiting for question in questions])
-        current, waiting, begin = waiting, [], 0
+        outcomes = iter((yield tuple([question for _, questions in waiting for question in questions])))
+        current = waiting.copy()
+        waiting.clear()
         for place, questions in current:
-            mine = outcomes[begin : begin + len(questions)]
-            begin += len(questions)
-            try:
-                waiting.append((place, programs[place].send(mine)))
-            except StopIteration as end:
-                results[place] = end.value
+            advance(place, tuple(islice(outcomes, len(questions))))
     return [results[place] for place in range(len(programs))]
 
 

@@ -128,15 +128,9 @@ _ASSIGNED = re.compile(
 
 def keep_secret(secret: object) -> None:
     """Redact ``secret`` from now on. It is a key, or a model object whose pydantic secrets are used."""
-    attributes: dict[str, object] = getattr(secret, "__dict__", {})
-    values = [secret] if isinstance(secret, str) else map(_revealed, list(attributes.values()))
-    _known.update(value for value in values if value is not None and len(value) >= _SHORTEST)
-
-
-def _revealed(value: object) -> str | None:
-    reveal = getattr(value, "get_secret_value", None)
-    revealed = reveal() if callable(reveal) else None
-    return revealed if isinstance(revealed, str) else None
+    attributes = list(getattr(secret, "__dict__", {}).values())
+    revealed = [reveal() for value in attributes if callable(reveal := getattr(value, "get_secret_value", None))]
+    _known.update(value for value in (secret, *revealed) if isinstance(value, str) and len(value) >= _SHORTEST)
 
 
 def redact(text: str) -> str:
