@@ -110,6 +110,9 @@ class Sample:
 
 _ASSUMPTIONS = ("no_model_call", "no_call_matches")
 
+Warnings = tuple[tuple[str, str], ...]
+"""(code, text) pairs."""
+
 Better = bool | None
 """``True`` if higher is better, ``False`` if lower is better, ``None`` if neither is."""
 
@@ -186,6 +189,21 @@ class Item(_Changeable):
         return judged and any(evidence.chunk for evidence in self.evidence)
 
 
+def held_by(evidence: Iterable[Evidence]) -> list[int]:
+    """The distinct passage numbers, in order."""
+    return sorted({piece.chunk for piece in evidence if piece.chunk is not None})
+
+
+def is_right(item: Item) -> bool:
+    """Whether the other text supports the claim."""
+    return item.verdict == "SUPPORTED"
+
+
+def is_held(item: Item) -> bool:
+    """Whether a passage supports the claim."""
+    return bool(item.evidence)
+
+
 class CompactItems:
     """Items of one kind as columns, without evidence. They become objects when someone reads ``Score.items``.
 
@@ -253,7 +271,7 @@ class Score(_Changeable):
     judge: str | None = None
     model_scores: Mapping[str, float] = field(default_factory=dict)
     excluded_models: tuple[str, ...] = ()
-    warnings: tuple[tuple[str, str], ...] = ()
+    warnings: Warnings = ()
     error: str | None = None
     duration_ms: float = 0.0
     higher_is_better: Better = True

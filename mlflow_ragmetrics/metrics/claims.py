@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import repeat
@@ -22,7 +22,7 @@ from mlflow_ragmetrics.core.question import (
     ask,
     together,
 )
-from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict
+from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict, Warnings
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.text.messages import Text, joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States
@@ -54,7 +54,6 @@ def need_reference(metric: str, why: str) -> MissingFieldError:
     return MissingFieldError(message, field="reference", metric=metric)
 
 
-Warnings = tuple[tuple[str, Text], ...]
 _CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[:3]}
 _NOTHING = Extraction(())
 _MISSING = Finding("")
@@ -134,21 +133,6 @@ def to_do(code: str, claims: Sequence[str]) -> Text | None:
     named = " ".join([f"“{claim}”" for claim in claims[:_MOST_NAMED]])
     more = len(claims) - _MOST_NAMED
     return say(f"claims.{code}", claims=say("claims.more", claims=named, n=more) if more > 0 else named)
-
-
-def held_by(evidence: Iterable[Evidence]) -> list[int]:
-    """The distinct passage numbers, in order."""
-    return sorted({piece.chunk for piece in evidence if piece.chunk is not None})
-
-
-def is_right(item: Item) -> bool:
-    """Whether the other text supports the claim."""
-    return item.verdict == "SUPPORTED"
-
-
-def is_held(item: Item) -> bool:
-    """Whether a passage supports the claim."""
-    return bool(item.evidence)
 
 
 def verified_claims(

@@ -9,14 +9,13 @@ from pydantic import BaseModel
 
 from mlflow_ragmetrics.core.metric import metric, named_as
 from mlflow_ragmetrics.core.question import Finding, Nuggets, Role, Steps, Tone, Verify, ask
-from mlflow_ragmetrics.core.score import Item, Message, Score
+from mlflow_ragmetrics.core.score import Item, Message, Score, is_right
 from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.metrics.claims import (
     NoContext,
     Verified,
     as_judged,
     has_context,
-    is_right,
     need_reference,
     read_findings,
     to_do,

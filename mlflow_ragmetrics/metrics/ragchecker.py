@@ -8,19 +8,8 @@ from functools import cached_property, partial
 
 from mlflow_ragmetrics.core.metric import metric, named_as
 from mlflow_ragmetrics.core.question import Against, Finding, Role, Steps, together
-from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score
-from mlflow_ragmetrics.metrics.claims import (
-    Verified,
-    Warnings,
-    as_judged,
-    has_context,
-    held_by,
-    is_held,
-    is_right,
-    to_do,
-    verified_claims,
-    without_context,
-)
+from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Warnings, held_by, is_held, is_right
+from mlflow_ragmetrics.metrics.claims import Verified, as_judged, has_context, to_do, verified_claims, without_context
 from mlflow_ragmetrics.text.messages import Text, joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 

@@ -12,9 +12,8 @@ from statistics import fmean
 from textwrap import shorten
 from typing import Literal, Union, get_args
 
-from mlflow_ragmetrics.core.score import DOUBTS, Better, Item, Score
+from mlflow_ragmetrics.core.score import DOUBTS, Better, Item, Score, held_by, is_held, is_right
 from mlflow_ragmetrics.engine.program import Row, is_judged, judge_failure
-from mlflow_ragmetrics.metrics.claims import held_by, is_held, is_right
 from mlflow_ragmetrics.results.tables import DIAGNOSIS, DIAGNOSIS_COLUMNS
 from mlflow_ragmetrics.text.messages import Text, render, say
 

@@ -6,9 +6,9 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Extraction, Finding, Verify
-from mlflow_ragmetrics.core.score import Evidence
+from mlflow_ragmetrics.core.score import Evidence, held_by
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
-from mlflow_ragmetrics.metrics.claims import Correspondence, Verified, held_by, read_findings, to_do, verified_claims
+from mlflow_ragmetrics.metrics.claims import Correspondence, Verified, read_findings, to_do, verified_claims
 from mlflow_ragmetrics.text.messages import render
 
 
