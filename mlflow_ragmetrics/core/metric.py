@@ -179,7 +179,23 @@ class Metric:
         result = self.definition.function(*[self._field(sample, name) for name in self._fields], **self._own_options)
         if isinstance(result, Generator):
             result = yield from result
-        return self._read(result)
+        if result is None:
+            return Score(status="skipped", reason=f"{self.name} returned no score")
+        score = result
+        if not isinstance(score, Score):
+            try:
+                number = float(result)  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                number = math.nan
+            if not math.isfinite(number):
+                message = f"{self.name} returned {result!r}; a metric must return a finite number, a Score or None"
+                raise RagMetricsError(message, metric=self.name)
+            score = Score(value=number)
+        low, high = self.definition.range
+        if score.value is not None and not low - 1e-9 <= score.value <= high + 1e-9:
+            message = f"{self.name}: the score {score.value!r} is outside the metric's range, {low} to {high}"
+            raise RagMetricsError(message, metric=self.name)
+        return score
 
     def is_best_of(self, sample: Sample) -> bool:
         """Whether to score the sample against each of several references and keep the best score."""
@@ -239,25 +255,6 @@ class Metric:
                 message += "; use [] if nothing was retrieved, or set no_context= to score such rows"
             raise MissingFieldError(message, field=name, metric=self.name)
         return value
-
-    def _read(self, result: object) -> Score:
-        if result is None:
-            return Score(status="skipped", reason=f"{self.name} returned no score")
-        score = result
-        if not isinstance(score, Score):
-            try:
-                number = float(result)  # type: ignore[arg-type]
-            except (TypeError, ValueError):
-                number = math.nan
-            if not math.isfinite(number):
-                message = f"{self.name} returned {result!r}; a metric must return a finite number, a Score or None"
-                raise RagMetricsError(message, metric=self.name)
-            score = Score(value=number)
-        low, high = self.definition.range
-        if score.value is not None and not low - 1e-9 <= score.value <= high + 1e-9:
-            message = f"{self.name}: the score {score.value!r} is outside the metric's range, {low} to {high}"
-            raise RagMetricsError(message, metric=self.name)
-        return score
 
 
 @overload

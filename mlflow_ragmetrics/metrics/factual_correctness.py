@@ -41,12 +41,6 @@ class Similarity:
         return next((band for band, lowest in _BANDS if passes(self.value, lowest)), "low")
 
     @property
-    def details(self) -> dict[str, float]:
-        """The number of models that answered and, for several models, their agreement."""
-        count = len(self.models)
-        return {"n_models": count, **({"agreement": agreement(list(self.models.values()))} if count > 1 else {})}
-
-    @property
     def warnings(self) -> tuple[tuple[str, str], ...]:
         """One warning per failed model."""
         return tuple((f"embeddings_failed:{name}", cause) for name, cause in self.failures.items())
@@ -146,6 +140,7 @@ def semantic_similarity(
     (1.0, 'identical')
     """
     similar = yield from similarity(answer, reference, models)
+    cosines = list(similar.models.values())
     value = similar.value if threshold is None else float(passes(similar.value, threshold))
     reason = say("semantic_similarity.blank")
     if similar.models:
@@ -154,10 +149,11 @@ def semantic_similarity(
     if threshold is not None:
         code = "semantic_similarity.reached" if value else "semantic_similarity.missed"
         reason = joined(reason, say(code, threshold=threshold))
+    details: dict[str, Any] = {"cosine": similar.value, "band": similar.band, "n_models": len(cosines)}
     return Score(
         value=value,
         reason=reason,
-        details={"cosine": similar.value, "band": similar.band, **similar.details},
+        details=details | ({"agreement": agreement(cosines)} if len(cosines) > 1 else {}),
         model_scores=similar.models,
         excluded_models=tuple(similar.failures),
         warnings=similar.warnings,

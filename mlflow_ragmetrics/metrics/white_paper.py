@@ -20,19 +20,14 @@ def _graded(question: Grade, reference: str | None, indistinct: Indistinct) -> S
     If the answer declines, by the rules or as the judge says, the score is 0.0; for correctness it is 1.0 if the
     reference declines too.
     """
-    states = states_of(question.answer, reference, indistinct)
-    if states.answer == "indistinct":
-        return _of_non_answer(question.aspect, states)
-    rating = yield from ask(question)
-    grade = rating.checked_grade(question.aspect)
-    states = yield from as_judged(states, question.answer, question.question, rating.declines, indistinct)
-    if states.answer == "indistinct":
-        return _of_non_answer(question.aspect, states)
-    reason = joined(say(f"{question.aspect}.judged", grade=grade), rating.reason)
-    return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))
-
-
-def _of_non_answer(aspect: str, states: States) -> Score:
+    aspect, states = question.aspect, states_of(question.answer, reference, indistinct)
+    if states.answer == "clear":
+        rating = yield from ask(question)
+        grade = rating.checked_grade(aspect)
+        states = yield from as_judged(states, question.answer, question.question, rating.declines, indistinct)
+        if states.answer == "clear":
+            reason = joined(say(f"{aspect}.judged", grade=grade), rating.reason)
+            return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))
     both = aspect == "correctness" and states.reference == "indistinct"
     reason = say(f"{aspect}.both_indistinct" if both else f"{aspect}.indistinct")
     details = states.details("both_decline" if both else "indistinct_answer")
