@@ -334,8 +334,10 @@ class Caller:
 
     def _call(self, inputs: Any, config: Any) -> Any:
         if self.loop is None:
-            invoke = partial(copy_context().run, self.chain.invoke, inputs, config)
-            return invoke() if self.timeout is None else run_in_thread(invoke, self.timeout)
+            if self.timeout is None:
+                return self.chain.invoke(inputs, config)
+            context = copy_context()
+            return run_in_thread(lambda: context.run(self.chain.invoke, inputs, config), self.timeout)
         LOOP.set(self.loop)
         running = asyncio.run_coroutine_threadsafe(self.chain.ainvoke(inputs, config), self.loop)
         try:
