@@ -100,11 +100,10 @@ class MLflowSink:
 
     def __init__(self, description: Mapping[str, Any], run_id: str | None, counts: Counts) -> None:
         self._counts = counts
-        self._home = home_of(description)
-        self._service = Service(open_outbox(), self._home, description)
+        self._service = Service(open_outbox(), home_of(description), description)
         self._named_run = run_id
         self._last_active_run = self._active_run()
-        self._name = _NAMES.setdefault(self._home, uuid4().hex)
+        self._name = _NAMES.setdefault(self._service.home, uuid4().hex)
         self._lives: dict[tuple[Outbox, str], LiveRun] = {}
         self._adopted: list[LiveRun] = []
         self._is_closed = False
@@ -130,7 +129,7 @@ class MLflowSink:
         import mlflow
 
         active = mlflow.active_run()
-        is_elsewhere = mlflow.get_tracking_uri() != self._home.uri
+        is_elsewhere = mlflow.get_tracking_uri() != self._service.home.uri
         return None if active is None or is_elsewhere else str(active.info.run_id)
 
     def prepare(self) -> LiveRun:
@@ -188,10 +187,7 @@ class MLflowSink:
         self._adopt()
         lives = [*self._lives.values(), *self._adopted]
         for live in lives:
-            live.hurry()
-        for live in lives:
             live.wait(deadline)
-            live.hurry(-1)
         self._adopted = [live for live in self._adopted if not live.closed]
         counts = self._counts.snapshot()
         if counts["unwritten"] or counts["lost"]:
@@ -210,12 +206,12 @@ class MLflowSink:
         for live in self._lives.values():
             live.users.discard(self)
             if live.outbox is not self._service.outbox:
-                stuck += live.unwritten
+                stuck += len(live.pending)
             elif stuck:  # in an outbox that cannot be written
                 live.count("lost", by=stuck)
             live.leave()
-            if live.closed and _NAMES.get(self._home) == live.name:
-                del _NAMES[self._home]
+            if live.closed and _NAMES.get(self._service.home) == live.name:
+                del _NAMES[self._service.home]
 
 
 class LiveRun:
@@ -253,7 +249,8 @@ class LiveRun:
     def _begin(self) -> None:
         self._changed = threading.Condition()
         self._writing = threading.Lock()
-        self._pending: dict[int, Callable[[int], object]] = {}
+        self.pending: dict[int, Callable[[int], object]] = {}
+        """This process's answers that are not written, by number, with what is called when they are."""
         self.silence: str | None = None  # why no judge has answered so far
         self._flushing = 0
         self.closed = False
@@ -280,31 +277,23 @@ class LiveRun:
         """
         content = {"trace_id": trace_id, "is_new": is_new, "time_ms": int(time.time() * 1000), "row": record_of(row)}
         with self._changed:
-            self._pending[self.outbox.append(self._number, content)] = done
+            self.pending[self.outbox.append(self._number, content)] = done
             self._start()
 
-    def hurry(self, by: int = 1) -> None:
-        """Write without pauses, until this is called with -1."""
-        with self._changed:
-            self._flushing += by
-            if self._pending:
-                self._start()
-
     def wait(self, deadline: float) -> bool:
-        """Wait until all answers are written; ``False`` if the deadline passes first."""
+        """Write without pauses until all answers are written; ``False`` if the deadline passes first."""
         with self._changed:
-            while self._is_busy and (left := deadline - time.monotonic()) > 0:
+            self._flushing += 1
+            if self.pending:
+                self._start()
+            while self._is_writing and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(left)
-            return not self._pending
+            self._flushing -= 1
+            return not self.pending
 
     @property
-    def unwritten(self) -> int:
-        """The number of this process's answers that are not written."""
-        return len(self._pending)
-
-    @property
-    def _is_busy(self) -> bool:
-        return bool(self._pending) or (self._adopted and not self._is_over and self.failure is None)
+    def _is_writing(self) -> bool:
+        return bool(self.pending) or (self._adopted and not self._is_over and self.failure is None)
 
     def _start(self) -> None:
         with self._changed:
@@ -318,7 +307,7 @@ class LiveRun:
             waiting = self._try_to_write()
             pause = _PAUSE if self.failure is None else min(2 * pause, _LONGEST_PAUSE)
             with self._changed:
-                if self.closed or not (self._pending or waiting):
+                if self.closed or not (self.pending or waiting):
                     self._ended = None
                     break
                 if self.failure is not None:
@@ -335,7 +324,7 @@ class LiveRun:
                 self._write()
             with self._changed:
                 for number, outcome in self.outbox.take_written(self._number).items():
-                    if (done := self._pending.pop(number, None)) is not None:  # else of an earlier process
+                    if (done := self.pending.pop(number, None)) is not None:  # else of an earlier process
                         done(outcome)
             waiting = self.outbox.waiting(self._number) > 0
         except Exception as error:  # after any error, the answers wait and the error is logged
@@ -593,7 +582,6 @@ def adopt_runs(service: Service) -> list[LiveRun]:
 def close_runs(deadline: float) -> None:
     """Flush and leave the runs of handlers that were not closed."""
     for live in list(_LIVE_RUNS.values()):
-        live.hurry()
         live.wait(deadline)
         live.users.clear()
         live.leave()

@@ -54,9 +54,7 @@ def used() -> Iterator[Callable[..., LiveRun]]:
 def wrote(live: LiveRun, name: str, value: float = 0.5) -> None:
     live.count("seen")
     live.append(row(name, value), f"tr-{uuid4().hex}", lambda _: None, is_new=True)
-    live.hurry()
     assert live.wait(time.monotonic() + 60), live.failure
-    live.hurry(-1)
 
 
 def left(live: LiveRun) -> None:
@@ -162,7 +160,7 @@ def test_an_answer_that_cannot_be_read_is_lost_and_said(used: Any) -> None:
     live = used(run_id, run_id)
     live.count("seen")
     number = live.outbox.append(live._number, {"row": {"of": "another version"}})
-    live._pending[number] = outcomes.append
+    live.pending[number] = outcomes.append
     wrote(live, "1")
     left(live)
     assert (questions(run_id), outcomes) == (["1"], [2])

@@ -8,7 +8,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, takewhile
 from typing import Any, Literal
@@ -29,7 +29,7 @@ from mlflow_ragmetrics.rows.passages import TEXT_KEYS, are_texts, chunks_of, dis
 
 _CONTEXT_NAMES = frozenset({"contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE["contexts"]})
 _SHORT = 20  # characters; shorter texts match only as whole words or lines
-_SHORTEST_PART, _SHORTEST_END = 25, 10
+_SHORTEST_PART = 25
 _DEEPEST = 2
 
 
@@ -111,11 +111,13 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
     Passages of an earlier turn count only if the answer's claims rest on them. If no model call matches the answer,
     all retrieved passages become its contexts, and ``assumed`` says so.
     """
-    lists, listed_chunks = _documents(exchange, tools)
-    models = [step for step in _lasting(exchange) if step.kind == "model"]
+    steps = [step for step in exchange.steps if not exchange.is_within(step.run_id, exchange.failed)]
+    lasting = replace(exchange, steps=steps)
+    lists, listed_chunks = _documents(lasting, tools)
+    models = [step for step in steps if step.kind == "model"]
     closing = _closing_result(exchange.outputs, answer)
     calls = leading_calls(models, answer, least=1 if closing is None else 3)
-    of_tools, in_steps, known = _texts(exchange, tools)
+    of_tools, in_steps, known = _texts(lasting, tools)
     if calls is None:
         of_tools = tuple(chunk for chunk in of_tools if chunk.text not in (closing, closing and answer))
         retrieved = _handed_on(lists, ()) if any(lists) else None
@@ -204,12 +206,9 @@ def leading_calls(calls: Sequence[Step], answer: str | None, least: int = 1) -> 
     return leading[::-1]
 
 
-def replies_of(result: Any) -> Iterator[str]:
-    """Yield the texts of a model's reply."""
-    for message in replied(result):
-        text = _text_of(message)
-        if text.strip():
-            yield text
+def replies_of(result: Any) -> list[str]:
+    """Return the texts of a model's reply."""
+    return [text for message in replied(result) if (text := _text_of(message)).strip()]
 
 
 def replied(result: Any) -> Iterator[Any]:
@@ -218,11 +217,10 @@ def replied(result: Any) -> Iterator[Any]:
         yield getattr(generation, "message", None) or str(getattr(generation, "text", ""))
 
 
-def _arguments_of(result: Any) -> Iterator[str]:
-    """Yield the texts in the arguments of a model's tool calls."""
-    for message in replied(result):
-        for call in getattr(message, "tool_calls", ()):
-            yield from _strings(call.get("args"))
+def _arguments_of(result: Any) -> list[str]:
+    """Return the texts in the arguments of a model's tool calls."""
+    calls = [call for message in replied(result) for call in getattr(message, "tool_calls", ())]
+    return [text for call in calls for text in _strings(call.get("args"))]
 
 
 def _written_in(result: Any) -> list[str]:
@@ -233,19 +231,15 @@ def _written_in(result: Any) -> list[str]:
 
 def seen_in(text: str, prompts: Sequence[str]) -> str | None:
     """Return the part of ``text`` in ``prompts`` (with single spaces): all of it, else its beginning and the sentences
-    found there. A sentence that was edited, as by masking a name, counts. ``None`` if nothing is there.
+    found there. ``None`` if nothing is there.
     """
     plain = " ".join(text.split())
     if any(_count(plain, prompt) for prompt in prompts):
         return text
     longest = max((_common_beginning(plain, prompt) for prompt in prompts), default=0)
-    begin, end = _sentence_around(plain, longest)
-    longest = end if _is_edited(plain[begin:end].strip(), prompts) else longest
     parts = [plain[:longest].rstrip()] if longest >= _SHORTEST_PART else []
     rest = plain[longest:] if parts else plain
-    for sentence in _sentences(rest):
-        if any(sentence in prompt for prompt in prompts) or _is_edited(sentence, prompts):
-            parts.append(sentence)
+    parts += [sentence for sentence in _sentences(rest) if any(sentence in prompt for prompt in prompts)]
     return " ".join(parts) or None
 
 
@@ -260,18 +254,13 @@ def _is_scored(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], (int, float))
 
 
-def _lasting(exchange: Exchange) -> Iterator[Step]:
-    """Yield the steps outside failed attempts."""
-    return (step for step in exchange.steps if not exchange.is_within(step.run_id, exchange.failed))
-
-
 def _documents(exchange: Exchange, tools: Collection[str] | None) -> tuple[list[tuple[Chunk, ...]], list[Chunk]]:
     """Return the lists of documents that the call returned, in order, and those from its inputs or state."""
     lists: list[tuple[Chunk, ...]] = []
     from_steps: set[_Key] = set()
     unlisted: dict[_Key, Chunk] = {}
     begins, ends = Step("input", exchange.run_id, exchange.inputs), Step("output", exchange.run_id, exchange.outputs)
-    for step in (begins, *_lasting(exchange), ends):
+    for step in (begins, *exchange.steps, ends):
         if step.kind == "model" or (step.kind == "tool" and tools is not None and step.name not in tools):
             continue
         value = [*step.value] if step.kind == "retriever" else step.value
@@ -322,7 +311,7 @@ def _texts(exchange: Exchange, tools: Collection[str] | None) -> tuple[tuple[Chu
     known = {chunk.text for chunk in in_steps}
     done: list[Step] = []
     written: list[str] = []
-    for step in sorted(_lasting(exchange), key=lambda step: step.known):
+    for step in sorted(exchange.steps, key=lambda step: step.known):
         if step.kind == "model":
             done.append(step)
             written += [text for text in _written_in(step.reply) if not any(text in line for line in known)]
@@ -477,23 +466,6 @@ def _sentences(text: str) -> list[str]:
     return [part for piece in re.split(_BETWEEN, text) if len(part := piece.strip()) >= _SHORTEST_PART]
 
 
-def _sentence_around(text: str, place: int) -> tuple[int, int]:
-    """Return the begin and the end of the sentence at ``place``."""
-    begins = [0, *(match.end() for match in re.finditer(_BETWEEN, text)), len(text)]
-    return max(begin for begin in begins if begin <= place), next(each for each in begins if each >= place)
-
-
-def _is_edited(sentence: str, prompts: Sequence[str]) -> bool:
-    """Whether a prompt has ``sentence`` with some words in it changed, as by masking a name."""
-    for prompt in prompts:
-        begin = sentence[: _common_beginning(sentence, prompt)]
-        behind = prompt[prompt.find(begin) + len(begin) :][: 2 * len(sentence)] if begin else prompt
-        same = _common_beginning(sentence[::-1], behind[::-1])
-        if same >= _SHORTEST_END and 3 * (len(begin) + same) >= 2 * len(sentence):
-            return True
-    return False
-
-
 def _common_beginning(text: str, prompt: str) -> int:
     """Return how many characters of the beginning of ``text`` are in ``prompt``."""
     return bisect_left(range(1, len(text) + 1), True, key=lambda length: text[:length] not in prompt)
@@ -501,9 +473,7 @@ def _common_beginning(text: str, prompt: str) -> int:
 
 def _text_of(asked: Any) -> str:
     """Return the text of a message or prompt."""
-    if isinstance(asked, str):
-        return asked
-    content = joined_parts(getattr(asked, "content", ""))
+    content = joined_parts(getattr(asked, "content", asked))
     return content if isinstance(content, str) else ""
 
 

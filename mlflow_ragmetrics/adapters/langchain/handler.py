@@ -184,7 +184,10 @@ class RagMetricsCallback(Recorder):
                     self._warn_once(text)
         logged = self._attempt("MLflow failed", self._log, row, exchange)
         taken = self._attempt("a sink failed", self._call_sink, row)
-        outcome = _outcome(row) if logged and taken else "failed"
+        states = {score.status for score in row.scores.values()}
+        outcome = "scored" if "ok" in states else "skipped"
+        if not (logged and taken) or "error" in states:
+            outcome = "failed"
         self._counts.add(outcome, None if outcome == "scored" else exchange.live)
 
     def _log(self, row: Row, exchange: Exchange) -> bool:
@@ -320,14 +323,6 @@ def _cause_of(score: Score) -> str:
     """Return the kind of failure without figures, which is the same for all rows with this cause."""
     text = next((code for code, _ in score.warnings if code.startswith("judge_")), score.error or "")
     return re.sub(r"\d+", "", text)[:100]
-
-
-def _outcome(row: Row) -> str:
-    """Return the outcome of an answer: ``failed`` if a score is in error, ``skipped`` if all are skipped."""
-    states = {score.status for score in row.scores.values()}
-    if "error" in states:
-        return "failed"
-    return "scored" if "ok" in states else "skipped"
 
 
 def _with_way_out(row: Row) -> Row:
