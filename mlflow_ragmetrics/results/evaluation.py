@@ -206,14 +206,17 @@ class Evaluation:
         return [*([self.description["read"]] if "read" in self.description else []), *causes]
 
     @property
+    def judge(self) -> str:
+        """The names of the judges; empty if unknown."""
+        return ", ".join(map(str, self.description.get("judge") or ()))
+
+    @property
     def _judged_by(self) -> list[str]:
         """The judge and how far to trust it; empty if no judge answered."""
         if not self.totals.failures.answered:
             return []
-        names = list(self.description.get("judge", []))
-        known = ", ".join(names) or render(say("marks.unnamed"), self._language)
-        line = say("marks.lexical") if names == ["lexical"] else say("marks.model", names=known)
-        return [render(line, self._language)]
+        named = say("marks.model", names=self.judge or render(say("marks.unnamed"), self._language))
+        return [render(say("marks.lexical") if self.judge == "lexical" else named, self._language)]
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
         """The ``count`` worst rows: by ``key``, else by unsupported claims, the composite or the worst score.

@@ -6,6 +6,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Union
 
@@ -16,7 +17,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.results.marks import Failures, Ranking
-from mlflow_ragmetrics.results.tables import judge_slugs
+from mlflow_ragmetrics.results.tables import judge_slugs, panel_of
 from mlflow_ragmetrics.rows.data import groups_of, question_id_field
 from mlflow_ragmetrics.rows.trace_records import SESSION
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
@@ -122,8 +123,16 @@ class Totals:
         parts = [[key] for key in columns] if self.rows > MANY_ROWS else [list(columns)]
         for keys in parts:
             ends = [(ranges or {}).get(key, (0.0, 1.0)) for key in keys]
-            of_keys = _figures_of_columns([columns[key] for key in keys], groups, ends)
-            for key, numbers in zip(keys, of_keys, strict=True):
+            intervals = bootstrap_intervals([columns[key] for key in keys], groups=groups, ranges=ends)
+            for key, interval in zip(keys, intervals, strict=True):
+                values = columns[key][~np.isnan(columns[key])]
+                numbers = {"mean": math.fsum(values) / values.size} if values.size else {}
+                numbers |= {} if interval is None else {"ci_low": interval[0], "ci_high": interval[1]}
+                sample = None if groups is None else clusters_of(columns[key], groups)
+                if sample is not None:
+                    numbers |= {"n_groups": sample.groups}
+                    numbers |= {} if sample.design_effect is None else {"design_effect": sample.design_effect}
+                    numbers |= {"few_groups": 1} if sample.few_groups else {}
                 numbers |= self._metrics[key].figures()
                 scaled = {f"{key}_1to5/mean": numbers.pop("1to5")} if "1to5" in numbers else {}
                 figures |= {f"{key}/{name}": float(value) for name, value in numbers.items()} | scaled
@@ -189,25 +198,6 @@ class _MetricTotals:
         partial = self.coverages.total() - self.coverages[max(self.coverages, default=0.0)]
         counts |= {"n_partial": partial} if partial else {}
         return counts | {name: total / count for name, (total, count) in self.sums.items()}
-
-
-def _figures_of_columns(
-    columns: Sequence[Vector], groups: Sequence[object] | None, ranges: Sequence[tuple[float, float]]
-) -> list[dict[str, float]]:
-    """Mean, interval and group figures of each column."""
-    intervals = bootstrap_intervals(columns, groups=groups, ranges=ranges)
-    figures = []
-    for column, interval in zip(columns, intervals, strict=True):
-        values = column[~np.isnan(column)]
-        numbers = {"mean": math.fsum(values) / values.size} if values.size else {}
-        numbers |= {} if interval is None else {"ci_low": interval[0], "ci_high": interval[1]}
-        sample = None if groups is None else clusters_of(column, groups)
-        if sample is not None:
-            numbers |= {"n_groups": sample.groups}
-            numbers |= {} if sample.design_effect is None else {"design_effect": sample.design_effect}
-            numbers |= {"few_groups": 1} if sample.few_groups else {}
-        figures.append(numbers)
-    return figures
 
 
 _WORTH_A_WARNING = 1.1
@@ -291,7 +281,7 @@ def panel_figures(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
     figures: dict[str, float] = {}
     for key in dict.fromkeys(key for row in rows for key in row):
         scores = [row[key] for row in rows if key in row and _is_panel_score(row[key])]
-        slugs = judge_slugs(scores)
+        slugs = judge_slugs(chain.from_iterable(map(panel_of, scores)))
         for name, slug in slugs.items():
             values = [score.model_scores[name] for score in scores if name in score.model_scores]
             figures |= {f"{key}/judge/{slug}/mean": fmean(values)} if values else {}

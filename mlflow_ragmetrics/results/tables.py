@@ -199,18 +199,15 @@ _UNSAFE = re.compile(r"[^\w\-.]+", re.ASCII)
 _ABSENT = Score()
 
 
-def judge_slugs(scores: Iterable[Score]) -> dict[str, str]:
-    """Judge name -> unique name for files, columns and metrics, for a panel's judges; empty for one judge."""
-    return _slugs(dict.fromkeys(name for score in scores for name in _panel(score)))
-
-
-def _panel(score: Score) -> tuple[str, ...]:
+def panel_of(score: Score) -> tuple[str, ...]:
+    """The names of the panel's judges; empty for one judge."""
     return (*score.model_scores, *score.excluded_models) if "judges_asked" in score.details else ()
 
 
-def _slugs(names: Iterable[str]) -> dict[str, str]:
+def judge_slugs(names: Iterable[str]) -> dict[str, str]:
+    """Judge name -> unique name for files, columns and metrics."""
     slugs: dict[str, str] = {}
-    for name in names:
+    for name in dict.fromkeys(names):
         slug = base = _UNSAFE.sub("_", name).strip("_") or "judge"
         while slug in slugs.values():
             slug = f"{base}-{len(slugs) + 1}"
@@ -251,7 +248,7 @@ class Layout:
             scores[key] = own = [row.scores.get(key, _ABSENT) for row in rows]
             known = self._columns.setdefault(key, set())
             known.update(column for column in SCORE_COLUMNS if column not in known and any(map(column.shows, own)))
-            self._judges.setdefault(key, {}).update(dict.fromkeys(chain.from_iterable(map(_panel, own))))
+            self._judges.setdefault(key, {}).update(dict.fromkeys(chain.from_iterable(map(panel_of, own))))
             if any("coverage" in score.details for score in own):
                 self._composites.add(key)
         records = [_record(row.sample) for row in rows]
@@ -260,7 +257,7 @@ class Layout:
         reasons: dict[str, Any] = {}
         origins: dict[str, Any] = {}
         for key in sorted(scores, key=lambda key: key not in self._composites):
-            judges = [_column_of(*judge) for judge in _slugs(self._judges[key]).items()]
+            judges = [_column_of(*judge) for judge in judge_slugs(self._judges[key]).items()]
             for part, columns in ((values, VALUES), (reasons, [REASON]), (origins, ORIGINS), (origins, judges)):
                 shown = [column for column in columns if columns is judges or column in self._columns[key]]
                 part.update({f"{key}{column.suffix}": _array(column, scores[key]) for column in shown})
