@@ -282,7 +282,7 @@ def calibrate(
         default=usual,
         pearson=correlation(scores[known], grades[known], "pearson", groups=groups_in(known)),
         spearman=correlation(scores[known], grades[known], "spearman", groups=groups_in(known)),
-        judge=results.judge,
+        judge=results._judges,
     )
     is_good = grades >= good_from if good_from is not None else grades > 0.5
     if good_from is None and not np.isin(grades[known], (0.0, 0.5, 1.0)).all():  # grades
@@ -328,7 +328,7 @@ def _other_judge(other: Source, results: Evaluation, key: str, default: float) -
     if np.isnan(values).all():
         raise InvalidDataError(f"{found.name} and {results.name} have no scored row in common, by id")
     usual = _threshold(found, key) if "thresholds" in found.description else default
-    return found.judge or found.name, values, usual
+    return found._judges or found.name, values, usual
 
 
 def _panel_scores(source: Any, key: str) -> dict[str, Values]:

@@ -206,7 +206,7 @@ class Evaluation:
         return [*([self.description["read"]] if "read" in self.description else []), *causes]
 
     @property
-    def judge(self) -> str:
+    def _judges(self) -> str:
         """The names of the judges; empty if unknown."""
         return ", ".join(map(str, self.description.get("judge") or ()))
 
@@ -215,8 +215,8 @@ class Evaluation:
         """The judge and how far to trust it; empty if no judge answered."""
         if not self.totals.failures.answered:
             return []
-        named = say("marks.model", names=self.judge or render(say("marks.unnamed"), self._language))
-        return [render(say("marks.lexical") if self.judge == "lexical" else named, self._language)]
+        named = say("marks.model", names=self._judges or render(say("marks.unnamed"), self._language))
+        return [render(say("marks.lexical") if self._judges == "lexical" else named, self._language)]
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
         """The ``count`` worst rows: by ``key``, else by unsupported claims, the composite or the worst score.
