@@ -199,9 +199,11 @@ def _paragraph(line: Line, width: int | None, indent: int) -> Iterator[Text]:
         whole.plain = whole.plain.replace("\n", " ")
     room = whole.cell_len + 1 if width is None else max(20, width - indent - 2)
     for text in whole.split("\n"):
-        for number, part in enumerate(text.wrap(Console(), room)):
+        parts = [part for part in text.wrap(Console(), room) if part.plain.strip()]
+        for number, part in enumerate(parts):
             part.rstrip()
-            yield Text(" " * (indent + 2 * (number > 0))).append_text(part)
+            blanks = len(part.plain) - len(part.plain.lstrip()) if number else 0
+            yield Text(" " * (indent + 2 * (number > 0))).append_text(part[blanks:])
 
 
 def _table(table: Table, width: int | None) -> Iterator[Text]:
