@@ -15,7 +15,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
+
+import mlflow
+from mlflow.entities import Assessment, Trace, TraceInfo
 
 from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Sample, Score
@@ -43,9 +46,6 @@ from mlflow_ragmetrics.tracking.writer import (
     named_failure,
     unless_absent,
 )
-
-if TYPE_CHECKING:
-    from mlflow.entities import Assessment, Trace, TraceInfo
 
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
@@ -128,8 +128,6 @@ class Watch:
         Raises ``InvalidDataError`` if the experiment does not exist, and ``RagMetricsError`` if the store fails. A
         second process with the same watch waits for the first.
         """
-        import mlflow
-
         with named_failure("the pass ended early; the next pass continues"):
             experiment_id = experiment_named(self.experiment)
             mlflow.set_experiment(experiment_id=experiment_id)
@@ -157,9 +155,7 @@ class Watch:
         return outcome
 
     def _pass(self, experiment_id: str, cursor_tag: str, outcome: Pass) -> Pass:
-        from mlflow import MlflowClient
-
-        client = MlflowClient()
+        client = mlflow.MlflowClient()
         stored = client.get_experiment(experiment_id).tags.get(cursor_tag)
         before = _Sums(**json.loads(stored)) if stored else _Sums(self.since)
         search = TraceSearch(experiment_id, self.filter, before.until, sample=self.sample)
