@@ -48,10 +48,8 @@ def resolve(embedding: EmbeddingLike) -> Embedding:
     ``InvalidOptionError`` if it is not an embedding model; ``MissingExtraError`` names the package to install.
     """
     spelling = str(embedding) if isinstance(embedding, (str, Path)) else ""
-    if spelling == "char-ngram":
-        return CharNgram()
-    if spelling == "wordllama":
-        return Wordllama()
+    if (built_in := {"char-ngram": CharNgram, "wordllama": Wordllama}.get(spelling)) is not None:
+        return built_in()
     if ":/" in spelling:
         return LangChainEmbedding.from_uri(spelling)
     if hasattr(embedding, "embed_documents"):

@@ -81,9 +81,16 @@ class DecisionJudge(ChatJudge):
         for name in sorted(_ABOUT_TEXT & options.keys()):
             raise InvalidOptionError(f"DecisionJudge has no option {name!r}: its model writes no text", param=name)
         options |= {"calls": "compact", "structured": False}
-        super().__init__(_sender_of(model), language=language, **options)
+        bare, _ = bare_model(model)
+        keep_secret(bare)
+        _forms_of(bare)
+        super().__init__(_Sender(bare.model, bare), language=language, **options)
         self.knows_declines = False  # its model writes no text
-        self.claims = _claims_judge(claims, language)
+        if isinstance(claims, str) and claims == "lexical":
+            self.claims: Judge = LexicalJudge(language=language)
+        else:
+            is_judge = not isinstance(claims, str) and isinstance(claims, AnswersQuestions)
+            self.claims = as_judge(claims) if is_judge else ChatJudge(claims, language=language)
         questions = crc32(repr(_texts()).encode())
         self._identity = f"{self.fingerprint};questions={questions:08x};claims={self.claims.fingerprint}"
         self.fingerprint = self._identity if self.fingerprint and self.claims.fingerprint else None
@@ -289,13 +296,6 @@ class _Sender(Runnable[Any, Any]):
         return SimpleNamespace(content=response.model_dump_json(), usage_metadata=usage)
 
 
-def _claims_judge(given: Any, language: str) -> Judge:
-    if isinstance(given, str) and given == "lexical":
-        return LexicalJudge(language=language)
-    is_judge = not isinstance(given, str) and isinstance(given, AnswersQuestions)
-    return as_judge(given) if is_judge else ChatJudge(given, language=language)
-
-
 def _forms_of(model: Any) -> ModuleType:
     """The module that defines the kinds of questions for this model."""
     kind = decision_class_of(model)
@@ -305,11 +305,3 @@ def _forms_of(model: Any) -> ModuleType:
         raise MissingExtraError(_NEEDS)
     message = f"model={type(model).__name__} is not a decision model; give one without fallbacks"
     raise InvalidOptionError(message, param="model")
-
-
-def _sender_of(model: Any) -> _Sender:
-    """The model with its own retries disabled, because they would escape the limits on calls and cost."""
-    bare, _ = bare_model(model)
-    keep_secret(bare)
-    _forms_of(bare)
-    return _Sender(bare.model, bare)

@@ -286,7 +286,7 @@ class Plan:
     most: Plan | None = None
 
 
-class PlanJudge(Judge):
+class PlanJudge(ChatJudge):
     """Replaces a ``ChatJudge``: builds the same messages and counts them in ``plan``, but sends nothing.
 
     A reply that would not fit counts as truncated and requested again. The answers are placeholders (a fixed number of
@@ -295,32 +295,20 @@ class PlanJudge(Judge):
     """
 
     def __init__(self, judge: ChatJudge, claims_a_sentence: int = FEWEST_CLAIMS) -> None:
-        self.judge = judge
-        self.name = judge.name
+        vars(self).update(vars(judge), knows_declines=False, fingerprint=None)
         self.plan = Plan()
         self._claims = claims_a_sentence
-        self._room = judge.new_room()
+        self._room = self.new_room()
 
-    def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
-        """Return the calls that the judge itself would make."""
-        return self.judge.calls(pending, in_flight)
-
-    def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
-        """Count the messages that the judge would send, and return placeholders."""
-        asked = [self.judge.form_of(question) for question in questions]
-        outcomes = answers_of(self.name, asked, self._room, self.judge.prompt_length, self._counted)
-        return [outcomes[question] for question in questions]
-
-    def _counted(self, questions: Sequence[Question[Any]]) -> dict[Question[Any], Outcome]:
-        request = request_of(questions, self.judge.form)
-        prompt = sum(tokens_in(text) for _, text in self.judge.messages(request))
-        shares = [self._claims / _USUAL_CLAIMS if isinstance(question, Claims) else 1 for question in questions]
-        usual = [TASKS[type(question)].reply(question) for question in questions]
+    def _ask(self, request: Part, needed: int) -> dict[Question[Any], Outcome]:
+        prompt = sum(tokens_in(text) for _, text in self.messages(request))
+        shares = [self._claims / _USUAL_CLAIMS if isinstance(question, Claims) else 1 for question in request.questions]
+        usual = [TASKS[type(question)].reply(question) for question in request.questions]
         wanted = sum(share * length for share, length in zip(shares, usual, strict=True))
         wanted = round(wanted * (_BRIEF if self._claims == FEWEST_CLAIMS else _VERBOSE))
-        first, most = self.judge.allowances(self._room.needed(questions))
+        first, most = self.allowances(needed)
         limits = [wanted] if first is None else [first, most] if first < min(wanted, most) else [first]
-        prices, plan = self.judge.usage.prices, self.plan
+        prices, plan = self.usage.prices, self.plan
         plan.calls += len(limits)  # a truncated reply is requested again
         plan.prompt_tokens += len(limits) * prompt
         plan.completion_tokens += sum(min(wanted, limit) for limit in limits)
@@ -329,25 +317,18 @@ class PlanJudge(Judge):
             schemas = plan.schema_tokens if self._claims > FEWEST_CLAIMS else 0
             plan.cost = prices.cost(plan.prompt_tokens + schemas, plan.completion_tokens)
         if wanted > max(limits[-1], most):
-            cut = JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
-            return dict.fromkeys(questions, cut)
-        return {question: placeholder_of(question, self._claims) for question in questions}
+            raise JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
+        return {question: self._placeholder(question) for question in request.questions}
 
-
-_NAMES = "-" * 16
-
-
-def placeholder_of(question: Question[Any], claims_a_sentence: int) -> object:
-    """Return a placeholder answer: ``claims_a_sentence`` claims per sentence; several are longer than it."""
-    answer = TASKS[type(question)].placeholder(question)
-    if not isinstance(question, Claims):
+    def _placeholder(self, question: Question[Any]) -> object:
+        """Return an answer; if a sentence has several claims, they are longer than it."""
+        answer = TASKS[type(question)].placeholder(question)
+        if isinstance(question, Claims) and self._claims > 1:
+            answer = tuple(f"{claim} {'-' * 16} {n}" for claim in answer for n in range(self._claims))
+        if isinstance(question, Claims) and question.passages:
+            findings = TASKS[Verify].placeholder(Verify(answer, question.passages))
+            return Extraction(answer, (), findings, passages_digest(question.passages))
         return answer
-    if claims_a_sentence > 1:
-        answer = tuple(f"{claim} {_NAMES} {n}" for claim in answer for n in range(claims_a_sentence))
-    if not question.passages:
-        return answer
-    findings = TASKS[Verify].placeholder(Verify(answer, question.passages))
-    return Extraction(answer, (), findings, passages_digest(question.passages))
 
 
 VERSION = "6"

@@ -199,9 +199,8 @@ class Breaker:
             is_enough = self._failures >= kind.failures and time.monotonic() - self._began >= seconds
             if self.opened is None and not is_enough:
                 return
-            requests = f"{self._failures} requests in a row failed"
-            message = f"{self._name}: {kind.message}; {requests}, and no more are sent; earlier answers are kept"
-            self.opened = JudgeError(message, fatal=True, code=kind.code)
+            message = f"{self._name}: {kind.message}; {self._failures} requests in a row failed, and no more are sent"
+            self.opened = JudgeError(f"{message}; earlier answers are kept", fatal=True, code=kind.code)
             self._probe_at = time.monotonic() + _PROBE
             raise self.opened from None
 

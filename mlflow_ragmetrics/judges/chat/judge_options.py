@@ -19,7 +19,6 @@ Calls = Literal["auto", "full", "compact", "single"]
 MOST_AGREED: Calls = "single"
 """The form of calls for ``"auto"``: it agrees best with people's labels, and costs least on the example rows."""
 
-_MILLION = 1_000_000
 _NotNegative = Annotated[float, Field(ge=0)]
 _Positive = Annotated[float, Field(gt=0)]
 _AtLeastOne = Annotated[int, Field(ge=1)]
@@ -42,7 +41,7 @@ class Prices(Options):
     def cost(self, prompt: float, completion: float, cached: float = 0) -> float:
         """The cost in dollars."""
         cached_price = self.input if self.cached is None else self.cached
-        return ((prompt - cached) * self.input + cached * cached_price + completion * self.output) / _MILLION
+        return ((prompt - cached) * self.input + cached * cached_price + completion * self.output) / 1_000_000
 
 
 def _without_5xx(codes: object) -> object:
