@@ -96,15 +96,6 @@ class SuiteSettings(RunSettings, CallOptions):
             raise ValueError("give either preset or metrics")
         return self
 
-    def call_options(self, folder: Path) -> dict[str, Any]:
-        """Return the options for every language-model judge; ``prompts`` is relative to ``folder``."""
-        options = self.model_dump(include=_FOR_CALLS, exclude_unset=True, exclude_none=True)
-        if self.prompts is not None:
-            options["prompts"] = folder / self.prompts
-        if self.rate_limit is not None:
-            options |= self.rate_limit.model_dump(exclude_none=True)
-        return options
-
 
 def read_settings(source: object) -> SuiteSettings:
     """Read and check a suite's YAML file or its content.
@@ -131,9 +122,10 @@ def suite_arguments(source: object, overrides: Mapping[str, Any] | None = None) 
     settings, replaced = read_settings(source), overrides or {}
     folder = Path(source).parent if isinstance(source, (str, os.PathLike)) else Path()
     arguments = {key: getattr(settings, key) for key in _PLAIN if getattr(settings, key) is not None}
-    if settings.cache is not None:
-        arguments["cache"] = folder / settings.cache
-    for_calls = settings.call_options(folder)
+    arguments |= {} if settings.cache is None else {"cache": folder / settings.cache}
+    for_calls = settings.model_dump(include=_FOR_CALLS, exclude_unset=True, exclude_none=True)
+    for_calls |= {} if settings.prompts is None else {"prompts": folder / settings.prompts}
+    for_calls |= {} if settings.rate_limit is None else settings.rate_limit.model_dump(exclude_none=True)
     if "judge" not in replaced and settings.judges:
         shared = {**for_calls, "language": str(replaced.get("language", settings.language or "en"))}
         judges = [_judge(judge, shared, folder) for judge in settings.judges]

@@ -20,7 +20,7 @@ from mlflow_ragmetrics.cli.output import (
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.results.evaluation import Evaluation
+    from mlflow_ragmetrics.comparison import Comparison
 
 
 @click.command("compare")
@@ -88,7 +88,9 @@ def command(
         options["preference"] = shared.suite_of(judge=preference, cache=cache, max_calls=max_calls)
     elif cache or max_calls:
         raise InvalidOptionError("--cache and --max-calls need --preference", param="preference")
-    baseline, *others = _results(runs, tracking_uri)
+    if len(runs) < 2:
+        raise InvalidOptionError("compare needs at least two runs or files", param="runs")
+    baseline, *others = [shared.results_at(run, tracking_uri) for run in runs]
     unjudged = None
     try:
         comparisons = compare_runs(baseline, others, **options)
@@ -96,14 +98,7 @@ def command(
         unjudged = error
         comparisons = compare_runs(baseline, others, **{**options, "preference": None})
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
-    if form == "text":
-        for comparison in comparisons:
-            print_document(comparison)
-    elif form == "markdown":
-        click.echo("\n".join(comparison.to_markdown(fail_on) for comparison in comparisons), nl=False)
-    else:
-        content = [comparison.to_dict() for comparison in comparisons]
-        click.echo(json.dumps(content if content[1:] else content[0], ensure_ascii=False, indent=1))
+    _print(comparisons, form, fail_on)
     if html is not None:
         write_text(html, comparisons[-1].to_html())
     for comparison in comparisons:
@@ -117,11 +112,12 @@ def command(
         context.exit(GATE_NOT_REACHED)
 
 
-def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Evaluation]:
-    from mlflow_ragmetrics.results.results import is_file, results_of
-
-    if not runs or tracking_uri is not None or not all(map(is_file, runs)):
-        shared.open_store(tracking_uri)
-    if len(runs) < 2:
-        raise InvalidOptionError("compare needs at least two runs or files", param="runs")
-    return [results_of(run) for run in runs]
+def _print(comparisons: Sequence[Comparison], form: str, fail_on: Sequence[str]) -> None:
+    if form == "text":
+        for comparison in comparisons:
+            print_document(comparison)
+    elif form == "markdown":
+        click.echo("\n".join(comparison.to_markdown(fail_on) for comparison in comparisons), nl=False)
+    else:
+        content = [comparison.to_dict() for comparison in comparisons]
+        click.echo(json.dumps(content if content[1:] else content[0], ensure_ascii=False, indent=1))

@@ -81,7 +81,7 @@ def check_store(destination: Destination) -> Iterator[Check]:
     silence_mlflow()
     import mlflow
 
-    from mlflow_ragmetrics.tracking.run import abandoned_runs, pool_shortage
+    from mlflow_ragmetrics.tracking.run import abandoned_runs
 
     try:
         with reaching(destination):
@@ -92,25 +92,23 @@ def check_store(destination: Destination) -> Iterator[Check]:
         yield Check("fault", subject, str(error))
         return
     yield Check("ok", subject, f"answers; experiments: {len(experiments)}")
+    advice = "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
+    live = "the next process of the service, or the next watch, completes it"
     for run in runs[:20]:
-        advice = (
-            "the next process of the service, or the next watch, completes it"
-            if "ragmetrics.live" in run.data.tags
-            else "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
-        )
-        finding = f"{run.info.run_id} was left half written by a process that ended; {advice}"
+        left = f"{run.info.run_id} was left half written by a process that ended"
+        finding = f"{left}; {live if 'ragmetrics.live' in run.data.tags else advice}"
         yield Check("note", f"run {run.info.run_name}", finding)
     if len(runs) > 20:
         yield Check("note", "runs", f"more runs left half written: {len(runs) - 20}")
-    if (shortage := pool_shortage(destination.uri)) is not None:
-        yield Check("note", "connection pool", shortage)
 
 
 def check_waiting(destination: Destination) -> Iterator[Check]:
-    """Answers for this store that live handlers left in the outbox when their process ended."""
+    """Too few connections to the store, and answers for it that live handlers left when their process ended."""
     from mlflow_ragmetrics.tracking.outbox import open_outbox, outbox_folder
-    from mlflow_ragmetrics.tracking.run import resolved_store
+    from mlflow_ragmetrics.tracking.run import pool_shortage, resolved_store
 
+    if (shortage := pool_shortage(destination.uri)) is not None:
+        yield Check("note", "connection pool", shortage)
     folder = outbox_folder()
     if not folder.exists():
         return

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -22,30 +22,30 @@ from mlflow_ragmetrics.cli.output import (
     OutputFile,
     check_output,
     check_writable,
-    console,
     for_terminal,
     print_blocks,
     report_gates,
+    show,
 )
 from mlflow_ragmetrics.core.safe_text import as_json, plain
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.display.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
+from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.gates import check_figures, check_names
 from mlflow_ragmetrics.results.marks import has_diagnoses
+from mlflow_ragmetrics.results.results import results_of
 from mlflow_ragmetrics.results.tables import MANY_ROWS
+from mlflow_ragmetrics.rows import join, read_samples
 from mlflow_ragmetrics.rows.aliases import QUESTION_IDS
 from mlflow_ragmetrics.rows.data import RUNS, slices_of
 from mlflow_ragmetrics.rows.record import shown_id
 from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
 from mlflow_ragmetrics.rows.trace_records import SESSION
-
-if TYPE_CHECKING:
-    from mlflow_ragmetrics.core.score import Sample
-    from mlflow_ragmetrics.report import Report
-    from mlflow_ragmetrics.selection import Checked
-    from mlflow_ragmetrics.suite import Suite
-    from mlflow_ragmetrics.suite_file import RunSettings
-
+from mlflow_ragmetrics.selection import Checked, check_presence, default_metrics
+from mlflow_ragmetrics.suite import Suite, is_suite_file, mapped_field
+from mlflow_ragmetrics.suite_file import RunSettings, read_settings
+from mlflow_ragmetrics.text.messages import check_language, render
 
 _GROUPS = frozenset((SESSION, *QUESTION_IDS))
 _limits_option = partial(click.option, metavar="METRIC=NUMBER,…", multiple=True, callback=shared.numbers)
@@ -140,10 +140,6 @@ def command(
          evaluation; the finished rows are logged
       130  stopped by Ctrl-C, 143 by SIGTERM; the finished rows are written
     """
-    from mlflow_ragmetrics.cli.output import show
-    from mlflow_ragmetrics.suite import is_suite_file, mapped_field
-    from mlflow_ragmetrics.suite_file import RunSettings, read_settings
-
     limits = {name: options.pop(name) for name in ("fail_under", "fail_over", "min_scored")}
     check_output(output)
     check_writable(junit)
@@ -214,8 +210,6 @@ class _Source:
 
     def read(self, remembered: int | None = None) -> Iterator[Sample]:
         """The samples; repeated ids are detected within ``remembered`` rows (default: all)."""
-        from mlflow_ragmetrics.rows import read_samples
-
         read = read_samples(self.data, self.columns, remembered=remembered, delimiter=self.delimiter)
         return islice(read, self.limit)
 
@@ -230,8 +224,6 @@ def _source(
         raise InvalidOptionError(message, param="data")
     if reference is None:
         return _Source(path, path, delimiter=settings.delimiter, **reading)
-    from mlflow_ragmetrics.rows import join
-
     joined = join(path, reference, on=settings.on, delimiter=settings.delimiter)
     return _Source(path, joined.rows, warnings=(joined.warning,) if joined.warning else (), **reading)
 
@@ -269,8 +261,6 @@ def _samples(source: _Source, suite: Suite, keep: int | None) -> tuple[Collectio
 
     All rows are kept if they are few, or if figures need them: groups, conversations, panels and diagnoses.
     """
-    from mlflow_ragmetrics.selection import check_presence
-
     needs_all = suite.groups or suite.several or has_diagnoses(suite.keys) or not os.path.exists(source.path)
     most = None if keep is None or needs_all else MANY_ROWS + 1
     try:
@@ -288,10 +278,6 @@ def _samples(source: _Source, suite: Suite, keep: int | None) -> tuple[Collectio
 
 def _default(source: _Source, language: str) -> tuple[str | list[str], _Source]:
     """The metrics for these rows, and the source with a warning about them; traces are fetched once."""
-    from mlflow_ragmetrics.results.results import results_of
-    from mlflow_ragmetrics.selection import default_metrics
-    from mlflow_ragmetrics.text.messages import check_language, render
-
     if source.path.startswith(RUNS):
         metrics = results_of(source.path.removeprefix(RUNS)).description.get("metrics")
         if not metrics:
@@ -347,15 +333,12 @@ def _show_run(run_id: str, destination: shared.Destination) -> None:
     import mlflow
 
     run = mlflow.get_run(run_id)
-    screen = console()
-    name = clean(run.info.run_name or "")
-    line = f"MLflow run: {name} ({run_id}) in experiment {clean(destination.experiment)}"
-    screen.print(for_terminal(line, sys.stdout), soft_wrap=True)
+    name, experiment = clean(run.info.run_name or ""), clean(destination.experiment)
+    click.echo(for_terminal(f"MLflow run: {name} ({run_id}) in experiment {experiment}", sys.stdout))
     where = destination.command()
     if destination.is_server:
         where += f"/#/experiments/{run.info.experiment_id}/runs/{run_id}"
-    screen.print("View it: ", end="")
-    screen.print(where, style="bold", soft_wrap=True)
+    click.echo(f"View it: {click.style(where, bold=True)}")
 
 
 def slices_file(report: Report, columns: Sequence[str]) -> dict[str, str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mlflow_ragmetrics.cli.output import check_writable, csv_text, print_document, write_text
 from mlflow_ragmetrics.cli.shared_options import default_option, metrics, numbers, results_at, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.text.messages import counted
-
-if TYPE_CHECKING:
-    from mlflow_ragmetrics.results.evaluation import Evaluation
 
 key_option = click.option(
     "--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one]."

@@ -1,7 +1,4 @@
-"""Output of commands: terminal lines, report files, and gates as lines and JUnit.
-
-The file of ``--output``.
-"""
+"""Output of commands: lines and tables in the terminal, gates as lines and JUnit, and the file of ``--output``."""
 
 from __future__ import annotations
 
@@ -32,7 +29,6 @@ from mlflow_ragmetrics.tracking.writer import storable, table_rows
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-    from rich.console import Console
 
     from mlflow_ragmetrics.report import Report
     from mlflow_ragmetrics.suite import Suite
@@ -80,16 +76,16 @@ def unwritable(path: str | Path, error: OSError) -> RagMetricsError:
     return RagMetricsError(f"cannot write {path}: {os.strerror(error.errno) if error.errno else error}")
 
 
-def fitted(line: str, width: int) -> str:
-    """``line``, wrapped if it does not fit; continuation lines are indented by two more."""
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return fill(line, max(20, width), subsequent_indent=indent, break_on_hyphens=False)
-
-
 def for_terminal(text: str, stream: IO[Any]) -> str:
-    """``text``, wrapped if ``stream`` is a terminal."""
+    """``text``, wrapped if ``stream`` is a terminal; continuation lines are indented by two more."""
     width = terminal_width(stream)
-    return text if width is None else "\n".join(fitted(line, width) for line in text.splitlines())
+    if width is None:
+        return text
+    lines = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        lines.append(fill(line, max(20, width), subsequent_indent=indent, break_on_hyphens=False))
+    return "\n".join(lines)
 
 
 def terminal_width(stream: IO[Any]) -> int | None:
@@ -104,16 +100,11 @@ def print_document(document: Document) -> None:
 
 def print_blocks(blocks: Sequence[Block]) -> None:
     """Print the blocks, at most 120 columns wide; colours on terminals only."""
-    screen = console()
-    for line in terminal_lines(blocks, min(screen.width, _WIDEST)):
-        screen.print(line, soft_wrap=True)
-
-
-def console() -> Console:
-    """Standard output with colours on terminals only and without markup."""
     from rich.console import Console
 
-    return Console(markup=False, highlight=False, emoji=False)
+    screen = Console(markup=False, highlight=False, emoji=False)
+    for line in terminal_lines(blocks, min(screen.width, _WIDEST)):
+        screen.print(line, soft_wrap=True)
 
 
 _SPELLING = "Embeddings: char-ngram, built in. It compares spelling, not meaning; name a real model with --embeddings."

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import click
@@ -22,11 +22,11 @@ from click.shell_completion import CompletionItem
 
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
-
-if TYPE_CHECKING:
-    from mlflow_ragmetrics.results.evaluation import Evaluation
-    from mlflow_ragmetrics.suite import Suite
-
+from mlflow_ragmetrics.registry import all_metrics
+from mlflow_ragmetrics.results.evaluation import Evaluation
+from mlflow_ragmetrics.results.results import is_file, results_of
+from mlflow_ragmetrics.selection import preset_named
+from mlflow_ragmetrics.suite import Suite
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -89,8 +89,6 @@ def one_or_all(context: click.Context, parameter: click.Parameter, given: Sequen
 
 def metrics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Shell completion of metrics' names."""
-    from mlflow_ragmetrics.registry import all_metrics
-
     return [CompletionItem(name) for name in sorted(all_metrics()) if name.startswith(incomplete)]
 
 
@@ -168,9 +166,6 @@ def suite_of(
     A named metric replaces the preset's metric with the same key. ``options``: those of ``Suite``; ``None`` uses the
     file's value. Answers of language models are cached in the current folder, unless ``cache`` is given.
     """
-    from mlflow_ragmetrics.selection import preset_named
-    from mlflow_ragmetrics.suite import Suite
-
     arguments = {name: value for name, value in options.items() if value is not None}
     if cache is not None:
         arguments["cache"] = None if cache == _NO_CACHE else cache
@@ -200,8 +195,6 @@ def open_store(tracking_uri: str | None) -> None:
 
 def results_at(run: str, tracking_uri: str | None) -> Evaluation:
     """The evaluation ``run``; opens the store unless it is a file and ``tracking_uri`` is not given."""
-    from mlflow_ragmetrics.results.results import is_file, results_of
-
     if tracking_uri is not None or not is_file(run):
         open_store(tracking_uri)
     return results_of(run)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from mlflow_ragmetrics.cli.output import print_blocks
 from mlflow_ragmetrics.cli.shared_options import default_option, results_at, tracking_uri_option
 from mlflow_ragmetrics.core.options import meant
+from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.display.document import Cell, Line, Styled, Table, shorten
 from mlflow_ragmetrics.display.marked import row_blocks
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.gates import Condition, condition_of
-from mlflow_ragmetrics.results.marks import Ranking
+from mlflow_ragmetrics.results.marks import Ranking, causes_line, count_causes
 from mlflow_ragmetrics.text.messages import counted
-
-if TYPE_CHECKING:
-    from mlflow_ragmetrics.core.score import Score
-    from mlflow_ragmetrics.engine.program import Row
-    from mlflow_ragmetrics.results.evaluation import Evaluation
 
 _LONGEST_ID = 20
 _LONGEST_QUESTION = 100
@@ -49,8 +46,6 @@ def command(run: str, row: str | None, where: tuple[str, ...], limit: int, track
       ragmetrics show my-run --where "faithfulness < 0.5"
       ragmetrics show my-run rt14373
     """
-    from mlflow_ragmetrics.results.marks import causes_line, count_causes
-
     conditions = [condition_of(text, "where") for text in where]
     results = results_at(run, tracking_uri)
     unknown = next((condition.name for condition in conditions if condition.name not in results.keys), None)

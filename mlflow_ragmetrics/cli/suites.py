@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from mlflow_ragmetrics.cli.output import for_terminal, print_blocks, unwritable
 from mlflow_ragmetrics.cli.shared_options import metrics
+from mlflow_ragmetrics.core.metric import Metric, facts_of, options_of, paragraphs_of
+from mlflow_ragmetrics.display.document import Block, Heading, Line, Styled
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.registry import Measure, all_metrics, metric_of
+from mlflow_ragmetrics.selection import PRESETS
 
-if TYPE_CHECKING:
-    from mlflow_ragmetrics.core.metric import Metric
-    from mlflow_ragmetrics.registry import Measure
-
-_COMPOSITE = "0 to 1, also shown on a 1–5 scale · weighted mean of other metrics"
+_COMPOSITE = "range 0 to 1, also shown on a 1–5 scale · weighted mean of other metrics"
 _PACKAGE = __name__.partition(".")[0]
 _FAMILIES = {
     "white_paper": "White paper: a judge reads answer, passages and reference",
@@ -35,11 +38,6 @@ def list_command() -> None:
     Example:
       ragmetrics list
     """
-    from mlflow_ragmetrics.cli.output import print_blocks
-    from mlflow_ragmetrics.core.metric import Metric
-    from mlflow_ragmetrics.display.document import Block, Heading, Line, Styled
-    from mlflow_ragmetrics.selection import PRESETS
-
     blocks: list[Block] = []
     for family, measures in _families():
         blocks.append(Heading(family))
@@ -56,9 +54,6 @@ def list_command() -> None:
 
 def _families() -> Iterator[tuple[str, list[Measure]]]:
     """The metrics, grouped by the first preset that contains them; then those in no preset."""
-    from mlflow_ragmetrics.registry import all_metrics, metric_of
-    from mlflow_ragmetrics.selection import PRESETS
-
     others = dict(all_metrics())
     for preset, family in _FAMILIES.items():
         names = dict.fromkeys(metric_of(spelling).name for spelling in PRESETS[preset])
@@ -68,18 +63,11 @@ def _families() -> Iterator[tuple[str, list[Measure]]]:
 
 
 def _facts(metric: Metric) -> str:
-    from mlflow_ragmetrics.core.metric import SIDES
-
-    definition = metric.definition
-    low, high = definition.range
-    key = f"key {metric.key} · " if metric.key != metric.name else ""
-    needs = ", ".join((*definition.required, *definition.asks)) or "nothing"
-    uses = f" · uses {', '.join(definition.optional)}" if definition.optional else ""
-    shown = f"{low:g} to {high:g}" + (", also shown on a 1–5 scale" if definition.scaled else "")
-    shown += "" if definition.higher_is_better else f", {SIDES[definition.higher_is_better]}"
-    is_ours = definition.function.__module__.startswith(f"{_PACKAGE}.")
-    origin = "" if definition.source or is_ours else f" · {definition.function.__module__}"
-    return f"{key}{shown} · needs {needs}{uses}{origin}"
+    facts = facts_of(metric.definition, metric.key, metric.threshold)
+    key = ["Key"] if metric.key != metric.name else []
+    origin = [] if metric.definition.function.__module__.startswith(f"{_PACKAGE}.") else ["Defined in"]
+    labels = [label for label in (*key, "Range", "Needs", "Uses", *origin) if label in facts]
+    return " · ".join(f"{label.lower()} {facts[label]}" for label in labels)
 
 
 @click.command("explain")
@@ -95,10 +83,6 @@ def explain_command(metric: str) -> None:
       ragmetrics explain faithfulness
       ragmetrics explain "rouge(rouge_type='rougeL')"
     """
-    from mlflow_ragmetrics.cli.output import console, fitted
-    from mlflow_ragmetrics.core.metric import Metric
-    from mlflow_ragmetrics.registry import metric_of
-
     measure = metric_of(metric)
     if isinstance(measure, Metric):
         name, documented, facts = measure.spelling, measure.definition.function, list(_metric_lines(measure))
@@ -107,15 +91,12 @@ def explain_command(metric: str) -> None:
         name = option = measure.name
         weights = {key: weight for key, weight in measure.weights.items() if weight}
         documented, facts = measure, [f'With your own weights: --metric "{name}(weights={weights})"']
-    screen = console()
-    screen.print(name, style="bold", soft_wrap=True)
+    click.secho(name, bold=True)
     for line in (*_documentation(documented), "", *facts, f"ragmetrics evaluate FILE --metric {option}"):
-        screen.print(fitted(line, screen.width), soft_wrap=True)
+        click.echo(for_terminal(line, sys.stdout))
 
 
 def _metric_lines(found: Metric) -> Iterator[str]:
-    from mlflow_ragmetrics.core.metric import facts_of, options_of
-
     yield from (f"{name:<12} {value}" for name, value in facts_of(found.definition, found.key, found.threshold).items())
     for title, options in options_of(found.definition).items():
         yield from ("", title)
@@ -126,8 +107,6 @@ def _metric_lines(found: Metric) -> Iterator[str]:
 
 def _documentation(function: Any) -> Iterator[str]:
     """The docstring with each paragraph on one line, ready for wrapping; the example keeps its lines."""
-    from mlflow_ragmetrics.core.metric import paragraphs_of
-
     paragraphs, example = paragraphs_of((inspect.getdoc(function) or "It has no docstring.").replace("``", ""))
     for number, paragraph in enumerate(paragraphs):
         yield from ([""] if number else [])
@@ -145,10 +124,6 @@ def init_command(path: str) -> None:
       ragmetrics init
       ragmetrics init suites/nightly.yaml
     """
-    from importlib.resources import files
-
-    from mlflow_ragmetrics.cli.output import unwritable
-
     target = Path(path)
     text = (files("mlflow_ragmetrics.cli") / "suite.yaml").read_text(encoding="utf-8")
     try:

@@ -40,7 +40,6 @@ def compare(  # type: ignore[misc]  # the overloads only tell the results apart
     tolerance: float = TOLERANCE,
     allow_different: bool = False,
     resamples: int = 10_000,
-    seed: int = 0,
     rows: int = 10,
     groups: Groups | None = None,
     preference: JudgeLike | Sequence[JudgeLike] | Suite | None = None,
@@ -52,7 +51,7 @@ def compare(  # type: ignore[misc]  # the overloads only tell the results apart
     ``run_b`` may be a list of candidates: each is compared with A, and p-values are adjusted over candidates and
     metrics, since otherwise one of several equal candidates easily looks better.
     ``tolerance``: the largest difference of means that does not matter (0.05 is a fifth of a grade on a 1–5 scale).
-    ``resamples`` and ``seed`` control the bootstrap and the permutation test. ``rows``: number of most changed rows to
+    ``resamples``: of the bootstrap and of the permutation test. ``rows``: number of most changed rows to
     keep. ``groups``: a column of A's data, or one name per row; related rows share a name. Default: the groups that A
     was evaluated with, else the conversations of its traces. Scores that were not measured (set by the rule for rows
     without context or claims) are left out; ``Difference`` counts them.
@@ -64,17 +63,24 @@ def compare(  # type: ignore[misc]  # the overloads only tell the results apart
     ``allow_different``. Raises ``InvalidOptionError`` if judge, prompts or suite differ, unless ``allow_different``;
     ``InvalidDataError`` if the runs have no row or no metric in common.
     """
-    _check_options(tolerance, resamples, preference, rubric)
+    if rubric is not None and preference is None:
+        raise InvalidOptionError("rubric= needs preference=, the judge that reads it", param="rubric")
+    if not (isinstance(tolerance, (int, float)) and 0 <= tolerance <= sys.float_info.max):
+        raise InvalidOptionError(f"tolerance={shown(tolerance)} must be a number ≥ 0", param="tolerance")
+    if resamples < 100:
+        raise InvalidOptionError(f"resamples={resamples!r} must be 100 or more", param="resamples")
     suite = None if preference is None else preference_suite(preference, rubric)
     candidates = list(run_b) if isinstance(run_b, (list, tuple)) else [run_b]
     if not candidates:
         raise InvalidOptionError("run_b is an empty list; give at least one candidate", param="run_b")
     a = results_of(run_a, "A")
-    options: dict[str, Any] = {"tolerance": tolerance, "resamples": resamples, "seed": seed}
+    method = {"tolerance": tolerance, "resamples": resamples, "candidates": len(candidates)}
     comparisons = [
-        _compared(a, results_of(run, letter), allow_different, rows, groups, suite, len(candidates), options)
+        _compared(a, results_of(run, letter), rows, groups, allow_different, **method)
         for run, letter in zip(candidates, map(chr, count(ord("B"))), strict=False)
     ]
+    if suite is not None:
+        comparisons = [_with_preference(comparison, suite, rows, **method) for comparison in comparisons]
     adjusted = iter(adjust([difference for comparison in comparisons for difference in comparison.differences]))
     comparisons = [replace(each, differences=tuple(islice(adjusted, len(each.differences)))) for each in comparisons]
     preferences = [comparison.preference for comparison in comparisons if comparison.preference is not None]
@@ -84,16 +90,9 @@ def compare(  # type: ignore[misc]  # the overloads only tell the results apart
 
 
 def _compared(
-    a: Evaluation,
-    b: Evaluation,
-    allow_different: bool,
-    rows: int,
-    groups: Groups | None,
-    suite: Suite | None,
-    candidates: int,
-    options: dict[str, Any],
+    a: Evaluation, b: Evaluation, rows: int, groups: Groups | None, allow_different: bool, **method: Any
 ) -> Comparison:
-    """The comparison of one of the ``candidates`` with A, with p-values that are not adjusted yet."""
+    """The comparison of one candidate with A, with p-values that are not adjusted yet."""
     if a.name == b.name:
         a, b = a.named(f"{a.name} (A)"), b.named(f"{b.name} (B)")
     warnings = check_alike(a, b, allow_different)
@@ -109,31 +108,17 @@ def _compared(
     questions = [question or None for question, _ in pairing.texts(a, b, "question")]
     differences = np.column_stack([after - before for before, after in scores.values()])
     warning = repeated_questions(questions, list(scores), differences) if names is None else None
-    options = {**options, "groups": names}
     alone = sorted(set(a.keys) ^ set(b.keys))
     only_one = [f"only one side has {', '.join(alone)}"] if alone else []
-    preferred = None if suite is None else preference_of(a, b, pairing, suite, rows, slices=candidates, **options)
-    doubts = () if preferred is None else preferred.warnings
-    comparison = Comparison(
-        a=a,
-        b=b,
-        differences=(),
-        rows=changed_rows(a, b, pairing, scores, rows),
-        pairing=pairing,
-        warnings=(*warnings, *pairing.warnings, *only_one, *([warning] if warning else []), *doubts),
-        preference=preferred,
-        candidates=candidates,
-        **options,
-    )
+    notes = (*warnings, *pairing.warnings, *only_one, *([warning] if warning else []))
+    changed = changed_rows(a, b, pairing, scores, rows)
+    comparison = Comparison(a, b, (), changed, pairing, notes, groups=names, **method)
     only_a, only_b = len(pairing.only_a), len(pairing.only_b)
-    measured = comparison.differences_in(np.ones(len(pairing), dtype=bool), candidates)
+    measured = comparison.differences_in(np.ones(len(pairing), dtype=bool), comparison.candidates)
     return replace(comparison, differences=tuple(replace(each, only_a=only_a, only_b=only_b) for each in measured))
 
 
-def _check_options(tolerance: float, resamples: int, preference: object, rubric: object) -> None:
-    if rubric is not None and preference is None:
-        raise InvalidOptionError("rubric= needs preference=, the judge that reads it", param="rubric")
-    if not (isinstance(tolerance, (int, float)) and 0 <= tolerance <= sys.float_info.max):
-        raise InvalidOptionError(f"tolerance={shown(tolerance)} must be a number ≥ 0", param="tolerance")
-    if resamples < 100:
-        raise InvalidOptionError(f"resamples={resamples!r} must be 100 or more", param="resamples")
+def _with_preference(comparison: Comparison, suite: Suite, rows: int, **method: Any) -> Comparison:
+    a, b, pairing, groups = comparison.a, comparison.b, comparison.pairing, comparison.groups
+    preference = preference_of(a, b, pairing, suite, rows, groups=groups, **method)
+    return replace(comparison, preference=preference, warnings=(*comparison.warnings, *preference.warnings))

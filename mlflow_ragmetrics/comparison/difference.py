@@ -191,9 +191,8 @@ def differences_of(
     *,
     tolerance: float,
     resamples: int,
-    seed: int,
     groups: Sequence[str] | None = None,
-    slices: int = 1,
+    candidates: int = 1,
     better: Mapping[str, Better] | None = None,
     spans: Mapping[str, float] | None = None,
     failed: tuple[Values, Values] | None = None,
@@ -203,7 +202,7 @@ def differences_of(
 
     ``better``: the better direction of each key (default: higher). ``spans``: the largest possible difference (default
     1). ``failed``: rows of A and of B without answer or context, or with a failed judge. ``unlike``: by key, the
-    rows that are not comparable. ``groups``: the group of each row. With more than one of ``slices`` (or candidates),
+    rows that are not comparable. ``groups``: the group of each row. With more than one of ``candidates`` (or slices),
     call ``adjust`` on the differences of all of them.
     """
     if not scores:
@@ -211,10 +210,10 @@ def differences_of(
     matrix = np.column_stack([b - a for a, b in scores.values()])
     reach = [(spans or {}).get(key, 1.0) for key in scores]
     same = equal_columns(*zip(*scores.values(), strict=True))
-    intervals = paired_intervals(matrix, groups=groups, spans=reach, resamples=resamples, seed=seed)
-    p_values = paired_tests(matrix, groups=groups, resamples=resamples, seed=seed + 1)
+    intervals = paired_intervals(matrix, groups=groups, spans=reach, resamples=resamples)
+    p_values = paired_tests(matrix, groups=groups, resamples=resamples, seed=1)
     samples = [None if groups is None else clusters_of(column, groups) for column in matrix.T]
-    powers = power_of(matrix, tolerance, groups=groups, spans=reach, tests=slices * len(set(same)))
+    powers = power_of(matrix, tolerance, groups=groups, spans=reach, tests=candidates * len(set(same)))
     keys, nobody = list(scores), np.zeros(len(matrix), dtype=bool)
     failed_a, failed_b = failed or (nobody, nobody)
     differences: list[Difference] = []
@@ -254,7 +253,7 @@ def differences_of(
                 higher_is_better=side,
             )
         )
-    return adjust(differences) if slices == 1 else differences
+    return adjust(differences) if candidates == 1 else differences
 
 
 def adjust(differences: Sequence[Difference]) -> list[Difference]:

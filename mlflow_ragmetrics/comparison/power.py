@@ -47,14 +47,14 @@ class PowerReport(Document):
         return pd.DataFrame([{"metric": key, **vars(power)} for key, power in self.metrics.items()])
 
     def _blocks(self) -> list[Block]:
-        powers = list(self.metrics.values())
+        powers = self.metrics.values()
         columns = {
             "metric": list(self.metrics),
             "rows": [str(power.rows) for power in powers],
-            "groups": ["–" if power.groups is None else str(power.groups) for power in powers],
+            "groups": [number(power.groups, 0) for power in powers],
             "design effect": [number(power.design_effect, 1) for power in powers],
             "smallest": [number(power.smallest) for power in powers],
-            f"rows for {self.detect:g}": ["–" if e.rows_needed is None else str(e.rows_needed) for e in powers],
+            f"rows for {self.detect:g}": [number(power.rows_needed, 0) for power in powers],
         }
         tests = counted(self.tests, "different metric")
         notes = [f"For two versions over the same rows, in four of five comparisons, at 5 % after Holm over {tests}."]
@@ -75,35 +75,32 @@ def power(
     *,
     detect: float = 0.05,
     groups: Groups | None = None,
-    correlation: float = _CORRELATION,
 ) -> PowerReport:
     """For each metric, the smallest difference that the data can show, and the rows needed to show ``detect``.
 
     ``data``: a comparison, or one evaluation (a report, a run, a file). A comparison supplies the spread of its
-    differences; for one evaluation, ``correlation`` is assumed between the scores of two versions. ``groups`` as in
-    ``compare``. Raises ``InvalidOptionError`` for invalid numbers, ``InvalidDataError`` if nothing was scored.
+    differences; for one evaluation, a correlation of 0.5 between the scores of two versions is assumed. ``groups`` as
+    in ``compare``. Raises ``InvalidOptionError`` for invalid numbers, ``InvalidDataError`` if nothing was scored.
     """
     if not (isinstance(detect, (int, float)) and 0 < detect < math.inf):
         raise InvalidOptionError(f"detect={shown(detect)} must be a number above 0", param="detect")
-    if not (isinstance(correlation, (int, float)) and -1 <= correlation < 1):
-        raise InvalidOptionError(f"correlation={shown(correlation)} must be ≥ -1 and < 1", param="correlation")
     if isinstance(data, Comparison):
         scores = {difference.key: data.pairs(difference.key) for difference in data.differences}
         names = None if data.groups is None else list(data.groups)
-        scale, assumed = 1.0, None
+        assumed = None
     else:
         results = results_of(data)
         names = results_groups(results, groups)
         columns = {key: measured(results, key) for key in shared_keys(results, results)}
         scores = {key: (np.zeros(column.size), column) for key, column in columns.items()}
-        scale, assumed = math.sqrt(2 * (1 - correlation)), correlation
+        assumed = _CORRELATION  # so the spread of the differences is that of the scores
     if not scores:
         raise InvalidDataError("there is no metric")
     spans = list(metric_spans(scores).values())
     sides = [np.column_stack(side) for side in zip(*scores.values(), strict=True)]
     tests = len(set(equal_columns(*(side.T for side in sides))))
     tests *= data.candidates if isinstance(data, Comparison) else 1
-    powers = power_of(scale * (sides[1] - sides[0]), detect, groups=names, spans=spans, tests=tests)
+    powers = power_of(sides[1] - sides[0], detect, groups=names, spans=spans, tests=tests)
     by_metric = {
         key: power if power.deviation > 0 else replace(power, smallest=None, rows_needed=None)
         for key, power in zip(scores, powers, strict=True)

@@ -180,7 +180,11 @@ class Preference(dict[str, Any]):
         notes += agreement_lines([_KEY], self.report.metrics)
         notes += [f"Rows: {self.difference.accounted}"]
         lines = [Line(self.sentence), *(Line(note, "faint") for note in notes)]
-        return [Heading("Which answer is better"), *lines, *map(_row_block, self["rows"])]
+        rows = []
+        for row in self["rows"]:
+            title = f" {row['preferred']} preferred  {shorten(row['question'], _LONGEST)}"
+            rows.append(Folded(Line([Styled(row["id"], "strong"), title]), [Line(shorten(row["reason"], _LONGEST))]))
+        return [Heading("Which answer is better"), *lines, *rows]
 
     def _decisive(self) -> list[dict[str, str]]:
         """The rows that, by the judge's estimate, most readers would decide the same way."""
@@ -195,11 +199,6 @@ class Preference(dict[str, Any]):
             }
             for row in rows
         ]
-
-
-def _row_block(row: Mapping[str, str]) -> Folded:
-    title = f" {row['preferred']} preferred  {shorten(row['question'], _LONGEST)}"
-    return Folded(Line([Styled(row["id"], "strong"), title]), [Line(shorten(row["reason"], _LONGEST))])
 
 
 def preference_of(
@@ -235,15 +234,7 @@ def answer_pairs(a: Evaluation, b: Evaluation, pairing: Pairing) -> list[Sample]
         if x.question != y.question:
             invalid["question"] = "the runs ask different questions in this row"
         both = x.references or y.references, y.references or x.references
-        samples.append(
-            Sample(
-                id=name,
-                question=y.question,
-                answer=y.answer,
-                contexts=y.contexts if x.texts == y.texts else None,
-                history=y.history,
-                metadata={"answer_a": x.answer, "references": both[1] or () if both[0] == both[1] else ()},
-                invalid=invalid,
-            )
-        )
+        metadata = {"answer_a": x.answer, "references": both[1] or () if both[0] == both[1] else ()}
+        contexts = y.contexts if x.texts == y.texts else None
+        samples.append(replace(y, id=name, contexts=contexts, metadata=metadata, invalid=invalid))
     return samples

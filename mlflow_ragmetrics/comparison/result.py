@@ -96,7 +96,7 @@ class Comparison(Document):
 
     Intervals: 95 %, BCa bootstrap of the paired differences, separate for each metric (``statistics.intervals`` lists
     the closed forms used instead). Tests: ``statistics.significance.paired_tests``, adjusted by Holm over the metrics.
-    Both use ``resamples`` and ``seed``. With ``groups``, one name per pair, both are over groups.
+    Both use ``resamples``. With ``groups``, one name per pair, both are over groups.
 
     ``preference``: the judge's preference, if one was asked for. ``candidates``: number of runs compared with A, over
     which p-values are adjusted too.
@@ -110,7 +110,6 @@ class Comparison(Document):
     warnings: tuple[str, ...] = ()
     tolerance: float = 0.05
     resamples: int = 10_000
-    seed: int = 0
     groups: tuple[str, ...] | None = None
     preference: Preference | None = None
     candidates: int = 1
@@ -191,9 +190,8 @@ class Comparison(Document):
             {key: (before[here], after[here]) for key, (before, after) in scores.items()},
             tolerance=self.tolerance,
             resamples=self.resamples,
-            seed=self.seed,
             groups=None if self.groups is None else np.array(self.groups)[here].tolist(),
-            slices=tests,
+            candidates=tests,
             better={key: self.b.better(key) for key in scores},
             spans=metric_spans(scores),
             failed=(failed_a[here], failed_b[here]),

@@ -60,7 +60,6 @@ class JudgeSession:
 
     def __init__(self, judge: Judge, store: Store | None = None) -> None:
         self.judge = judge
-        self.name = judge.name
         self.local = judge.local
         self.waiting: dict[Question[Any], list[Waiting]] = {}
         self.closed: JudgeError | None = None
@@ -69,7 +68,7 @@ class JudgeSession:
         self._fingerprint = judge.fingerprint
         self._store = store if self._fingerprint is not None and not self.local else None
         if store is not None and self._fingerprint is None and not self.local:
-            message = f"{self.name}: its answers are not cached because it has no fingerprint that identifies them"
+            message = f"{judge.name}: its answers are not cached because it has no fingerprint that identifies them"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         self._answers = Recent[Question[Any], object](_REMEMBERED)
 

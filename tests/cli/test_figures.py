@@ -100,4 +100,4 @@ def test_what_only_a_rule_gave_is_no_figure_in_any_door(tmp_path: Path, monkeypa
     assert "| 🟡 faithfulness | – | – | – | 0 | 2 | 0 | 0 |" in to_markdown(report_blocks(report))
     shown = report._repr_html_()
     assert 'faithfulness</span></td><td class="number"><span class="middling">–</span>' in shown
-    assert "faithfulness\u00a01.00\u00a0by\u00a0rule" in shown
+    assert "faithfulness 1.00 by rule" in shown

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_ragmetrics.cli.output import for_terminal, report_gates, terminal_width
-from mlflow_ragmetrics.display.document import Line, clean, to_text, unbroken
+from mlflow_ragmetrics.display.document import clean
 from mlflow_ragmetrics.results.gates import Check
 
 
@@ -34,11 +34,6 @@ def test_clean_text_is_one_line_without_controls(text):
     shown = clean(text)
     assert not any(unicodedata.category(character) == "Cc" for character in shown)
     assert clean(shown) == shown
-
-
-def test_wrapped_text_keeps_together_what_belongs_together():
-    text = to_text([Line(f"first {unbroken('a b c d e f')} last", indent=1)], 22)
-    assert text.splitlines() == ["  first a b c d e f", "    last"]
 
 
 @pytest.mark.parametrize("terminal", [True, False])

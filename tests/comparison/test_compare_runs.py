@@ -73,6 +73,6 @@ def test_ten_thousand_rows_of_twenty_metrics_take_seconds() -> None:
     generator = np.random.default_rng(0)
     scores = {f"m{k}": (generator.beta(5, 2, 10_000), generator.beta(5, 2, 10_000)) for k in range(20)}
     began = time.perf_counter()
-    found = differences_of(scores, tolerance=0.05, resamples=10_000, seed=0)
+    found = differences_of(scores, tolerance=0.05, resamples=10_000)
     assert time.perf_counter() - began < 20
     assert {each.verdict for each in found} == {"unchanged"}

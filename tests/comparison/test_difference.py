@@ -62,7 +62,7 @@ def test_six_rows_are_the_fewest_that_decide(rows: int, verdict: str) -> None:
 def test_the_figures_of_a_metric_by_hand() -> None:
     before = np.array([0.2, 0.4, 0.4, 0.6, np.nan, 0.5, 0.5])
     after = np.array([0.5, 0.4, 0.405, 0.5, 0.1, 0.5 + 1e-12, np.nan])
-    (found,) = differences_of({"m": (before, after)}, tolerance=0.05, resamples=200, seed=0)
+    (found,) = differences_of({"m": (before, after)}, tolerance=0.05, resamples=200)
     changes = np.array([0.3, 0.0, 0.005, -0.1, 0.0])
     assert (found.rows, found.unscored_a, found.unscored_b) == (5, 1, 1)
     assert (found.wins, found.ties, found.losses) == (2, 2, 1)
@@ -73,15 +73,13 @@ def test_the_figures_of_a_metric_by_hand() -> None:
 def test_the_rows_needed_follow_from_the_spread_of_the_differences() -> None:
     """Four of five comparisons at 5 %: (1.96 + 0.84)² × variance / tolerance², plus at most four rows."""
     changes = np.array([0.1, -0.1, 0.3, -0.3, 0.2, -0.2, 0.1, -0.1])
-    (found,) = differences_of({"m": (np.zeros(8), changes)}, tolerance=0.05, resamples=200, seed=0)
+    (found,) = differences_of({"m": (np.zeros(8), changes)}, tolerance=0.05, resamples=200)
     expected = 7.849 * changes.var(ddof=1) / 0.05**2
     assert expected <= found.needed <= expected + 4
 
 
 def test_two_rows_have_p_values_and_one_has_none() -> None:
-    two, one = (
-        differences_of({"m": (np.zeros(n), np.full(n, 0.5))}, tolerance=0.05, resamples=200, seed=0)[0] for n in (2, 1)
-    )
+    two, one = (differences_of({"m": (np.zeros(n), np.full(n, 0.5))}, tolerance=0.05, resamples=200)[0] for n in (2, 1))
     assert two.p_value is not None
     assert (one.p_value, one.p_holm, one.low) == (None, None, None)
 
@@ -132,7 +130,7 @@ def test_every_row_is_counted_and_lost_rows_with_them() -> None:
     failed = np.array([0, 0, 1, 0, 1, 1, 0], dtype=bool), np.array([0, 1, 1, 0, 1, 0, 0], dtype=bool)
     scores = {"m": (a, b), "n": (a, b), "o": (a, b + 0.1)}
     first, same, other = differences_of(
-        scores, tolerance=0.05, resamples=200, seed=0, failed=failed, better={"m": False, "n": None}
+        scores, tolerance=0.05, resamples=200, failed=failed, better={"m": False, "n": None}
     )
     assert (first.rows, first.unscored_a, first.unscored_b, first.unscored_both) == (2, 2, 2, 1)
     assert (first.lost_a, first.lost_b) == (1, 1)
@@ -151,8 +149,8 @@ def test_equal_metrics_share_a_test_and_its_p_value() -> None:
     draw = np.random.default_rng(7)
     zero, small, large = np.zeros(30), draw.normal(0.05, 0.2, 30), draw.normal(0.3, 0.2, 30)
     scores = {"a": (zero, small), "b": (zero, large), "c": (zero, small)}
-    found = differences_of(scores, tolerance=0.05, resamples=500, seed=0)
-    two = differences_of({"a": scores["a"], "b": scores["b"]}, tolerance=0.05, resamples=500, seed=0)
+    found = differences_of(scores, tolerance=0.05, resamples=500)
+    two = differences_of({"a": scores["a"], "b": scores["b"]}, tolerance=0.05, resamples=500)
     assert [each.p_holm for each in found] == pytest.approx([two[0].p_holm, two[1].p_holm, two[0].p_holm])
     assert two[1].p_holm == pytest.approx(2 * (two[1].p_value or 0.0))
     assert two[0].p_holm == two[0].p_value
