@@ -11,7 +11,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial, update_wrapper
 from importlib import import_module
@@ -184,7 +184,7 @@ class Metric:
         score = result
         if not isinstance(score, Score):
             try:
-                number = float(result)  # type: ignore[arg-type]
+                number = float(result)
             except (TypeError, ValueError):
                 number = math.nan
             if not math.isfinite(number):
@@ -210,7 +210,7 @@ class Metric:
         return self.definition.function.__module__.startswith("mlflow_ragmetrics.metrics.")
 
     def finish(self, score: Score, sample: Sample, language: str, duration_ms: float) -> Score:
-        """``score`` with threshold, 1–5 value, ``duration_ms`` and chunk ids, and texts in ``language``.
+        """``score`` with threshold, 1–5 value, ``duration_ms``, chunk ids and further warnings, texts in ``language``.
 
         It is changed in place if this package's metric created it. Any other metric may return one score for several
         samples.
@@ -222,19 +222,15 @@ class Metric:
         score.passed = None if value is None or threshold is None else passes(value, threshold, better)
         score.scaled = 1.0 + 4.0 * value if self.definition.scaled and value is not None else None
         score.reason = render(score.reason, language)
-        score.warnings = tuple([(code, render(text, language)) for code, text in self._warnings(score, sample)])
+        warnings = list(score.warnings)
+        if value is not None and "contexts" in self._fields and sample.contexts_assumed:
+            warnings.append(("contexts_assumed", say(f"assumed.{sample.contexts_assumed}")))
+        if value is not None and score.judge == "lexical" and is_unknown_language(sample.answer or ""):
+            warnings.append(("language_unknown", say("assumed.language")))
+        score.warnings = tuple([(code, render(text, language)) for code, text in warnings])
         score.details = self._marked(score, language)
         score.finish_items(language, sample.contexts)
         return score
-
-    def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:
-        """The score's warnings, plus those for assumed contexts and for languages without rules."""
-        warnings = list(score.warnings)
-        if score.value is not None and "contexts" in self._fields and sample.contexts_assumed:
-            warnings.append(("contexts_assumed", say(f"assumed.{sample.contexts_assumed}")))
-        if score.judge == "lexical" and score.value is not None and is_unknown_language(sample.answer or ""):
-            warnings.append(("language_unknown", say("assumed.language")))
-        return warnings
 
     def _marked(self, score: Score, language: str) -> Mapping[str, Any]:
         """The details, with ``unmeasured`` set if the value comes from a rule that the user did not request."""
@@ -336,15 +332,14 @@ def paragraphs_of(text: str) -> tuple[list[str], list[str]]:
 def facts_of(definition: Definition, key: str, threshold: float | None) -> dict[str, str]:
     """The facts that the docstring does not list, by label: range, needs, thresholds, other names, source."""
     low, high = definition.range
+    better = "lower" if definition.higher_is_better is False else "higher"
     scaled = "; also shown on a 1–5 scale" if definition.scaled else ""
     facts = {
         "Key": key,
         "Range": f"{low:g} to {high:g}, {SIDES[definition.higher_is_better]}{scaled}",
         "Needs": ", ".join((*definition.required, *definition.asks)),
         "Uses": ", ".join(definition.optional),
-        "Passes at": ""
-        if threshold is None
-        else f"{threshold:g} or {'lower' if definition.higher_is_better is False else 'higher'}",
+        "Passes at": "" if threshold is None else f"{threshold:g} or {better}",
         "Presets": ", ".join(f"{name} {level:g}" for name, level in (definition.levels or {}).items()),
         "Also called": ", ".join(definition.aliases),
         "Source": definition.source,

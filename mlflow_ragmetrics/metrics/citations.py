@@ -220,37 +220,34 @@ def _checked(
     Asks one ``Verify`` per distinct set of passages, all at once. A second round leaves one passage out of each set of
     three or more that supports a statement which that passage alone does not.
     """
-    stated = [number for number, line in enumerate(lines) if asserts(line)]
+    stated = [place for place, line in enumerate(lines) if asserts(line)]
     cited = {
-        number: tuple(sorted({c.passage for c in citations if c.passage and c.statement in (number, None)}))
-        for number in stated
+        place: tuple(sorted({c.passage for c in citations if c.passage and c.statement in (place, None)}))
+        for place in stated
     }
-    wanted = {(place, numbers) for place, numbers in cited.items() if numbers}
-    wanted |= {(place, (number,)) for place, numbers in cited.items() for number in numbers}
+    others = {(place, n): tuple(m for m in cited[place] if m != n) for place in stated for n in cited[place]}
+    wanted = {(place, numbers) for place, numbers in cited.items() if numbers} | {(p, (n,)) for p, n in others}
     judged = yield from _judged(wanted, lines, passages, question)
 
     def backs(place: int, numbers: tuple[int, ...]) -> bool:
         return bool(numbers) and judged[place, numbers].verdict == "SUPPORTED"
 
     rests = {
-        (place, tuple(n for n in numbers if n != number))
-        for place, numbers in cited.items()
-        for number in numbers
-        if len(numbers) > 2 and backs(place, numbers) and not backs(place, (number,))
+        (place, rest)
+        for (place, number), rest in others.items()
+        if len(rest) > 1 and backs(place, cited[place]) and not backs(place, (number,))
     }
     judged |= yield from _judged(rests - judged.keys(), lines, passages, question)
 
     def grade(citation: Citation) -> str:
-        if not citation.passage:
+        number = citation.passage
+        if not number:
             return "unknown"
-        places = [citation.statement] if citation.statement is not None else stated
         grades = {"wrong"}
-        for place in places:
-            numbers = cited.get(place, ())
-            if backs(place, numbers):
-                rest = tuple(n for n in numbers if n != citation.passage)
-                alone = backs(place, (citation.passage,))
-                grades.add("needless" if not alone and backs(place, rest) else "right")
+        for place in stated if citation.statement is None else [citation.statement]:
+            if backs(place, cited.get(place, ())):
+                is_needless = not backs(place, (number,)) and backs(place, others[place, number])
+                grades.add("needless" if is_needless else "right")
         return next(name for name in ("right", "needless", "wrong") if name in grades)
 
     uncited = say("citation_recall.uncited")

@@ -240,22 +240,6 @@ class Correspondence:
     answer: Verified = field(default_factory=Verified)
     reference: Verified = field(default_factory=Verified)
 
-    @property
-    def precision(self) -> float:
-        """Supported claims of the answer / its claims; 0.0 without claims."""
-        return self.answer.share(empty=0.0)
-
-    @property
-    def recall(self) -> float:
-        """Supported claims of the reference / its claims; 0.0 without claims."""
-        return self.reference.share(empty=0.0)
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of precision and recall; 0.0 if both are 0."""
-        total = self.precision + self.recall
-        return 2 * self.precision * self.recall / total if total else 0.0
-
     def made(self) -> tuple[Item, ...]:
         """The claims of both texts; each item's reason names its text."""
         sides = ((say("claim.of_answer"), self.answer), (say("claim.of_reference"), self.reference))
@@ -266,12 +250,14 @@ class Correspondence:
         """Warnings about omissions by the judge, for both texts."""
         return (*self.answer.warnings, *self.reference.warnings)
 
-    @property
+    @cached_property
     def details(self) -> dict[str, Any]:
-        """Precision, recall, F1 and the counts of both texts, such as ``answer_supported``."""
+        """Precision, recall (0.0 without claims), F1 (0.0 if both are), and counts such as ``answer_supported``."""
+        precision, recall = self.answer.share(empty=0.0), self.reference.share(empty=0.0)
+        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
         sides = {"answer": self.answer.counts, "reference": self.reference.counts}
         counts = {f"{side}_{name}": n for side, named in sides.items() for name, n in named.items()}
-        return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **counts}
+        return {"precision": precision, "recall": recall, "f1": f1, **counts}
 
 
 def correspond(

@@ -15,6 +15,7 @@ from mlflow_ragmetrics.text.messages import Text, joined, say
 RELEVANT = 2
 """The lowest grade of a relevant passage: part of an answer."""
 _FULL = 3
+_UMBRELA = "UMBRELA (Upadhyay et al., 2024)"
 
 
 def passage_grades(
@@ -52,7 +53,7 @@ def _item(number: int, text: str, passage: PassageGrade) -> Item:
 
 
 @metric(
-    source="TREC Deep Learning; UMBRELA (Upadhyay et al., 2024)",
+    source=f"TREC Deep Learning; {_UMBRELA}",
     aliases=("retrieval_relevance", "contextual_relevancy", "context_relevancy"),
 )
 def context_relevance(question: str, contexts: Sequence[str], history: Sequence[Message] | None = None) -> Steps[Score]:
@@ -112,9 +113,7 @@ def _relevant_ranks(grades: Sequence[float]) -> list[int]:
 
 
 @metric(
-    source="Järvelin and Kekäläinen (2002); UMBRELA (Upadhyay et al., 2024)",
-    key="judged_ndcg_{k}",
-    key_pattern=r"judged_ndcg_(?P<k>\d+)",
+    source=f"Järvelin and Kekäläinen (2002); {_UMBRELA}", key="judged_ndcg_{k}", key_pattern=r"judged_ndcg_(?P<k>\d+)"
 )
 def judged_ndcg(
     question: str, contexts: Sequence[str], history: Sequence[Message] | None = None, *, k: Cutoff = 10
@@ -146,11 +145,7 @@ def judged_ndcg(
     return (yield from _ranked(question, contexts, history, measure))
 
 
-@metric(
-    source="trec_eval; UMBRELA (Upadhyay et al., 2024)",
-    key="judged_precision_{k}",
-    key_pattern=r"judged_precision_(?P<k>\d+)",
-)
+@metric(source=f"trec_eval; {_UMBRELA}", key="judged_precision_{k}", key_pattern=r"judged_precision_(?P<k>\d+)")
 def judged_precision_k(
     question: str, contexts: Sequence[str], history: Sequence[Message] | None = None, *, k: Cutoff = 10
 ) -> Steps[Score]:
@@ -174,7 +169,7 @@ def judged_precision_k(
     return (yield from _ranked(question, contexts, history, measure, nothing_relevant=0.0))
 
 
-@metric(source="trec_eval; UMBRELA (Upadhyay et al., 2024)")
+@metric(source=f"trec_eval; {_UMBRELA}")
 def judged_mrr(question: str, contexts: Sequence[str], history: Sequence[Message] | None = None) -> Steps[Score]:
     """Reciprocal rank of the first relevant passage, by the judge's grades: ``mrr(gold="judge")``.
 
@@ -192,7 +187,7 @@ def judged_mrr(question: str, contexts: Sequence[str], history: Sequence[Message
     return (yield from _ranked(question, contexts, history, lambda grades: 1 / _relevant_ranks(grades)[0]))
 
 
-@metric(source="trec_eval; UMBRELA (Upadhyay et al., 2024)")
+@metric(source=f"trec_eval; {_UMBRELA}")
 def judged_map(question: str, contexts: Sequence[str], history: Sequence[Message] | None = None) -> Steps[Score]:
     """Average precision of the passages' order, by the judge's grades: ``map(gold="judge")``.
 

@@ -204,8 +204,8 @@ def factual_correctness(
     0.5
     """
     outcome = yield from correspond(answer, reference, question, history)
-    value = {"F1": outcome.f1, "PRECISION": outcome.precision, "RECALL": outcome.recall}[mode]
     counts = outcome.details
+    value = counts[mode.lower()]
     reason = joined(
         say("factual_correctness.counts", value=value, mode=say(f"factual_correctness.{mode.lower()}"), **counts),
         to_do("not_in_reference", outcome.answer.of("NEUTRAL", "CONTRADICTED")),
@@ -296,7 +296,7 @@ def answer_correctness(
         similarity(answer if semantic else "", reference),
     )
     claims, meaning = yield from together(*programs)
-    values = {"factual": claims.f1} if factual else {}
+    values = {"factual": claims.details["f1"]} if factual else {}
     if semantic:
         values["semantic"] = max(0.0, meaning.value)
     reasons = [

@@ -26,6 +26,8 @@ from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, is_indistinct, states_of
 from mlflow_ragmetrics.text.words import has_content
 
+_PAPER = "RAG Answer Evaluation Framework (white paper)"
+
 
 def _of_claims(rate: Callable[[Verified, States], Score]) -> Callable[..., Steps[Score]]:
     """A metric function from the score for an answer's claims, checked against the contexts; rules score other rows.
@@ -57,11 +59,7 @@ def _of_claims(rate: Callable[[Verified, States], Score]) -> Callable[..., Steps
     return named_as(rate, score)
 
 
-@metric(
-    scaled=True,
-    source="RAG Answer Evaluation Framework (white paper)",
-    aliases=("rag_faithfulness", "response_groundedness", "retrieval_groundedness"),
-)
+@metric(scaled=True, source=_PAPER, aliases=("rag_faithfulness", "response_groundedness", "retrieval_groundedness"))
 @_of_claims
 def faithfulness(verified: Verified, states: States) -> Score:
     """Share of the answer's claims that the retrieved passages support.
@@ -163,13 +161,7 @@ def _key(options: BaseModel) -> str:
     return "fact_recall_reference" if getattr(options, "target", None) == "reference" else "fact_recall"
 
 
-@metric(
-    scaled=True,
-    source="RAG Answer Evaluation Framework (white paper)",
-    aliases=("rag_recall",),
-    key=_key,
-    key_pattern="fact_recall_(?P<target>reference)",
-)
+@metric(scaled=True, source=_PAPER, aliases=("rag_recall",), key=_key, key_pattern="fact_recall_(?P<target>reference)")
 def fact_recall(
     answer: str,
     reference: str | None = None,

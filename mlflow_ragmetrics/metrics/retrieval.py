@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from mlflow_ragmetrics.core.metric import metric, named_as
+from mlflow_ragmetrics.core.metric import Metric, metric, named_as
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.metrics.context_relevance import judged_map, judged_mrr, judged_ndcg, judged_precision_k
 from mlflow_ragmetrics.metrics.documents import Cutoff, IdPattern, Match, ZeroDivision, gain, match_documents
 from mlflow_ragmetrics.text.messages import Text, say
 
 Measured = tuple[float, Text]
+_BOOK = "Manning, Raghavan and Schütze (2008)"
 
 
 def _of_documents(measure: Callable[[Match], Measured]) -> Callable[..., Score]:
@@ -30,24 +32,30 @@ def _of_documents(measure: Callable[[Match], Measured]) -> Callable[..., Score]:
     return named_as(measure, score)
 
 
-def _of_first_ranks(measure: Callable[[Match, int], Measured]) -> Callable[..., Score]:
-    """A metric function from a measure of the first ``k`` ranks."""
+def _of_first_ranks(
+    name: str, *other_names: str, source: str = "trec_eval", **facts: Any
+) -> Callable[[Callable[[Match, int], Measured]], Metric]:
+    """Make a metric from a measure of the first ``k`` ranks. Its key is ``<name>_<k>``; ``<name>@<k>`` is accepted."""
+    pattern = rf"(?i)(?:{'|'.join((name, *other_names))})(?:_at_|[_@])?(?P<k>\d+)"
 
-    def score(
-        retrieved_doc_ids: Sequence[str],
-        gold_doc_ids: Sequence[str],
-        *,
-        k: Cutoff = 10,
-        zero_division: ZeroDivision = 0.0,
-        id_pattern: IdPattern = None,
-    ) -> Score:
-        match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
-        return match.score(*measure(match, k), zero_division)
+    def metric_of(measure: Callable[[Match, int], Measured]) -> Metric:
+        def score(
+            retrieved_doc_ids: Sequence[str],
+            gold_doc_ids: Sequence[str],
+            *,
+            k: Cutoff = 10,
+            zero_division: ZeroDivision = 0.0,
+            id_pattern: IdPattern = None,
+        ) -> Score:
+            match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
+            return match.score(*measure(match, k), zero_division)
 
-    return named_as(measure, score)
+        return metric(source=source, key=f"{name}_{{k}}", key_pattern=pattern, **facts)(named_as(measure, score))
+
+    return metric_of
 
 
-@metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_recall_evaluator", "id_based_context_recall"))
+@metric(source=_BOOK, aliases=("context_recall_evaluator", "id_based_context_recall"))
 @_of_documents
 def context_recall(match: Match) -> Measured:
     """Share of the relevant documents that were retrieved.
@@ -70,9 +78,7 @@ def context_recall(match: Match) -> Measured:
     return len(match.correct) / max(1, len(match.gold)), _reason("recall", match)
 
 
-@metric(
-    source="Manning, Raghavan and Schütze (2008)", aliases=("context_precision_evaluator", "id_based_context_precision")
-)
+@metric(source=_BOOK, aliases=("context_precision_evaluator", "id_based_context_precision"))
 @_of_documents
 def context_precision(match: Match) -> Measured:
     """Share of the retrieved documents that are relevant.
@@ -92,7 +98,7 @@ def context_precision(match: Match) -> Measured:
     return len(match.correct) / max(1, len(match.retrieved)), _reason("precision", match)
 
 
-@metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_f1_evaluator",))
+@metric(source=_BOOK, aliases=("context_f1_evaluator",))
 @_of_documents
 def context_f1(match: Match) -> Measured:
     """Harmonic mean of precision and recall of the retrieved documents.
@@ -112,13 +118,7 @@ def context_f1(match: Match) -> Measured:
     return value, _reason("f1", match)
 
 
-@metric(
-    source="Järvelin and Kekäläinen (2002)",
-    key="ndcg_{k}",
-    key_pattern=r"(?i)ndcg[_@]?(?P<k>\d+)",
-    judged=judged_ndcg,
-)
-@_of_first_ranks
+@_of_first_ranks("ndcg", source="Järvelin and Kekäläinen (2002)", judged=judged_ndcg)
 def ndcg(match: Match, k: int) -> Measured:
     """Normalised discounted cumulative gain: how high the relevant documents rank among the first k.
 
@@ -140,14 +140,7 @@ def ndcg(match: Match, k: int) -> Measured:
     return value, _reason("ndcg", match, value)
 
 
-@metric(
-    source="trec_eval",
-    key="precision_{k}",
-    key_pattern=r"(?i)(?:precision|p)(?:_at_|[_@])?(?P<k>\d+)",
-    aliases=("precision_at_k",),
-    judged=judged_precision_k,
-)
-@_of_first_ranks
+@_of_first_ranks("precision", "p", aliases=("precision_at_k",), judged=judged_precision_k)
 def precision_k(match: Match, k: int) -> Measured:
     """Share of the first k ranks with a relevant document.
 
@@ -170,13 +163,7 @@ def precision_k(match: Match, k: int) -> Measured:
     return n_found / k, say("retrieval.precision_k", found=n_found, k=k, retrieved=len(match.retrieved))
 
 
-@metric(
-    source="trec_eval",
-    key="recall_{k}",
-    key_pattern=r"(?i)(?:recall|r)(?:_at_|[_@])?(?P<k>\d+)",
-    aliases=("recall_at_k",),
-)
-@_of_first_ranks
+@_of_first_ranks("recall", "r", aliases=("recall_at_k",))
 def recall_k(match: Match, k: int) -> Measured:
     """Share of the relevant documents that are among the first k.
 
@@ -197,13 +184,7 @@ def recall_k(match: Match, k: int) -> Measured:
     return n_found / max(1, n), say("retrieval.recall_k", found=n_found, n=n, k=k)
 
 
-@metric(
-    source="trec_eval",
-    key="hit_rate_{k}",
-    key_pattern=r"(?i)(?:hit_?rate|hits?|success)(?:_at_|[_@])?(?P<k>\d+)",
-    aliases=("hit_rate", "hit_rate_at_k"),
-)
-@_of_first_ranks
+@_of_first_ranks("hit_rate", "hitrate", "hits?", "success", aliases=("hit_rate", "hit_rate_at_k"))
 def hit_rate_k(match: Match, k: int) -> Measured:
     """Whether any of the first k documents is relevant; the mean over rows is the hit rate.
 

@@ -72,15 +72,15 @@ def welch_tests(values: Matrix, inside: NDArray[np.bool_], groups: Groups = None
     p_values: list[float | None] = []
     for column in values.T:
         a, b = (clusters_of(column[side], names[side]) for side in (inside, ~inside))
-        if a is None or b is None or min(a.groups, b.groups) < 2:
-            p_values.append(None)
-            continue
-        variance, difference = a.variance + b.variance, abs(a.mean - b.mean)
-        if variance == 0:
-            p_values.append(None if difference == 0 else 0.0)
-            continue
-        degrees = variance**2 / (a.variance**2 / a.degrees + b.variance**2 / b.degrees)
-        p_values.append(2 * float(stdtr(degrees, -difference / math.sqrt(variance))))
+        p_value = None
+        if a is not None and b is not None and min(a.groups, b.groups) > 1:
+            variance, difference = a.variance + b.variance, abs(a.mean - b.mean)
+            if variance > 0:
+                degrees = variance**2 / (a.variance**2 / a.degrees + b.variance**2 / b.degrees)
+                p_value = 2 * float(stdtr(degrees, -difference / math.sqrt(variance)))
+            elif difference > 0:
+                p_value = 0.0
+        p_values.append(p_value)
     return p_values
 
 
