@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import random
-import re
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from json import JSONDecodeError
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import tenacity
 from langchain_core.language_models import BaseChatModel
@@ -23,8 +23,8 @@ from mlflow_ragmetrics.core.safe_text import said_in
 from mlflow_ragmetrics.engine.program import ChargesCaller, charge, warn_caller
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import BudgetExceededError, JudgeError, JudgeReplyError
+from mlflow_ragmetrics.judges.chat import failures
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
-from mlflow_ragmetrics.judges.chat.models import JudgeModel, without
 from mlflow_ragmetrics.judges.chat.reply import (
     ChatMessage,
     Reply,
@@ -34,124 +34,8 @@ from mlflow_ragmetrics.judges.chat.reply import (
     tokens_in,
 )
 
-_REFUSED_KEYS = {401, 403}
-_SPENT = re.compile(
-    "insufficient_quota|billing_hard_limit_reached|credit balance is too low|exceeded your current quota", re.IGNORECASE
-)
-_QUOTA_ID = re.compile(r"quota_?id\W+(\w+)", re.IGNORECASE)
-_SOON = re.compile(r"per(?:minute|second)", re.IGNORECASE)  # Google names all limits alike
-_DELAY = re.compile(r"retry_?delay\W+(?:seconds\W+)?(\d+(?:\.\d+)?)", re.IGNORECASE)  # Google's, in seconds
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    following: BaseException | None = error
-    while following is not None and id(following) not in seen:
-        seen.add(id(following))
-        yield following
-        following = following.__cause__ or following.__context__
-
-
-def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status of a client's exception or of one of its causes."""
-    for cause in _causes(error):
-        for holder in (cause, getattr(cause, "response", None)):
-            for name in ("status_code", "http_status", "status", "code"):
-                status = getattr(holder, name, None)
-                if isinstance(status, int) and 100 <= status <= 599:
-                    return status
-    return None
-
-
-def retry_after(error: BaseException) -> float | None:
-    """Return the seconds to wait by a ``Retry-After`` (or ``retry-after-ms``) header; ``None`` without one."""
-    for cause in _causes(error):
-        headers = getattr(getattr(cause, "response", None), "headers", None)
-        for name, units in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-            with suppress(AttributeError, TypeError, ValueError):  # no headers, or a date
-                return max(0.0, float(headers.get(name)) / units)  # type: ignore[union-attr]
-    delays = [_DELAY.search(f"{getattr(cause, 'body', '')} {cause}") for cause in _causes(error)]
-    return next((float(delay[1]) for delay in delays if delay is not None), None)
-
-
-def _quota_is_spent(error: BaseException) -> bool:
-    """Whether the code, body or message says that the account's quota is exhausted, so waiting cannot help."""
-    if status_of(error) == 402:
-        return True
-    messages = [f"{getattr(cause, 'code', '')} {getattr(cause, 'body', '')} {cause}" for cause in _causes(error)]
-    text = next(filter(_SPENT.search, messages), None)
-    if text is None:
-        return False
-    limits = _QUOTA_ID.findall(text)  # Google uses the same words for limits per minute
-    return any(not _SOON.search(limit) for limit in limits) if limits else _DELAY.search(text) is None
-
-
-def may_be_charged(error: BaseException) -> bool:
-    """Whether a model may have worked on the request despite this error."""
-    is_refused = any("refused" in str(cause).lower() for cause in _causes(error))  # the connection
-    return not is_refused and _kind_of(error) in (_TIMEOUT, _SPOILED, _UNREACHABLE)
-
-
-def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
-    """Convert a client's exception to a ``JudgeError`` without secrets; fatal if the key was refused."""
-    tries = f" after {attempts} attempts" if attempts > 1 else ""
-    if isinstance(error, JudgeError):
-        is_of_call = error.code in ("timeout", "interrupted") and not error.fatal
-        return JudgeError(f"{name}: {error}{tries}", code=error.code) if is_of_call else error
-    status = status_of(error)
-    said = said_in(error)
-    if status in _REFUSED_KEYS:
-        message = f"{name}: the provider refused the key or the access to the model (HTTP {status}); check both. {said}"
-        return JudgeError(message, fatal=True, code=f"http_{status}", origin=error)
-    kind = _kind_of(error)
-    if kind is _QUOTA:
-        message = f"{name}: {_QUOTA.message} (HTTP {status}): {said}"
-        return JudgeError(message, code=_QUOTA.code, origin=error)
-    what = f"HTTP {status}" if status is not None else type(error).__name__
-    if kind is _SPOILED:
-        what = f"the reply is not a chat completion ({what})"
-    code = f"http_{status}" if status is not None else "failed"
-    return JudgeError(f"{name}: {what}{tries}: {said}", code=code, origin=error)
-
-
 _STEADY = 5.0
 _PROBE = 2.0  # seconds between requests that try whether the model answers again
-
-
-class _Kind(NamedTuple):
-    """A kind of failure; the breaker opens after ``failures`` in a row over at least ``seconds``."""
-
-    code: str
-    message: str
-    failures: int
-    seconds: float = 0.0
-
-
-_QUOTA = _Kind("quota", "the account's quota is exhausted", 4)
-_SPOILED = _Kind("not_a_completion", "the address does not reply with chat completions", 4, seconds=5.0)
-_UNREACHABLE = _Kind("unreachable", "the server cannot be reached", 4, seconds=5.0)
-_TIMEOUT = _Kind("timeout", "the server does not reply in time", 8, seconds=5.0)
-_BROKEN = _Kind("http_5xx", "the server only replies with errors", 12, seconds=60.0)
-_ABSENT = {404, 405, 410}
-_OF_CONNECTIONS = ("ConnectionError", "TransportError", "ConnectError", "TimeoutError")
-
-
-def _kind_of(error: BaseException) -> _Kind | None:
-    """Return the kind of a failure; ``None`` if other requests may still succeed (a text that is too long)."""
-    if isinstance(error, JudgeError):
-        return _TIMEOUT if error.code == "timeout" else None
-    if _quota_is_spent(error):
-        return _QUOTA
-    status = status_of(error)
-    if status is None:
-        if isinstance(error, (IndexError, JSONDecodeError)):  # LangChain's IndexError for a reply without choices
-            return _SPOILED
-        names = {kind.__name__ for cause in _causes(error) for kind in type(cause).__mro__}
-        # clients wrap socket errors in their own classes, which cannot be imported here
-        return _UNREACHABLE if any(name.endswith(_OF_CONNECTIONS) for name in names) else None
-    if status in _ABSENT:
-        return _Kind(f"http_{status}", f"there is no such model or address (HTTP {status})", 4)
-    return _SPOILED if status < 300 else _BROKEN if status >= 500 else None
 
 
 class Breaker:
@@ -163,7 +47,7 @@ class Breaker:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._kind: _Kind | None = None
+        self._kind: failures.Kind | None = None
         self._failures = 0
         self._began = 0.0
         self.has_answered = False
@@ -188,14 +72,14 @@ class Breaker:
 
     def failed(self, error: BaseException) -> None:
         """Record a failed request; raise if the breaker is open."""
-        kind = _kind_of(error)
+        kind = failures.kind_of(error)
         with self._lock:
             if kind is None:
                 return
             if kind != self._kind:
                 self._kind, self._failures, self._began = kind, 0, time.monotonic()
             self._failures += 1
-            seconds = max(kind.seconds, _STEADY) if self.has_answered and kind is not _QUOTA else kind.seconds
+            seconds = max(kind.seconds, _STEADY) if self.has_answered and kind is not failures.QUOTA else kind.seconds
             is_enough = self._failures >= kind.failures and time.monotonic() - self._began >= seconds
             if self.opened is None and not is_enough:
                 return
@@ -240,53 +124,95 @@ class TokenLimiter:
             self._held_until = max(self._held_until, self._now() + seconds)
 
 
-_REJECTED = {400, 404, 415, 422, 501}
-_FILTERED = re.compile(r"content[ _-]?(?:filter|management|policy)|flagged|moderation", re.IGNORECASE)
-_NO = (
-    r"(?:un|not |n't )(?:support|allow|permit|enabl|avail|implement|recogni|known|expect)\w*|invalid\b|deprecated"
-    r"|extra inputs|must alternate|can only be|may only be|no endpoint"
-)
-_BETWEEN = r"(?:value|parameter|argument|field|option|type|for|the|in|of|keyword|supports|with|this|model)"
-
-
-def _stated(name: str) -> re.Pattern[str]:
-    """Return a pattern for errors that reject ``name`` itself, not for texts that only mention it."""
-    named = rf"['\"`]?\b(?:{name})\b['\"`]?"
-    pattern = rf"{named}[^'\"{{}}.]{{0,30}}?(?:{_NO})|(?:{_NO})(?:\W+{_BETWEEN})*\W*{named}"
-    return re.compile(pattern, re.IGNORECASE)
-
-
-_STATED = {
-    "temperature": _stated("temperature"),
-    "system": _stated("(?:system|developer)(?:[ _-]?(?:role|message|prompt|instruction)s?)?|role|roles"),
-    "structured": _stated(
-        r"response[ _]format|json[ _](?:schema|object|mode)|structured[ _]outputs?|tools?|tool_choice|function"
-        r"|function[ _]calling|schema|grammar|guided_json"
-    ),
-}
-FEATURES = {"temperature": "the temperature", "system": "the system turn", "structured": "the schema of the reply"}
-"""What a request has if its model supports it."""
-
-
-def rejected_feature(error: BaseException, features: Set[str]) -> tuple[str, bool] | None:
-    """Return the feature to leave out next, and whether the error names it; ``None`` if that cannot help."""
-    status = status_of(error)
-    text = f"{error} {getattr(error, 'body', '')}"
-    is_rejection = status in _REJECTED or (status is None and isinstance(error, ValueError))
-    if not is_rejection or _FILTERED.search(text):
-        return None
-    stated = next((name for name, pattern in _STATED.items() if name in features and pattern.search(text)), None)
-    if stated is not None:
-        return stated, True
-    return ("structured", False) if "structured" in features and status not in (None, 404) else None
-
-
 def sendable(messages: Sequence[ChatMessage], features: Set[str]) -> list[ChatMessage]:
     """Return the messages without lone surrogates; without a system role, merge that turn into the user's."""
     clean = [(role, text.encode("utf-8", "replace").decode()) for role, text in messages]
     if "system" in features or len(clean) < 2 or clean[0][0] != "system":
         return clean
     return [(clean[1][0], f"{clean[0][1]}\n\n{clean[1][1]}"), *clean[2:]]
+
+
+_OLLAMA_NAMES = {"max_tokens": "num_predict", "temperature": "temperature", "seed": "seed"}
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
+_USUAL_MOST_TOKENS = 1000
+_SMALLEST_WINDOW = 4096
+_CANNOT = (TypeError, ValueError, RuntimeError, AttributeError, ImportError, LookupError)
+
+
+def without(model: Any, field: str) -> Any:
+    """Return the model with ``field`` set to ``None``; unchanged if it has no such field."""
+    return model if getattr(model, field, None) is None else model.model_copy(update={field: None})
+
+
+def with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
+    """Return the model bound to the schema, without LangChain's parser; unchanged if it cannot be bound."""
+    try:
+        accepted = inspect.signature(model.with_structured_output).parameters
+        strict = {"strict": True} if "strict" in accepted else {}
+        first = getattr(model.with_structured_output(dict(schema), **strict), "first", None)
+    except _CANNOT:
+        return model
+    return first if hasattr(first, "bound") and hasattr(first, "invoke") else model
+
+
+class JudgeModel:
+    """A chat model and its call arguments: the limits of prompts and replies, and how to call it.
+
+    ``longest_reply`` is the token limit of replies, or ``None``.
+    """
+
+    def __init__(self, model: Any, arguments: Mapping[str, Any]) -> None:
+        self._model = model
+        fields = type(model).model_fields if isinstance(model, BaseChatModel) else {}
+        self._is_ollama = {"num_ctx", "num_predict"} <= fields.keys()
+        self._made: dict[tuple[object, ...], Any] = {}
+        self._window = _SMALLEST_WINDOW
+        self.longest_reply = _limit_in(arguments) or _limit_in({name: getattr(model, name, None) for name in _LIMITS})
+
+    @cached_property
+    def window(self) -> int | None:
+        """The longest prompt in tokens, or ``None`` if the model does not report it."""
+        window = getattr(self._model, "num_ctx", None)
+        window = window or (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
+        return window if isinstance(window, int) and window > 0 else None
+
+    def most_tokens(self, arguments: Mapping[str, Any]) -> int:
+        """Return the most tokens that a reply to this call may have, or the usual number without a limit."""
+        return _limit_in(arguments) or self.longest_reply or _USUAL_MOST_TOKENS
+
+    def for_call(
+        self,
+        features: Set[str],
+        messages: Sequence[ChatMessage],
+        schema: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return the model to call and its arguments.
+
+        Ollama takes its options as fields and silently truncates long prompts. The context window therefore doubles as
+        needed. It never shrinks, because Ollama reloads the model whenever the window changes.
+        """
+        has_temperature, is_structured = "temperature" in features, "structured" in features
+        sent = {name: value for name, value in arguments.items() if has_temperature or name != "temperature"}
+        settings: dict[str, Any] = {}
+        if self._is_ollama:
+            settings = {field: sent.pop(name) for name, field in _OLLAMA_NAMES.items() if name in sent}
+            if self._model.num_ctx is None:
+                wanted = most_tokens_in(messages) + self.most_tokens(arguments)
+                while self._window < wanted:
+                    self._window *= 2
+                settings["num_ctx"] = self._window
+        key = (to_json(schema) if is_structured else b"", has_temperature, *settings.items())
+        if key not in self._made:
+            model = self._model if has_temperature else without(self._model, "temperature")
+            model = model.model_copy(update=settings) if settings else model
+            self._made[key] = with_structure(model, schema) if is_structured else model
+        return self._made[key], sent
+
+
+def _limit_in(settings: Mapping[str, Any]) -> int | None:
+    limits = [settings.get(name) for name in _LIMITS]
+    return next((limit for limit in limits if isinstance(limit, int) and limit > 0), None)
 
 
 @contextmanager
@@ -436,7 +362,7 @@ class ModelClient:
             self._request_limiters.append(InMemoryRateLimiter(requests_per_second=options.requests_per_minute / 60))
         self.model = JudgeModel(model, call_options)
         self._call_options, self._options = call_options, options
-        self._features: Set[str] = FEATURES.keys() - (set() if options.structured else {"structured"})
+        self._features: Set[str] = failures.FEATURES.keys() - (set() if options.structured else {"structured"})
         self._limiter = TokenLimiter(options.tokens_per_minute)
         self._breaker = Breaker(name)
         self._retries = options.retries
@@ -461,23 +387,23 @@ class ModelClient:
         try:
             return retrying(self._attempt, messages, schema, options)
         except Exception as error:  # third-party clients may raise anything
-            raise failure_of(self.name, error, attempts if self._is_worth_repeating(error) else 1) from None
+            raise failures.failure_of(self.name, error, attempts if self._is_worth_repeating(error) else 1) from None
 
     def _is_worth_repeating(self, error: BaseException) -> bool:
         """Whether another attempt may succeed."""
-        status, kind = status_of(error), _kind_of(error)
-        if isinstance(error, JudgeError) or kind is _QUOTA or status in _REFUSED_KEYS:
-            return kind is _TIMEOUT
-        if status is not None and (retry_after(error) or 0.0) > self._retries.longest_ask:
+        status, kind = failures.status_of(error), failures.kind_of(error)
+        if isinstance(error, JudgeError) or kind is failures.QUOTA or status in failures.REFUSED_KEYS:
+            return kind is failures.TIMEOUT
+        if status is not None and (failures.retry_after(error) or 0.0) > self._retries.longest_ask:
             return False
         is_client_error = self._retries.on_client_errors and status is not None and 400 <= status < 500
-        is_transient = kind in (_SPOILED, _UNREACHABLE, _BROKEN) or status in self._retries.codes
-        is_away = status in _ABSENT and self._breaker.has_answered
+        is_transient = kind in failures.TRANSIENT or status in self._retries.codes
+        is_away = status in failures.ABSENT and self._breaker.has_answered
         return is_transient or is_client_error or is_away
 
     def _wait_after(self, state: Any) -> float:
         """Return the seconds to wait after a failed attempt: as requested, else exponential."""
-        retries, requested = self._retries, retry_after(state.outcome.exception())
+        retries, requested = self._retries, failures.retry_after(state.outcome.exception())
         grown = min(retries.longest, retries.initial * retries.multiplier ** (state.attempt_number - 1))
         return grown * random.uniform(0.5, 1.0) if requested is None else requested
 
@@ -493,7 +419,7 @@ class ModelClient:
             try:
                 reply = self._sent(features, messages, schema, {**self._call_options, **options})
             except Exception as error:
-                rejected = rejected_feature(error, features)
+                rejected = failures.rejected_feature(error, features)
                 if rejected is None:
                     self._breaker.failed(error)
                     raise
@@ -504,7 +430,7 @@ class ModelClient:
             self._breaker.succeeded()
             for (name, is_stated), rejection in rejections.items():
                 often = "is left out of later requests" if is_stated else "was left out of a request"
-                warn_caller(f"{self.name}: {FEATURES[name]} {often}: {said_in(rejection)}")
+                warn_caller(f"{self.name}: {failures.FEATURES[name]} {often}: {said_in(rejection)}")
             return reply
 
     def _sent(
@@ -534,7 +460,7 @@ class ModelClient:
         except BaseException as error:
             ended = reply_in_error(error, schema["properties"])
             if ended is None:
-                self.usage.end_call(request, lost=may_be_charged(error))
+                self.usage.end_call(request, lost=failures.may_be_charged(error))
                 raise
             reply = ended
         self.usage.answered(request, reply, prompt)
@@ -556,5 +482,5 @@ class ModelClient:
     def _before_retry(self, state: Any) -> None:
         error = state.outcome.exception()
         self.usage.add(retries=1)
-        if status_of(error) == 429 or retry_after(error) is not None:
+        if failures.status_of(error) == 429 or failures.retry_after(error) is not None:
             self._limiter.hold(state.upcoming_sleep)

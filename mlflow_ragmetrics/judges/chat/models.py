@@ -1,4 +1,4 @@
-"""Opens, calls and identifies the model for a URI or a LangChain chat model.
+"""Opens, names and identifies the model for a URI or a LangChain chat model.
 
 ``gateway:/name`` is an endpoint of the tracking server's AI gateway, ``databricks:/name`` one of Databricks Model
 Serving, and ``endpoints:/name`` one of the deployments target (``MLFLOW_DEPLOYMENTS_TARGET``).
@@ -7,25 +7,22 @@ Serving, and ``endpoints:/name`` one of the deployments target (``MLFLOW_DEPLOYM
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence, Set
-from functools import cached_property, reduce
+from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 from pydantic import BaseModel, SecretStr
-from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from mlflow_ragmetrics.core.question import created_by_langchain, name_of_model
 from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
-from mlflow_ragmetrics.judges.chat.reply import ChatMessage, most_tokens_in
 
 _PROVIDERS = {
     "gemini": "google_genai",
@@ -144,89 +141,6 @@ def _through_langchain(uri: str, provider: str, model: str, options: JudgeOption
         from langchain.chat_models import init_chat_model
 
         return init_chat_model(model, model_provider=provider, **wanted)
-
-
-_OLLAMA_NAMES = {"max_tokens": "num_predict", "temperature": "temperature", "seed": "seed"}
-_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
-_USUAL_MOST_TOKENS = 1000
-_SMALLEST_WINDOW = 4096
-_CANNOT = (TypeError, ValueError, RuntimeError, AttributeError, ImportError, LookupError)
-
-
-def without(model: Any, field: str) -> Any:
-    """Return the model with ``field`` set to ``None``; unchanged if it has no such field."""
-    return model if getattr(model, field, None) is None else model.model_copy(update={field: None})
-
-
-def with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
-    """Return the model bound to the schema, without LangChain's parser; unchanged if it cannot be bound."""
-    try:
-        accepted = inspect.signature(model.with_structured_output).parameters
-        strict = {"strict": True} if "strict" in accepted else {}
-        first = getattr(model.with_structured_output(dict(schema), **strict), "first", None)
-    except _CANNOT:
-        return model
-    return first if hasattr(first, "bound") and hasattr(first, "invoke") else model
-
-
-class JudgeModel:
-    """A chat model and its call arguments: the limits of prompts and replies, and how to call it.
-
-    ``longest_reply`` is the token limit of replies, or ``None``.
-    """
-
-    def __init__(self, model: Any, arguments: Mapping[str, Any]) -> None:
-        self._model = model
-        fields = type(model).model_fields if isinstance(model, BaseChatModel) else {}
-        self._is_ollama = {"num_ctx", "num_predict"} <= fields.keys()
-        self._made: dict[tuple[object, ...], Any] = {}
-        self._window = _SMALLEST_WINDOW
-        self.longest_reply = _limit_in(arguments) or _limit_in({name: getattr(model, name, None) for name in _LIMITS})
-
-    @cached_property
-    def window(self) -> int | None:
-        """The longest prompt in tokens, or ``None`` if the model does not report it."""
-        window = getattr(self._model, "num_ctx", None)
-        window = window or (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
-        return window if isinstance(window, int) and window > 0 else None
-
-    def most_tokens(self, arguments: Mapping[str, Any]) -> int:
-        """Return the most tokens that a reply to this call may have, or the usual number without a limit."""
-        return _limit_in(arguments) or self.longest_reply or _USUAL_MOST_TOKENS
-
-    def for_call(
-        self,
-        features: Set[str],
-        messages: Sequence[ChatMessage],
-        schema: Mapping[str, Any],
-        arguments: Mapping[str, Any],
-    ) -> tuple[Any, dict[str, Any]]:
-        """Return the model to call and its arguments.
-
-        Ollama takes its options as fields and silently truncates long prompts. The context window therefore doubles as
-        needed. It never shrinks, because Ollama reloads the model whenever the window changes.
-        """
-        has_temperature, is_structured = "temperature" in features, "structured" in features
-        sent = {name: value for name, value in arguments.items() if has_temperature or name != "temperature"}
-        settings: dict[str, Any] = {}
-        if self._is_ollama:
-            settings = {field: sent.pop(name) for name, field in _OLLAMA_NAMES.items() if name in sent}
-            if self._model.num_ctx is None:
-                wanted = most_tokens_in(messages) + self.most_tokens(arguments)
-                while self._window < wanted:
-                    self._window *= 2
-                settings["num_ctx"] = self._window
-        key = (to_json(schema) if is_structured else b"", has_temperature, *settings.items())
-        if key not in self._made:
-            model = self._model if has_temperature else without(self._model, "temperature")
-            model = model.model_copy(update=settings) if settings else model
-            self._made[key] = with_structure(model, schema) if is_structured else model
-        return self._made[key], sent
-
-
-def _limit_in(settings: Mapping[str, Any]) -> int | None:
-    limits = [settings.get(name) for name in _LIMITS]
-    return next((limit for limit in limits if isinstance(limit, int) and limit > 0), None)
 
 
 _NEVER_DECIDES = re.compile(

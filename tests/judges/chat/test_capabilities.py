@@ -10,8 +10,9 @@ from langchain_core.rate_limiters import InMemoryRateLimiter
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.client import JudgeModel
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
-from mlflow_ragmetrics.judges.chat.models import JudgeModel, open_model
+from mlflow_ragmetrics.judges.chat.models import open_model
 from tests.judges.fake_models import FakeChatModel, dutiful
 from tests.judges.misbehaving_server import Fault, misbehaving_server
 

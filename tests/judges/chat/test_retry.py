@@ -8,7 +8,8 @@ import pytest
 
 from mlflow_ragmetrics.engine import threads
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.client import ModelClient, TokenLimiter, failure_of, retry_after, status_of
+from mlflow_ragmetrics.judges.chat.client import ModelClient, TokenLimiter
+from mlflow_ragmetrics.judges.chat.failures import failure_of, retry_after, status_of
 from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from tests.judges.fake_models import FakeChatModel
 
