@@ -169,13 +169,12 @@ def callback(suite: rm.Suite, rows: Rows = ROWS) -> dict[str, float]:
     chain = RunnableLambda(lambda inputs: {name: known[inputs["id"]][name] for name in ("answer", "contexts")})
     with rm.RagMetricsCallback(
         suite,
-        references=lambda question, name: known[name].get("reference"),
-        gold_doc_ids=lambda question, name: known[name].get("gold_doc_ids"),
         contexts=contexts,
     ) as handler:
         for row in rows:
             inputs = {"id": row["id"], "question": row["question"]}
-            chain.invoke(inputs, {"callbacks": [handler], "metadata": {"id": row["id"]}})
+            metadata = {name: row[name] for name in ("id", "reference", "gold_doc_ids") if name in row}
+            chain.invoke(inputs, {"callbacks": [handler], "metadata": metadata})
         assert handler.flush(60)
         assert (handler.counts["seen"], handler.counts["dropped"]) == (len(rows), 0)
     return logged()

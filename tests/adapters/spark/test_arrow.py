@@ -104,7 +104,7 @@ def test_items_say_which_words_nothing_backs() -> None:
     judged = rm.Suite(["faithfulness", "rouge"])
     rows = list(judged.stream(records))
     (found,) = columns_of(judged, rows)
-    report = judged.report(rows).items
+    report = judged.evaluate(records, progress=False).items
     expected = report[report["metric"] == "faithfulness"]["unbacked"].tolist()
     assert [item["unbacked"] for item in found["faithfulness_items"]] == expected == [["was painted green in 1968"]]
     assert all(item["unbacked"] == [] for item in found["rouge1_f1_items"])
