@@ -160,11 +160,7 @@ def lexical_relevance(question: str, answer: str) -> Score:
     dot = sum([asked[term] * answered[term] for term in shared])
     length = math.sqrt(sum([n * n for n in asked.values()]) * sum([n * n for n in answered.values()]))
     value = min(1.0, dot / length) if length else 0.0
-    counts = {
-        "question_terms": sum(asked.values()),
-        "answer_terms": sum(answered.values()),
-        "shared_terms": len(shared),
-    }
+    counts = {"question_terms": asked.total(), "answer_terms": answered.total(), "shared_terms": len(shared)}
     reason = say("lexical_relevance.counts", value=value, n=len(shared), question=len(asked), answer=len(answered))
     are_found = [term in shared for term in asked]
     return Score(value=value, reason=reason, details=counts).with_items(TokenItems(asked, are_found))
@@ -218,25 +214,20 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
     """
     sentences = answer_terms(answer).sentences
     short = [sentence for sentence in sentences if not has_words(sentence, 3)]
-    opposed = _opposed(answer, contradictions)
+    pairs = _opposed(answer, contradictions)
     # sentences that differ only in case, spaces and closing punctuation are repetitions
     seen = Counter(" ".join(sentence.casefold().split()).rstrip(".!?。！？ ") for sentence in sentences)
     repeated = len(sentences) - len(seen)
     repetitive = 10 * repeated > 3 * len(sentences)
-    counts = {
-        "sentences": len(sentences),
-        "incomplete": len(short),
-        "contradictions": len(opposed),
-        "repeated": repeated,
-    }
+    counts = {"sentences": len(sentences), "incomplete": len(short), "contradictions": len(pairs), "repeated": repeated}
     if not sentences:
         return Score(value=0.0, reason=say("coherence.no_sentence"), details=counts)
     # integer hundredths: 1 - 0.1 - 0.2 must be exactly 0.7 and pass at 0.7
-    value = max(0, 100 - 15 * len(short) - 10 * len(opposed) - 20 * repetitive) / 100
+    value = max(0, 100 - 15 * len(short) - 10 * len(pairs) - 20 * repetitive) / 100
     items = [Item("sentence", sentence, reason=say("coherence.short")) for sentence in short]
-    items += [Item("token", f"{term} / {opposite}", reason=say("coherence.opposed")) for term, opposite in opposed]
+    items += [Item("token", f"{term} / {opposite}", reason=say("coherence.opposed")) for term, opposite in pairs]
     items += [Item("sentence", text, reason=say("coherence.repeated", n=n)) for text, n in seen.items() if n > 1]
-    reason = say("coherence.counts", n=len(sentences), short=len(short), opposed=len(opposed), repeated=repeated)
+    reason = say("coherence.counts", n=len(sentences), short=len(short), opposed=len(pairs), repeated=repeated)
     return Score(value=value, reason=reason, items=tuple(items), details=counts)
 
 

@@ -269,15 +269,12 @@ def _indistinct_by_rules(text: str, extra: tuple[str, ...]) -> bool:
     clear = (sentence[0] for sentence in islice(_CLEAR_SENTENCE.finditer(text), 5))
     # without a sign, the patterns of refusals, which take long, are not searched
     signless = (sentence for sentence in clear if _SIGNS.isdisjoint(_letter_runs(sentence)))
-    if any(_reading(clause, extra) == "states" for sentence in signless for clause in _clauses(sentence)):
-        return False
-    declined = False
-    for clause in _clauses_of(text):
-        reading = _reading(clause, extra)
-        if reading == "states":  # decides, whatever follows
+    readings: set[str] = set()
+    for clause in chain(chain.from_iterable(map(_clauses, signless)), _clauses_of(text)):
+        readings.add(_reading(clause, extra))
+        if "states" in readings:  # decides, whatever follows
             return False
-        declined = declined or reading == "declines"
-    return declined
+    return "declines" in readings
 
 
 def gives_no_answer(answer: str | None) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 from importlib.resources import files
 from itertools import chain, pairwise
@@ -101,10 +101,6 @@ T = TypeVar("T")
 Key = TypeVar("Key", bound=Union[str, tuple[str, ...]])
 
 _SHORTEST_TERM = 3
-_LONGEST_CACHED = 8_000
-_TEXTS = 8  # texts cached, about one row
-_LONGEST_WORD = 40
-_MOST_WORDS = 50_000
 
 _CJK = (
     "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
@@ -173,14 +169,14 @@ def plain_sentences(text: str) -> list[str]:
     return list(filter(has_content, pieces))
 
 
-def kept(read: Callable[[Key], T], entries: int = _TEXTS) -> Callable[[Key], T]:
-    """Cache ``read`` for the last texts, which other metrics of the row also use, but only for two long ones."""
+def kept(read: Callable[[Key], T], entries: int = 8) -> Callable[[Key], T]:
+    """Cache ``read`` for the last texts (8 are about one row), which other metrics use, but only for two long ones."""
     many, few = lru_cache(entries)(read), lru_cache(2)(read)
 
     @wraps(read)
     def reading(text: Key) -> T:
         length = len(text) if isinstance(text, str) else sum(map(len, text))
-        return (many if length <= _LONGEST_CACHED else few)(text)
+        return (many if length <= 8_000 else few)(text)
 
     return reading
 
@@ -190,7 +186,7 @@ class AnswerTerms(NamedTuple):
 
     sentences: Sequence[str]
     terms: Sequence[Sequence[str]]
-    counts: Mapping[str, int]
+    counts: Counter[str]
 
 
 @kept
@@ -207,7 +203,7 @@ def answer_terms(answer: str) -> AnswerTerms:
 
 
 @kept
-def term_counts(text: str) -> Mapping[str, int]:
+def term_counts(text: str) -> Counter[str]:
     """The count of each term of ``text``, by first occurrence."""
     return Counter(terms(text))
 
@@ -224,8 +220,8 @@ class ByWord(dict[str, T]):
 
     def __missing__(self, word: str) -> T:
         value = self._read(word)
-        if len(word) <= _LONGEST_WORD:
-            if len(self) >= _MOST_WORDS:
+        if len(word) <= 40:
+            if len(self) >= 50_000:
                 self.clear()
             self[word] = value
         return value

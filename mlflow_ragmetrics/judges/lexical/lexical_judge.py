@@ -31,10 +31,9 @@ from mlflow_ragmetrics.core.question import (
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, cover_question, related_places, tone_of
 from mlflow_ragmetrics.judges.lexical.keys import is_longer_than
-from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Source, find_difference, source_of, split_claims
+from mlflow_ragmetrics.judges.lexical.support import Source, find_difference, source_of, split_claims
 from mlflow_ragmetrics.text.messages import check_language, said
 
-_LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
 _WAY_OUT: Final = 'that needs a language model, such as judge="openai:/gpt-4o-mini"'
@@ -59,7 +58,7 @@ class LexicalJudge(Judge):
     name = "lexical"
     local = True
 
-    def __init__(self, *, language: str = "en", threshold: float = THRESHOLD, longest: int = _LONGEST) -> None:
+    def __init__(self, *, language: str = "en", threshold: float = 0.65, longest: int = 30_000) -> None:
         if not 0 < threshold <= 1:
             message = f"threshold={threshold!r} of the lexical judge must be above 0 and at most 1"
             raise InvalidOptionError(message, param="threshold")
@@ -76,7 +75,11 @@ class LexicalJudge(Judge):
     def _answer(self, question: Question[Any]) -> Any:
         texts = question.named_texts()
         if is_longer_than(self.longest, chain.from_iterable(texts.values())):
-            return self._too_long(list(texts))
+            held = f"{' and '.join(texts)} together have" if len(texts) > 1 else f"the {next(iter(texts))} has"
+            return JudgeError(
+                f"{held} more than the {self.longest:,} words that the lexical judge reads at once; shorten the texts, "
+                "or raise the limit with judge=rm.LexicalJudge(longest=…), which takes longer"
+            )
         if isinstance(question, Claims):
             return split_claims(question.text)
         if isinstance(question, Verify):
@@ -202,13 +205,6 @@ class LexicalJudge(Judge):
             judged = self._verify(Verify(claims, question.contexts))
             parts.append(sum(coverage.verdict == "SUPPORTED" for coverage in judged) / len(judged))
         return sum(parts) / max(1, len(parts))
-
-    def _too_long(self, names: list[str]) -> JudgeError:
-        held = f"{' and '.join(names)} together have" if len(names) > 1 else f"the {names[0]} has"
-        return JudgeError(
-            f"{held} more than the {self.longest:,} words that the lexical judge reads at once; shorten the texts, or "
-            "raise the limit with judge=rm.LexicalJudge(longest=…), which takes longer"
-        )
 
     def _say(self, code: str, **values: Any) -> str:
         return said(code, self.language, **values)

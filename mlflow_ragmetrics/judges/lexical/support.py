@@ -354,7 +354,6 @@ def source_of(passages: tuple[str, ...]) -> Source:
     return Source(passages)
 
 
-THRESHOLD: Final = 0.65
 _UNITS: Final = frozenset(map(stem, UNITS))
 _ORDINALS: Final = frozenset(map(stem, ORDINALS))
 
