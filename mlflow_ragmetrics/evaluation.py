@@ -1,7 +1,4 @@
-"""The one driver of an evaluation: scores rows, charges them to it, and reports on them, also if it was stopped.
-
-Terminals and notebooks show its progress.
-"""
+"""The driver of evaluations: scores rows, counts their cost, shows progress and makes the report, also if stopped."""
 
 from __future__ import annotations
 

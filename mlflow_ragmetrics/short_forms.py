@@ -1,6 +1,6 @@
-"""Short forms: ``score`` for one metric on one sample, ``evaluate`` for metrics on data.
+"""Short forms: ``score`` for one sample, ``evaluate`` for data, and ``assert_score`` for tests.
 
-Assertions on scores, for tests; a failure shows the claim, the passage and the reason.
+A failed assertion shows the claim, the passage and the reason.
 """
 
 from __future__ import annotations

@@ -231,16 +231,19 @@ class Destination:
     def open(self) -> str:
         """Activate the store and the experiment, creating them if necessary; returns the experiment's id.
 
+        The artifacts of a SQLite file in another folder lie next to it.
+
         Raises ``InvalidOptionError`` if the store cannot be used.
         """
         silence_mlflow()
         import mlflow
 
-        artifacts = self._artifacts()
+        folder = None if self.sqlite_path is None else self.sqlite_path.parent
         with reaching(self):
             mlflow.set_tracking_uri(self.uri)
-            if artifacts is not None and mlflow.get_experiment_by_name(self.experiment) is None:
-                mlflow.create_experiment(self.experiment, artifact_location=artifacts)
+            if folder and folder != Path.cwd() and mlflow.get_experiment_by_name(self.experiment) is None:
+                artifacts = folder / "mlruns" / quote(self.experiment, safe="")
+                mlflow.create_experiment(self.experiment, artifact_location=artifacts.as_uri())
             return str(mlflow.set_experiment(self.experiment).experiment_id)
 
     def command(self) -> str:
@@ -250,13 +253,6 @@ class Destination:
         if self.uri == "databricks" or self.uri.startswith("databricks://"):
             return "the workspace's Experiments page"
         return f"mlflow ui --backend-store-uri {shlex.quote(self.shown)}"
-
-    def _artifacts(self) -> str | None:
-        """The artifact folder next to a SQLite file in another folder; otherwise MLflow's default."""
-        path = self.sqlite_path
-        if path is None or path.parent == Path.cwd():
-            return None
-        return (path.parent / "mlruns" / quote(self.experiment, safe="")).as_uri()
 
 
 def destination_of(tracking_uri: str | None, experiment: str | None) -> Destination:
