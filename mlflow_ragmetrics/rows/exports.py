@@ -5,18 +5,22 @@ Rows of ragas, deepeval, Phoenix's ``get_input_output_context`` and MLflow are f
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.rows.aliases import accepted_name
 from mlflow_ragmetrics.rows.chat_messages import answer_in
+from mlflow_ragmetrics.rows.passages import are_texts
 from mlflow_ragmetrics.rows.trace_records import documents_in
-from mlflow_ragmetrics.rows.values import decoded, is_missing, mapping_of
+from mlflow_ragmetrics.rows.values import decoded, is_missing, looks_structured, mapping_of
 
 Record = Mapping[Any, Any]
+_NUMBERED = re.compile(r"(?P<name>.*(?:context|passage|chunk|retriev|doc|snippet).*?)[ _-]*(?P<number>\d{1,2})", re.I)
 
 
 def records_of_exports(rows: Iterable[Any]) -> Iterator[Any]:
@@ -45,7 +49,41 @@ def _converter_of(names: tuple[Any, ...]) -> Callable[[Record], Record] | None:
         return _dotted_result
     if {"dataset_id", "inputs"} <= there and "run_type" not in there:
         return _langsmith_example
-    return next((convert for needed, convert in _CONVERTERS if needed <= there), None)
+    if _numbered(names):
+        return _with_passages
+    for needed, convert in _CONVERTERS:
+        if needed <= there:
+            return convert
+    return None if any(map(accepted_name, names)) else _inner_record
+
+
+def _numbered(names: Iterable[Any]) -> list[list[str]]:
+    """The columns of passages in the order of their numbers, such as ``Context 1`` and ``Context 2``, per name."""
+    columns: dict[str, dict[int, str]] = {}
+    for match in filter(None, map(_NUMBERED.fullmatch, map(str, names))):
+        columns.setdefault(match["name"].lower(), {})[int(match["number"])] = match[0]
+    return [[name for _, name in sorted(numbers.items())] for numbers in columns.values() if len(numbers) > 1]
+
+
+def _with_passages(row: Record) -> Record:
+    """The row with the first of its numbered columns that are texts as a list."""
+    for names in _numbered(row):
+        passages = [row[name] for name in names if not is_missing(row.get(name))]
+        if are_texts(passages) and not any(isinstance(text, str) and looks_structured(text) for text in passages):
+            return {"contexts": passages, **{name: row[name] for name in row if name not in names}}
+    return row
+
+
+def _inner_record(row: Record) -> Record:
+    """The row with the entries of its only mapping that has names of fields, such as ``{"row": {…}}``."""
+    inner = [name for name, value in row.items() if any(map(accepted_name, mapping_of(value)))]
+    if len(inner) != 1:
+        return row
+    return {name: row[name] for name in row if name not in inner} | {**mapping_of(row[inner[0]])}
+
+
+def _decoded(row: Record, names: Iterable[str]) -> Record:
+    return {**row, **{name: decoded(row[name]) for name in names}}
 
 
 def _first(row: Record, names: Iterable[str], default: Any = None) -> Any:
@@ -123,6 +161,7 @@ _CONVERTERS: Sequence[tuple[set[str], Callable[[Record], Record]]] = (
     ({"item"}, _openai_item),
     ({"input", "actual_output", "retrieval_context", "source_file"}, _deepeval_golden),
     ({"vars", "response"}, _promptfoo_result),
+    ({"trace_id", "request", "response"}, partial(_decoded, names=["request", "response"])),  # MLflow's traces
 )
 _TRACE_IDS = ("trace_id", "id", "run_id")
 

@@ -194,7 +194,23 @@ def _rows_of_value(content: Any, file: Path) -> list[Any]:
         return [dict(zip(map(str, names), cells, strict=True)) for cells in rows]
     if any(isinstance(value, str) for name, value in content.items() if accepted_name(name)):
         return [content]
-    return rows_of_columns(content) or _only_list(content, file)
+    return rows_of_columns(content) or _records_by_id(content) or _only_list(content, file)
+
+
+def _records_by_id(content: Mapping[Any, Any], depth: int = 1) -> list[dict[Any, Any]]:
+    """The records that an object holds by id, directly or in inner objects; ``[]`` if most entries hold none."""
+    if depth > _DEEPEST or not all(isinstance(value, dict) for value in content.values()):
+        return []
+    inner = [
+        [{"id": key, **record}] if any(map(accepted_name, record)) else _records_by_id(record, depth + 1)
+        for key, record in content.items()
+    ]
+    left_out = [str(key) for key, records in zip(content, inner, strict=True) if not records]
+    if 2 * len(left_out) >= len(content):
+        return []
+    if left_out:
+        warnings.warn(f"entries without a field's name were left out: {', '.join(left_out[:5])}", stacklevel=2)
+    return [record for records in inner for record in records]
 
 
 def rows_of_columns(content: Mapping[Any, Any]) -> list[dict[Any, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -188,3 +189,26 @@ def test_a_question_asked_before_stays() -> None:
 def test_system_messages_stay() -> None:
     found = messages_of([{"role": "system", "content": "Be brief."}, ASKED])
     assert found == (Message("system", "Be brief."), Message("user", "Why?"))
+
+
+def test_numbered_columns_of_passages_are_a_list() -> None:
+    passages = {"Context 2": "It is b.", "Context 1": "It is a.", "Context 10": "It is c.", "Context 3": None}
+    (sample,) = read_samples([{"Question": "q", "doc_1": "a.pdf", "doc_2": "b.pdf", **passages}])
+    assert sample.texts == ("It is a.", "It is b.", "It is c.")
+    assert sample.metadata == {"doc_1": "a.pdf", "doc_2": "b.pdf"}
+    for row in ({"answer": "a", "context_1": "It is b."}, {"context_v1": '["It is a."]', "context_v2": '["It is b."]'}):
+        (sample,) = read_samples([row])
+        assert sample.contexts is None
+
+
+def test_a_row_below_one_name_and_a_trace_with_json_texts_are_read() -> None:
+    (sample,) = read_samples([{"row_idx": 0, "row": {"question": "q", "answer": "a"}, "truncated_cells": []}])
+    assert (sample.question, sample.answer, sample.metadata) == ("q", "a", {"row_idx": 0, "truncated_cells": []})
+    (sample,) = read_samples([{"trace_id": "t", "request": '{"question": "q"}', "response": '"a"'}])
+    assert (sample.question, sample.answer) == ("q", "a")
+
+
+def test_records_by_id_are_rows(tmp_path: Path) -> None:
+    file = tmp_path / "answers.json"
+    file.write_text('{"dev": {"q1": {"question": "q", "answer": "a"}, "q2": {"answer": "b"}}}', encoding="utf-8")
+    assert [(sample.id, sample.answer) for sample in read_samples(file)] == [("q1", "a"), ("q2", "b")]
