@@ -161,9 +161,9 @@ def document_ids_of(chunks: Iterable[Chunk], *, prefer_uri: bool = False) -> tup
 
     ``prefer_uri`` prefers ``metadata["doc_uri"]`` to the id, for gold ids that are URIs.
     """
-    uris = ((chunk.metadata.get("doc_uri") if prefer_uri else None, chunk.id) for chunk in chunks)
-    ids = (uri if isinstance(uri, str) and uri else chunk_id for uri, chunk_id in uris)
-    return tuple(doc_id for doc_id in ids if doc_id)
+    pairs = ((chunk.metadata.get("doc_uri") if prefer_uri else None, chunk.id) for chunk in chunks)
+    ids = (uri if isinstance(uri, str) and uri else chunk_id for uri, chunk_id in pairs)
+    return tuple(filter(None, ids))
 
 
 def _labelled(text: str) -> list[str]:

@@ -287,9 +287,8 @@ def _references(value: object) -> tuple[str, ...] | None:
     if not is_list(value) and not getattr(value, "shape", ()):  # an array
         text = text_of(value, "reference")
         return None if text is None else (text,)
-    texts: list[Any] = []
-    for element in elements_of(value, "reference") or ():
-        texts += _accepted(element) or [element]
+    elements = elements_of(value, "reference") or ()
+    texts = [text for element in elements for text in _accepted(element) or [element]]
     return tuple(dict.fromkeys(texts_of(texts, "reference") or ())) or None
 
 
@@ -446,8 +445,7 @@ def _mapping(record: Any, text_name: str | None) -> Mapping[Any, Any]:
 def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
     """The entries that are not fields, merged with those of a ``metadata`` mapping."""
     nested = mapping_of(rest.get("metadata"))
-    kept = {name: value for name, value in rest.items() if name != "metadata" or not nested}
-    return {str(name): value for name, value in {**nested, **kept}.items()}
+    return {str(name): value for name, value in {**nested, **rest}.items() if name != "metadata" or not nested}
 
 
 def _split_thoughts(readings: dict[str, Reading], answers: Iterable[object]) -> str:

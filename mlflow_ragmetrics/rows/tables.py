@@ -49,7 +49,7 @@ def read_delimited(stream: TextIO, file: Path, delimiter: str | None, usual: str
     if (form := _trec_form(first_lines)) is not None:
         yield from _read_trec(stream, file, form)
         return
-    skipped, delimiter = _layout(first_lines, delimiter, usual, file)
+    skipped, delimiter = _layout(first_lines, check_delimiter(delimiter), usual, file)
     has_lone_quotes = delimiter == "\t" and _has_lone_quotes(islice(stream, skipped, None))
     stream.seek(0)
     lines = islice(stream, skipped, None)

@@ -32,6 +32,7 @@ TRACE_TIMES = ("request_time", "execution_duration")
 """The metadata of a row from a trace: start time and duration of its call, in milliseconds."""
 
 _FILE_SEARCH = "file_search_call"
+_RETRIEVER = ("RETRIEVER", "retrieval")
 _NUMBERED = re.compile(r"retrieval\.documents\.(?P<number>\d{1,6})\.(?P<name>[\w.]+)")
 
 
@@ -44,7 +45,7 @@ def retrieved_documents(trace: Trace) -> list[Any] | None:
     """
     spans = sorted(trace.data.spans, key=lambda span: span.start_time_ns)
     by_id = {span.span_id: span for span in spans}
-    retrievers = [span for span in spans if _retrieves(span) and not _is_within_retriever(span, by_id)]
+    retrievers = [span for span in spans if _is_a(span, *_RETRIEVER) and not _is_within_retriever(span, by_id)]
     stored = [documents_in(span.attributes or {}) or _documents(span.outputs) for span in retrievers]
     found_documents = stored if retrievers else map(_returned_documents, spans)
     known = [documents for documents in found_documents if documents is not None]
@@ -73,8 +74,7 @@ def failure_of(trace: Trace) -> str | None:
         return None
     for span in sorted(trace.data.spans, key=lambda s: s.parent_id is not None):
         for event in span.events:
-            message = event.attributes.get("exception.message")
-            if message:
+            if message := event.attributes.get("exception.message"):
                 return f"{event.attributes.get('exception.type', 'Exception')}: {message}"
         if span.status.description:
             return str(span.status.description)
@@ -88,13 +88,9 @@ def _is_a(span: Span, kind: str, operation: str) -> bool:
     return kind in kinds or attributes.get("gen_ai.operation.name") == operation
 
 
-def _retrieves(span: Span) -> bool:
-    return _is_a(span, "RETRIEVER", "retrieval")
-
-
 def _is_within_retriever(span: Span, spans: Mapping[str, Span]) -> bool:
     parent = spans.get(span.parent_id or "")
-    return parent is not None and (_retrieves(parent) or _is_within_retriever(parent, spans))
+    return parent is not None and (_is_a(parent, *_RETRIEVER) or _is_within_retriever(parent, spans))
 
 
 def documents_in(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -296,13 +292,12 @@ def experiment_named(name: str) -> str:
 
     client = mlflow.MlflowClient()
     experiment = client.get_experiment_by_name(name)
-    if experiment is None:
-        with suppress(mlflow.exceptions.MlflowException):
-            experiment = client.get_experiment(name)
+    with suppress(mlflow.exceptions.MlflowException):
+        experiment = experiment or client.get_experiment(name)
     if experiment is None or experiment.lifecycle_stage == "deleted":
         there = ", ".join(active.name for active in client.search_experiments(max_results=5))
-        problem = f"there is no experiment {shown(name)} in MLflow"
-        problem = problem if experiment is None else f"the experiment {shown(name)} is deleted"
+        missing = f"there is no experiment {shown(name)} in MLflow"
+        problem = f"the experiment {shown(name)} is deleted" if experiment else missing
         raise InvalidDataError(f"{problem}; use one of {there}")
     return str(experiment.experiment_id)
 
