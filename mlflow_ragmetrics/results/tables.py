@@ -71,7 +71,12 @@ ORIGINS = (
         lambda score: BETTER.get(score.higher_is_better),
         lambda score: score.higher_is_better is not True,
     ),
-    Column("_measured", "truth", attrgetter("measured"), lambda score: score.scored and not score.measured),
+    Column(
+        "_measured",
+        "truth",
+        attrgetter("measured"),
+        lambda s: s.scored and bool(s.details.get("unmeasured")),
+    ),
     Column("_support", "number", _detail("support"), lambda score: score.details.get("support") is not None),
     Column("_judge", "text", attrgetter("judge"), lambda score: bool(score.model_scores)),
 )
@@ -298,7 +303,9 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
     with rare_collections():
         sizes, item_values = item_columns((score, sample) for sample, _, score in scored)
     columns: dict[str, Any] = {name: pd.Series(values, dtype=object) for name, values in item_values.items()}
-    columns["support"] = pd.array(np.array(item_values["support"], float), dtype="Float64")
+    support = item_values["support"]
+    grades = np.array(support, float) if support.count(None) < len(support) else np.full(len(support), np.nan)
+    columns["support"] = pd.array(grades, dtype="Float64")
     ids = plain_texts(sample.id for sample, _, _ in scored)
     keys = [key for _, key, _ in scored]
     for name, values in (("id", ids), ("metric", keys)):
