@@ -371,8 +371,7 @@ def _metric(kind: str, foreign: Sequence[str]) -> Metric:
             value=float(is_noticed), reason=reason, items=(after,), details={"kind": kind, "claims": len(claims)}
         )
 
-    named = metric(name=_key(kind), higher_is_better=kind != _CONTROL, asks=("judge",))
-    return named(noticed)
+    return metric(name=_key(kind), higher_is_better=kind != _CONTROL, asks=("judge",))(noticed)
 
 
 def _edited(

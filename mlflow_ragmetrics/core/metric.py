@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import inspect
 import math
-import types
-import typing
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial, update_wrapper
 from importlib import import_module
-from typing import Any, Literal, SupportsIndex, overload
+from types import UnionType
+from typing import Annotated, Any, Literal, SupportsIndex, Union, get_args, get_origin, overload
 
 from pydantic.fields import FieldInfo
 
@@ -205,10 +204,6 @@ class Metric:
     def _fields(self) -> tuple[str, ...]:
         return (*self.definition.required, *self.definition.optional)
 
-    @cached_property
-    def _creates_scores(self) -> bool:
-        return self.definition.function.__module__.startswith("mlflow_ragmetrics.metrics.")
-
     def finish(self, score: Score, sample: Sample, language: str, duration_ms: float) -> Score:
         """``score`` with threshold, 1–5 value, ``duration_ms``, chunk ids and further warnings, texts in ``language``.
 
@@ -217,7 +212,8 @@ class Metric:
         """
         language = self.options.language or language
         value, better, threshold = score.value, self.definition.higher_is_better, self.threshold
-        score = score if self._creates_scores else score.changed()
+        if not self.definition.function.__module__.startswith("mlflow_ragmetrics.metrics."):
+            score = score.changed()
         score.threshold, score.higher_is_better, score.duration_ms = threshold, better, duration_ms
         score.passed = None if value is None or threshold is None else passes(value, threshold, better)
         score.scaled = 1.0 + 4.0 * value if self.definition.scaled and value is not None else None
@@ -365,22 +361,19 @@ def _said(field: FieldInfo) -> str:
 
 def _limit(constraint: object) -> str:
     signs = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "min_length": "at least"}
-    for name, sign in signs.items():
-        if hasattr(constraint, name):
-            value = getattr(constraint, name)
-            return f"{sign} {value:g}" if isinstance(value, (int, float)) else ""
-    return ""
+    limits = ((sign, getattr(constraint, name, None)) for name, sign in signs.items())
+    return next((f"{sign} {value:g}" for sign, value in limits if isinstance(value, (int, float))), "")
 
 
 def _type(annotation: Any) -> str:
     """A readable type: the choices of a literal, and alternatives separated by ``|``."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
         limits = ", ".join(filter(None, map(_limit, getattr(arguments[1], "metadata", arguments[1:]))))
         return _type(arguments[0]) + (f" ({limits})" if limits else "")
-    if origin is typing.Literal:
+    if origin is Literal:
         return " | ".join(repr(choice) for choice in arguments)
-    if origin in (typing.Union, types.UnionType):
+    if origin in (Union, UnionType):
         return " | ".join(_type(argument) for argument in arguments)
     if annotation is type(None):
         return "None"

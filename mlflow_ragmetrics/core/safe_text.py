@@ -92,13 +92,11 @@ _ADDRESS = re.compile(
     r"|(?<=://)[^\s/:@?#'\"<>]{0,300}:(?!\d{1,5}[/?#])[^\s@'\"<>]{0,300}@"  # a password that contains /
     r"|(?:(?<=http://)|(?<=https://))(?!git@)[^\s/:@?#'\"<>]{1,300}@"  # a token instead of user and password
 )
-_WITH_DIGIT_OR_CAPITAL = r"(?=[\w\-]{0,200}(?:[0-9A-Z]|[a-z]{20}))"
 _SHAPED = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"(?:sk|pk|rk|gsk|xai|nvapi|pplx|tvly|hf|r8|fw|glpat|gldt|glft|glsoat|glrt|npm|dapi|shpat|shpss|whsec|dop_v1|rnd"
     r"|gh[pousr]|github_pat|dckr_pat|lsv2|pypi|sq0[a-z]{3}|GOCSPX|figd|key|pcsk|csk|tgp_v1)[-_]"
-    + _WITH_DIGIT_OR_CAPITAL
-    + r"[\w\-]{12,}"
+    r"(?=[\w\-]{0,200}(?:[0-9A-Z]|[a-z]{20}))[\w\-]{12,}"
     r"|(?:AIza|dapi)(?=[\w\-]{0,60}\d)[\w\-]{12,}"
     r"|(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[A-Z0-9]{12,}"
     r"|pa-(?=[\w\-]{0,200}\d)[\w\-]{30,}"

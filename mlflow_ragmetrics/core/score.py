@@ -105,10 +105,8 @@ class Sample:
         ``"no_model_call"``: no call was observed. ``"no_call_matches"``: no observed call returned this answer.
         """
         why = self.metadata.get("contexts_assumed") if self.metadata else None
-        return why if isinstance(why, str) and why in _ASSUMPTIONS else None
+        return why if isinstance(why, str) and why in ("no_model_call", "no_call_matches") else None
 
-
-_ASSUMPTIONS = ("no_model_call", "no_call_matches")
 
 Warnings = tuple[tuple[str, str], ...]
 """(code, text) pairs."""
@@ -271,7 +269,7 @@ class Score(_Changeable):
     judge: str | None = None
     model_scores: Mapping[str, float] = field(default_factory=dict)
     excluded_models: tuple[str, ...] = ()
-    warnings: Warnings = ()
+    warnings: tuple[tuple[str, str], ...] = ()
     error: str | None = None
     duration_ms: float = 0.0
     higher_is_better: Better = True

@@ -237,9 +237,6 @@ def _role(states: States, target: Role) -> Role | None:
     return "reference" if states.reference == "clear" else None
 
 
-Counted = Literal["vital", "all"]
-
-
 @metric(source="AutoNuggetizer (Pradeep et al., 2024)")
 def nugget_recall(
     question: str,
@@ -247,7 +244,7 @@ def nugget_recall(
     reference: str | None = None,
     contexts: Sequence[str] | None = None,
     *,
-    counted: Counted = "vital",
+    counted: Literal["vital", "all"] = "vital",
     indistinct: Indistinct = "rules",
 ) -> Steps[Score]:
     """Share of the facts of a good answer that the answer states.

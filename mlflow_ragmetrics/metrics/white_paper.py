@@ -8,7 +8,7 @@ from functools import partial
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Related, RelatedChunks, Role, Steps, ask
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.score import Evidence, Item, Score, Verdict
 from mlflow_ragmetrics.metrics.claims import NoContext, as_judged, has_context, need_reference, without_context
 from mlflow_ragmetrics.text.messages import joined, say
 from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
@@ -163,10 +163,9 @@ def _chunk_counts(related: Mapping[int, Related], chunks: Sequence[str]) -> dict
 def _chunk_items(chunks: Sequence[str], related: Mapping[int, Related]) -> tuple[Item, ...]:
     items = []
     for number, text in enumerate(chunks, 1):
-        match = related.get(number)
-        evidence = (Evidence(chunk=number, quote=match.quote if match else ""),)
-        reason = match.reason if match else ""
-        items.append(Item("chunk", text, "RELATED" if match else "UNRELATED", reason, evidence=evidence))
+        match = related.get(number, Related(number))
+        verdict: Verdict = "RELATED" if number in related else "UNRELATED"
+        items.append(Item("chunk", text, verdict, match.reason, evidence=(Evidence(number, quote=match.quote),)))
     return tuple(items)
 
 
