@@ -177,7 +177,7 @@ class DecisionJudge(ChatJudge):
         texts = ", ".join(form.place_all(question).values())
         rubric = (question.rubric or self.prompts.texts[question.aspect]).strip()
         shares = form.shares("grade", "Score", _GRADES, f"\n{rubric}", aspect=question.aspect, texts=texts)
-        grade = sum(float(each) * share for each, share in zip(_GRADES, shares, strict=True)) / sum(shares)
+        grade = sum(float(level) * share for level, share in zip(_GRADES, shares, strict=True)) / sum(shares)
         best = _GRADES[shares.index(max(shares))]
         return Rating(grade, self._say("grade", form, grade=grade, best=best, probability=max(shares)))
 

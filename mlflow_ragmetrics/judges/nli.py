@@ -71,7 +71,7 @@ class NLIJudge(Judge):
         return [next(verified if isinstance(question, Verify) else outcomes) for question in questions]
 
     def _verify(self, questions: Sequence[Verify]) -> list[tuple[Finding, ...]]:
-        pairs = [(passage, claim) for each in questions for claim in each.claims for passage in each.passages]
+        pairs = [(passage, claim) for q in questions for claim in q.claims for passage in q.passages]
         rows = iter(self._probabilities(pairs))
         return [
             tuple(self._finding([next(rows) for _ in question.passages], question.passages) for _ in question.claims)

@@ -41,7 +41,7 @@ def judges_of(
     if not listed:
         raise InvalidOptionError("judge=[] is empty; leave it out to use the offline judge", param="judge")
     judges = [_judge_of(entry, language, options) for entry in listed]
-    names = [each.name for each in judges]
+    names = [judge.name for judge in judges]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         message = f"two judges have the name {repeated[0]!r}; give each a different name=…"

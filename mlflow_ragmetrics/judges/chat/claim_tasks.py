@@ -248,16 +248,13 @@ def _judged(entries: Mapping[str, Entry], passages: tuple[str, ...], layout: _La
         quotes, has_quoted = entry.quotes(passages, layout.first_passage[passages])
         unquoted = verdict == "SUPPORTED" and not any(quotes.values())
         finding = Finding(verdict, entry.reason, support, tuple(quotes.items()), unquoted)
-        doubt = _UNQUOTED if unquoted and has_quoted else _contradiction(finding)
+        doubt = _contradiction(finding)
+        if unquoted and has_quoted:
+            doubt = "is SUPPORTED by words that no passage has: copy them exactly, or quote nothing"
         findings.append(finding if doubt is None else replace(finding, at_odds=True))
         if doubt is not None:
             doubts.append(f"{label} {doubt}")
     return Reading(tuple(findings), doubts)
-
-
-_UNQUOTED = "is SUPPORTED by words that no passage has: copy them exactly, or quote nothing"
-_EVEN = 0.5
-"""The support at which the prompts ask for SUPPORTED."""
 
 
 def _contradiction(finding: Finding) -> str | None:
@@ -265,7 +262,7 @@ def _contradiction(finding: Finding) -> str | None:
     support = finding.support
     if support is not None and 0 < support < 0.01:
         return "has its support on another scale than the others: 0 to 100 is meant"
-    if support is not None and (support >= _EVEN) != (finding.verdict == "SUPPORTED"):
+    if support is not None and (support >= 0.5) != (finding.verdict == "SUPPORTED"):  # as the prompts ask
         return f"is {finding.verdict} and yet has a support of {support * 100:g} of 100"
     return None
 

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import tenacity
@@ -158,23 +157,19 @@ def with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
 class JudgeModel:
     """A chat model and its call arguments: the limits of prompts and replies, and how to call it.
 
-    ``longest_reply`` is the token limit of replies, or ``None``.
+    ``longest_reply`` is the token limit of replies and ``window`` the longest prompt in tokens; both are ``None`` if the
+    model does not report them.
     """
 
     def __init__(self, model: Any, arguments: Mapping[str, Any]) -> None:
         self._model = model
         fields = type(model).model_fields if isinstance(model, BaseChatModel) else {}
         self._is_ollama = {"num_ctx", "num_predict"} <= fields.keys()
+        window = getattr(model, "num_ctx", None) or (getattr(model, "profile", None) or {}).get("max_input_tokens")
+        self.window: int | None = window if isinstance(window, int) and window > 0 else None
         self._made: dict[tuple[object, ...], Any] = {}
         self._window = _SMALLEST_WINDOW
         self.longest_reply = _limit_in(arguments) or _limit_in({name: getattr(model, name, None) for name in _LIMITS})
-
-    @cached_property
-    def window(self) -> int | None:
-        """The longest prompt in tokens, or ``None`` if the model does not report it."""
-        window = getattr(self._model, "num_ctx", None)
-        window = window or (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
-        return window if isinstance(window, int) and window > 0 else None
 
     def most_tokens(self, arguments: Mapping[str, Any]) -> int:
         """Return the most tokens that a reply to this call may have, or the usual number without a limit."""

@@ -87,7 +87,7 @@ def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
     what = f"HTTP {status}" if status is not None else type(error).__name__
     if kind is SPOILED:
         what = f"the reply is not a chat completion ({what})"
-    code = f"http_{status}" if status is not None else "failed"
+    code = "failed" if status is None else f"http_{status}"
     return JudgeError(f"{name}: {what}{tries}: {said}", code=code, origin=error)
 
 

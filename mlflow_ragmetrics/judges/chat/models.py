@@ -190,8 +190,7 @@ def _described(model: Any, place: str) -> Any:
         raise UnidentifiedError(f"{place} is a {type(model).__name__}, which keeps state outside its parameters")
     shown = {name for name, field in getattr(type(model), "model_fields", {}).items() if not field.exclude}
     reached = _reached(model)
-    left_out = _NOT_SENT | (_ADDRESSES if reached else set())
-    names = (shown or vars(model).keys()) - left_out
+    names = (shown or vars(model).keys()) - _NOT_SENT - (_ADDRESSES if reached else set())
     parameters = {name: getattr(model, name) for name in names} | (getattr(model, "__pydantic_extra__", None) or {})
     return [repr(type(model)), reached, _decisive(parameters, place)]
 
