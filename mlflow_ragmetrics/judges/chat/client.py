@@ -157,7 +157,7 @@ def with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
 class JudgeModel:
     """A chat model and its call arguments: the limits of prompts and replies, and how to call it.
 
-    ``longest_reply`` is the token limit of replies and ``window`` the longest prompt in tokens; both are ``None`` if the
+    ``longest_reply`` is the token limit of replies, ``window`` the longest prompt in tokens; both are ``None`` if the
     model does not report them.
     """
 
