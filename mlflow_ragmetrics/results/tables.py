@@ -71,12 +71,7 @@ ORIGINS = (
         lambda score: BETTER.get(score.higher_is_better),
         lambda score: score.higher_is_better is not True,
     ),
-    Column(
-        "_measured",
-        "truth",
-        attrgetter("measured"),
-        lambda s: s.scored and bool(s.details.get("unmeasured")),
-    ),
+    Column("_measured", "truth", attrgetter("measured"), lambda score: score.scored and not score.measured),
     Column("_support", "number", _detail("support"), lambda score: score.details.get("support") is not None),
     Column("_judge", "text", attrgetter("judge"), lambda score: bool(score.model_scores)),
 )
