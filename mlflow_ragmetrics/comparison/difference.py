@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from mlflow_ragmetrics.core.score import Better, passes
-from mlflow_ragmetrics.display.document import number, signed
+from mlflow_ragmetrics.display.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.results.evaluation import Evaluation
 from mlflow_ragmetrics.results.tables import score_keys
 from mlflow_ragmetrics.statistics.intervals import clusters_of, paired_intervals
@@ -165,14 +165,17 @@ class Difference:
             return f"{cannot} (about {about(self.needed)} {'rows ' if self.groups else ''}needed)"
         return f"{cannot}: the difference may exceed {self.tolerance:g}"
 
-    @property
-    def figures(self) -> dict[str, str]:
-        """The figures by table heading."""
+    def figures(self, reach: float) -> dict[str, Cell]:
+        """The figures by table heading; intervals are drawn from ``-reach`` to ``reach``."""
+        interval: Cell = "–"
+        if self.low is not None and self.high is not None:
+            text = f"{signed(self.low)} … {signed(self.high)}"
+            interval = Interval(text, self.low, self.difference or 0.0, self.high, self.tolerance, reach)
         return {
             "A paired": number(self.paired_mean_a),
             "B paired": number(self.paired_mean_b),
             "B−A": signed(self.difference),
-            "95 % interval": "–" if self.low is None else f"{signed(self.low)} … {signed(self.high)}",
+            "95 % interval": interval,
             "p (Holm)": number(self.p_holm, 4),
             "won/tied/lost": f"{self.wins}/{self.ties}/{self.losses}",
             "rows": str(self.rows),

@@ -305,7 +305,9 @@ class Comparison(Document):
         ]
 
     def _figures_table(self) -> Table:
-        figures = [difference.figures for difference in self.differences]
+        ends = [abs(end) for each in self.differences for end in (each.low, each.high) if end is not None]
+        reach = 1.05 * max(self.tolerance, *ends, 1e-6)  # intervals are drawn from -reach to reach
+        figures = [difference.figures(reach) for difference in self.differences]
         columns: dict[str, Sequence[Cell]] = {"metric": [difference.key for difference in self.differences]}
         columns["verdict"] = [Styled(verdict, _STYLES[verdict]) for verdict in self.verdict.values()]
         columns |= {name: [figure[name] for figure in figures] for name in figures[0]}

@@ -31,8 +31,22 @@ class Styled(NamedTuple):
     title: str = ""
 
 
+class Interval(NamedTuple):
+    """An interval as text; HTML also draws it on a scale from ``-reach`` to ``reach``.
+
+    Differences up to ``tolerance`` do not matter.
+    """
+
+    text: str
+    low: float
+    point: float
+    high: float
+    tolerance: float
+    reach: float
+
+
 Piece = Union[str, Styled]
-Cell = Piece
+Cell = Union[str, Styled, Interval]
 
 
 @dataclass(frozen=True)
@@ -247,7 +261,7 @@ def _table(table: Table, width: int | None) -> Iterator[Text]:
 
 
 def _styled(cell: Cell) -> Styled:
-    styled = cell if isinstance(cell, Styled) else Styled(str(cell))
+    styled = cell if isinstance(cell, Styled) else Styled(cell.text if isinstance(cell, Interval) else str(cell))
     return styled._replace(text=clean(styled.text))
 
 
@@ -372,7 +386,25 @@ def _html_table(table: Table) -> str:
     numbers = ["" if title in table.left else ' class="number"' for title in table.columns]
     head = "".join(f"<th{css}>{in_html(title)}</th>" for title, css in zip(table.columns, numbers, strict=True))
     body = "".join(
-        f"<tr>{''.join(f'<td{css}>{_html_pieces(Line(c))}</td>' for c, css in zip(row, numbers, strict=True))}</tr>\n"
+        f"<tr>{''.join(f'<td{css}>{_html_cell(c)}</td>' for c, css in zip(row, numbers, strict=True))}</tr>\n"
         for row in zip(*table.columns.values(), strict=True)
     )
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>"
+
+
+def _html_cell(content: Cell) -> str:
+    return _drawn(content) if isinstance(content, Interval) else _html_pieces(Line(content))
+
+
+def _drawn(interval: Interval) -> str:
+    def x(value: float) -> str:
+        return f"{110 + 105 * value / interval.reach:.1f}"
+
+    band = f"{210 * interval.tolerance / interval.reach:.1f}"
+    return (
+        f'<svg viewBox="0 0 220 22" role="img" aria-label="{in_html(interval.text)}">'
+        f'<rect x="{x(-interval.tolerance)}" y="2" width="{band}" height="18"/>'
+        '<line class="zero" x1="110" x2="110" y1="0" y2="22"/>'
+        f'<line x1="{x(interval.low)}" x2="{x(interval.high)}" y1="11" y2="11"/>'
+        f'<circle cx="{x(interval.point)}" cy="11" r="5"/></svg> {in_html(interval.text)}'
+    )

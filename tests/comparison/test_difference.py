@@ -67,7 +67,7 @@ def test_the_figures_of_a_metric_by_hand() -> None:
     assert (found.rows, found.unscored_a, found.unscored_b) == (5, 1, 1)
     assert (found.wins, found.ties, found.losses) == (2, 2, 1)
     assert found.difference == pytest.approx(changes.mean())
-    assert found.figures["won/tied/lost"] == "2/2/1"
+    assert found.figures(1.0)["won/tied/lost"] == "2/2/1"
 
 
 def test_the_rows_needed_follow_from_the_spread_of_the_differences() -> None:
@@ -177,12 +177,12 @@ def test_in_brief_a_verdict_has_its_figures_and_none_has_its_cause() -> None:
 
 
 def test_the_figures_of_groups_are_there_only_with_groups() -> None:
-    assert "groups" not in difference().figures
-    assert difference(groups=8).figures["groups"] == "8"
-    assert difference(groups=8, few_groups=True).figures["groups"] == "8 (few)"
-    assert difference().figures["95 % interval"] != "–"
-    assert difference(low=None).figures["95 % interval"] == "–"
-    assert (difference().figures["needed"], difference(needed=7).figures["needed"]) == ("–", "7")
+    assert "groups" not in difference().figures(1.0)
+    assert difference(groups=8).figures(1.0)["groups"] == "8"
+    assert difference(groups=8, few_groups=True).figures(1.0)["groups"] == "8 (few)"
+    assert difference().figures(1.0)["95 % interval"] != "–"
+    assert difference(low=None).figures(1.0)["95 % interval"] == "–"
+    assert (difference().figures(1.0)["needed"], difference(needed=7).figures(1.0)["needed"]) == ("–", "7")
 
 
 def test_a_difference_has_counts_of_zero_until_they_are_known() -> None:

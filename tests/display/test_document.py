@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.display.document import (
     Folded,
     Heading,
+    Interval,
     Line,
     Styled,
     Table,
@@ -140,6 +143,22 @@ def test_all_lines_of_a_paragraph_but_the_first_are_indented_by_two(width: int, 
     assert {len(line) - len(line.lstrip()) for line in rest} <= {2 * indent + 2}
 
 
+bounds = st.floats(-1, 1)
+
+
+@given(st.tuples(bounds, bounds, bounds), st.floats(0, 1), st.floats(0.1, 10))
+def test_an_interval_is_drawn_on_its_scale(values: tuple[float, float, float], tolerance: float, reach: float) -> None:
+    low, point, high = (value * reach for value in sorted(values))
+    drawn = page("Title", [Table({"change": [Interval("text", low, point, high, tolerance * reach, reach)]})])
+    svg = drawn[drawn.index("<svg") : drawn.index("</svg>")]
+    left, band = (float(each) for each in re.search(r'<rect x="(.*?)" y="2" width="(.*?)"', svg).groups())
+    start, end = (float(each) for each in re.search(r'<line x1="(.*?)" x2="(.*?)" y1="11"', svg).groups())
+    centre = float(re.search(r'<circle cx="(.*?)"', svg)[1])
+    within = pytest.approx([110 + 105 * value for value in sorted(values)], abs=0.06)
+    assert [start, centre, end] == within
+    assert [left, left + band] == pytest.approx([110 - 105 * tolerance, 110 + 105 * tolerance], abs=0.11)
+
+
 DOCUMENT = [
     Heading("Result"),
     Line("plain"),
@@ -157,7 +176,7 @@ DOCUMENT = [
     Table(
         {
             "name": ["a", Styled("b", "good"), Styled("c", "good"), "d"],
-            "change": ["+0.1", Styled("1", "good"), Styled("2", "bad"), "3"],
+            "change": [Interval("+0.1", 0.0, 0.1, 0.2, 0.1, 1.0), Styled("1", "good"), Styled("2", "bad"), "3"],
         },
         left=["name"],
     ),
@@ -231,7 +250,12 @@ tip \\- not
 | n |
 | ---: |
 | 1 |"""
-IN_A_CELL = """\
+DRAWN = (
+    '<svg viewBox="0 0 220 22" role="img" aria-label="+0.1"><rect x="99.5" y="2" width="21.0" height="18"/>'
+    '<line class="zero" x1="110" x2="110" y1="0" y2="22"/><line x1="110.0" x2="131.0" y1="11" y2="11"/>'
+    '<circle cx="120.5" cy="11" r="5"/></svg>'
+)
+IN_A_CELL = f"""\
 <h2>Result</h2>
 <p>plain</p>
 <p class="good">green</p>
@@ -252,7 +276,7 @@ d</p>
 <table>
 <thead><tr><th>name</th><th class="number">change</th></tr></thead>
 <tbody>
-<tr><td>a</td><td class="number">+0.1</td></tr>
+<tr><td>a</td><td class="number">{DRAWN} +0.1</td></tr>
 <tr><td><span class="good">b</span></td><td class="number"><span class="good">1</span></td></tr>
 <tr><td><span class="good">c</span></td><td class="number"><span class="bad">2</span></td></tr>
 <tr><td>d</td><td class="number">3</td></tr>
