@@ -96,7 +96,7 @@ def test_needed_never_stands_beside_a_verdict_that_is_reached() -> None:
     found = rm.compare(report_of(noisy(60)), report_of(noisy(60, shift=0.2, seed=1)))
     assert found.verdict == {"faithfulness": "improved"}
     assert found["faithfulness"].needed is None
-    assert found["faithfulness"].figures["needed"] == "–"
+    assert found["faithfulness"].figures(1.0)["needed"] == "–"
     worse = rm.compare(report_of(noisy(60, shift=0.2, seed=1)), report_of(noisy(60)))
     assert worse.plain.startswith("B is worse on faithfulness (-0.")
     same = rm.compare(report_of(noisy(80)), report_of(noisy(80)))
