@@ -31,6 +31,7 @@ from mlflow_ragmetrics.rows.chat_messages import fields_of
 from mlflow_ragmetrics.rows.exports import records_of_exports
 from mlflow_ragmetrics.rows.files import read_file, rows_of_columns
 from mlflow_ragmetrics.rows.record import check_columns, content_id, to_sample
+from mlflow_ragmetrics.rows.tables import check_delimiter
 from mlflow_ragmetrics.rows.trace_records import SCHEME, read_traces, record_of_trace
 from mlflow_ragmetrics.rows.values import is_missing, mapping_of, text_of
 
@@ -76,7 +77,7 @@ def read_rows(data: Data, delimiter: str | None = None) -> Iterator[Any]:
 
         yield from stored_samples(results_of(data.removeprefix(RUNS)))
     elif isinstance(data, (str, os.PathLike)):
-        yield from records_of_exports(read_file(data, delimiter))
+        yield from records_of_exports(read_file(data, check_delimiter(delimiter)))
     else:
         yield from records_of_exports(_checked_rows(data))
 

@@ -17,7 +17,7 @@ from mlflow_ragmetrics.rows.aliases import accepted_name
 from mlflow_ragmetrics.rows.chat_messages import answer_in
 from mlflow_ragmetrics.rows.passages import are_texts
 from mlflow_ragmetrics.rows.trace_records import documents_in
-from mlflow_ragmetrics.rows.values import decoded, is_missing, looks_structured, mapping_of
+from mlflow_ragmetrics.rows.values import decoded, is_list, is_missing, looks_structured, mapping_of
 
 Record = Mapping[Any, Any]
 _NUMBERED = re.compile(r"(?P<name>.*(?:context|passage|chunk|retriev|doc|snippet).*?)[ _-]*(?P<number>\d{1,2})", re.I)
@@ -160,6 +160,7 @@ _CONVERTERS: Sequence[tuple[set[str], Callable[[Record], Record]]] = (
     ({"datasource_item"}, _openai_item),
     ({"item"}, _openai_item),
     ({"input", "actual_output", "retrieval_context", "source_file"}, _deepeval_golden),
+    ({"input", "ideal"}, partial(_decoded, names=["input"])),  # OpenAI's evals registry: messages, or their JSON
     ({"vars", "response"}, _promptfoo_result),
     ({"trace_id", "request", "response"}, partial(_decoded, names=["request", "response"])),  # MLflow's traces
 )
@@ -206,8 +207,10 @@ def _records_of_spans(spans: Iterable[Record]) -> Iterator[Record]:
     for span in known.values():
         if span.kind == "RETRIEVER":
             top = span
-            while above := known.get(top.parent):
-                top = above
+            for _ in known:  # parents may form a circle
+                if top.parent not in known:
+                    break
+                top = known[top.parent]
             owner = top.id if top.id in roots else first_roots.get(span.trace)
             documents.setdefault(owner, []).extend(span.documents)
     counts = Counter(root.trace for root in roots.values())
@@ -219,7 +222,8 @@ def _records_of_spans(spans: Iterable[Record]) -> Iterator[Record]:
 
 def _with_children(run: Record) -> Iterator[Record]:
     yield run
-    for child in filter(None, map(mapping_of, decoded(run.get("child_runs")) or ())):
+    children = decoded(run.get("child_runs"))
+    for child in filter(None, map(mapping_of, children if is_list(children) else ())):
         yield from _with_children({"trace_id": _first(run, _TRACE_IDS), **child})
 
 

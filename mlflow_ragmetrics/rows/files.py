@@ -68,7 +68,7 @@ def extension_of(path: str | os.PathLike[str]) -> str | None:
     """The supported extension of the file, without ``.gz``; ``None`` if it is not supported."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes[-1:] == [".gz"]:
-        suffixes = [suffix for suffix in suffixes[:-1] if suffix in _TEXTS]
+        suffixes = [suffix for suffix in suffixes[-2:-1] if suffix in _TEXTS]
     return suffixes[-1] if suffixes and suffixes[-1] in _ACCEPTED else None
 
 
@@ -121,8 +121,12 @@ def _read_columns(file: Path) -> Iterator[Row]:
 
 
 def _read_json_lines(lines: TextIO, file: Path) -> Iterator[Row]:
-    """One object per line; blank lines are skipped."""
+    """One object per line; blank lines are skipped. A file whose first line is only a part of one is read as JSON."""
     for number, line in enumerate(lines, start=1):
+        if number == 1 and _PARTIAL.fullmatch(line):
+            lines.seek(0)
+            yield from _read_json(lines, file)
+            return
         for row in _values(line, place := f"{file}, line {number}"):
             yield _checked(row, place)
 
@@ -144,6 +148,8 @@ def _once(pairs: list[tuple[str, Any]]) -> Row:
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
 _BETWEEN = re.compile(r"[\s,]*")
+_PARTIAL = re.compile(r"\s*(?:\{|\[\s*(?:\{.*)?)\s*")
+"""A line of JSON with a part of an object, or with a list of objects."""
 
 
 def _values(text: str, place: str) -> list[Any]:
@@ -293,6 +299,11 @@ _LANGUAGES = (
 
 The first fifteen are preferred to others that fit as well."""
 _PREFERRED = 15
+_ODD = re.compile(
+    r"[^\x00-\x7fºª‘’“”„«»·…°\xad–—\w](?=[^\W\d_])"  # a sign before a letter
+    r"|(?<=[^\W\d_])[^\x00-\x7f’·\xad–—\w](?=[^\W\d_])"
+    r"|(?<![^\W\d_])[\x80-\u024f]{3,}(?![^\W\d_])"  # a Latin word without a letter of ASCII
+)
 _LEAST_SHARE, _MARGIN = 0.75, 0.05
 _MOST_BYTES = 20_000
 
@@ -354,14 +365,16 @@ def code_page_of(content: bytes) -> str | None:
 
 
 def _share(text: str, usual: str, rare: str = r"(?!)") -> float:
-    """The share of usual letters among those beyond ASCII; the least that is clear if there are only signs."""
-    letters = {place for place, character in enumerate(text) if character > "\x7f" and character not in _SIGNS}
-    fitting = {place for place in letters if not _changes_script(text, place)}
+    """The share of the characters beyond ASCII that are usual where they stand."""
+    marks = {place for place, character in enumerate(text) if character > "\x7f"}
+    odd = {place for match in _ODD.finditer(text) for place in range(*match.span())}
+    odd |= {place for place in marks if text[place].isupper() and text[place - 1 : place].islower()}
+    odd |= {place for place in marks if _changes_script(text, place)}
     common, few = (
-        {place for match in re.finditer(pattern, text, re.IGNORECASE) for place in range(*match.span())} & fitting
-        for pattern in (usual, rare)
+        {place for match in re.finditer(pattern, text, re.IGNORECASE) for place in range(*match.span())} & marks - odd
+        for pattern in (f"{usual}|[{_SIGNS}]", rare)
     )
-    return (len(common) + len(few) / 4) / len(letters) if letters else _LEAST_SHARE
+    return (len(common) + len(few) / 4) / len(marks)
 
 
 def _changes_script(text: str, place: int) -> bool:

@@ -38,6 +38,19 @@ def check_delimiter(delimiter: str | None) -> str | None:
     return character
 
 
+def _with_long_cells(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    """The lines, of which a cell may hold a whole document; the limit of the module ``csv`` is kept for other code."""
+    while True:
+        usual = csv.field_size_limit(2**31 - 1)
+        try:
+            line = next(reader, None)
+        finally:
+            csv.field_size_limit(usual)
+        if line is None:
+            return
+        yield line
+
+
 def read_delimited(stream: TextIO, file: Path, delimiter: str | None, usual: str) -> Iterator[Row]:
     """The rows of a CSV or TSV file with a header, or of a TREC file.
 
@@ -49,13 +62,12 @@ def read_delimited(stream: TextIO, file: Path, delimiter: str | None, usual: str
     if (form := _trec_form(first_lines)) is not None:
         yield from _read_trec(stream, file, form)
         return
-    skipped, delimiter = _layout(first_lines, check_delimiter(delimiter), usual, file)
+    skipped, delimiter = _layout(first_lines, delimiter, usual, file)
     has_lone_quotes = delimiter == "\t" and _has_lone_quotes(islice(stream, skipped, None))
     stream.seek(0)
     lines = islice(stream, skipped, None)
-    csv.field_size_limit(2**31 - 1)  # a cell may hold a whole document
     reader = csv.reader(map(_with_quotes, lines) if has_lone_quotes else lines, delimiter=delimiter, strict=True)
-    filled = filter(None, reader)
+    filled = filter(None, _with_long_cells(reader))
     try:
         header = next(filled, [])
         _check_header(header, file)

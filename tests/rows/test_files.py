@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
 
-from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows import read_rows, read_samples
 from mlflow_ragmetrics.rows.files import extension_of
 
@@ -21,13 +22,31 @@ def test_lists_in_cells(tmp_path: Path) -> None:
 
 
 def test_large_cells_leave_the_limit_of_the_csv_module_alone(tmp_path: Path) -> None:
-    limit = csv.field_size_limit()
     path = tmp_path / "a.csv"
     path.write_text(f"answer\n{'x' * 300_000}\ny\n")
-    rows = read_rows(path)
-    assert len(next(rows)["answer"]) == 300_000
-    assert csv.field_size_limit() == limit
-    assert len(list(rows)) == 1
+    usual = csv.field_size_limit(1_000)
+    try:
+        rows = read_rows(path)
+        assert len(next(rows)["answer"]) == 300_000
+        assert csv.field_size_limit() == 1_000
+        assert len(list(rows)) == 1
+        assert csv.field_size_limit() == 1_000
+    finally:
+        csv.field_size_limit(usual)
+
+
+@pytest.mark.parametrize("rows", [[{"answer": "a"}, {"answer": "b"}], {"answer": ["a", "b"]}])
+def test_json_lines_may_be_indented_json(tmp_path: Path, rows: object) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(rows, indent=2))
+    assert [row["answer"] for row in read_rows(path)] == ["a", "b"]
+
+
+def test_a_delimiter_is_checked_whatever_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"answer": "a"}\n')
+    with pytest.raises(InvalidOptionError, match="delimiter='comma' must be one character"):
+        next(read_rows(path, "comma"))
 
 
 def test_rows_are_streamed(tmp_path: Path) -> None:
@@ -45,12 +64,16 @@ def test_rows_are_streamed(tmp_path: Path) -> None:
         ("a.pdf", b"x", [".csv, .tsv, .txt", ".jsonl", ".xlsx"]),
         ("a", b"x", ["extension"]),
         ("a.parquet.gz", b"x", ["extension"]),
+        ("a.csv.tar.gz", b"x", ["extension"]),
         ("a.csv", b"", ["no rows"]),
         ("a.csv", b"question,answer\n", ["no rows"]),
         ("a.jsonl", b"\n\n", ["no rows"]),
         ("a.json", b"", ["no rows"]),
         ("a.json", b"[]", ["no rows"]),
         ("a.csv", "answer\n東京タワー\n".encode("shift_jis"), ["save the file as UTF-8"]),
+        ("a.csv", "answer\nEl café está en España.\n".encode("mac-roman"), ["save the file as UTF-8"]),
+        ("a.csv", "answer\nDie Größe steht in Köln.\n".encode("cp850"), ["save the file as UTF-8"]),
+        ("a.csv", "answer\nMalmö ligger i Skåne.\n".encode("euc-jp"), ["save the file as UTF-8"]),
         ("a.csv", b"answer,answer\na,b\n", ["'answer'", "twice"]),
         ("a.csv", b"a,b\n1,2\n1,2,3\n", ["line 3", "3 cells", "header of 2"]),
         ("a.csv", b'a,b\n"1,2\n', ["line 2", "quotes"]),

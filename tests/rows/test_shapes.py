@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,35 @@ def test_a_row_below_one_name_and_a_trace_with_json_texts_are_read() -> None:
     (sample,) = read_samples([{"row_idx": 0, "row": {"question": "q", "answer": "a"}, "truncated_cells": []}])
     assert (sample.question, sample.answer, sample.metadata) == ("q", "a", {"row_idx": 0, "truncated_cells": []})
     (sample,) = read_samples([{"trace_id": "t", "request": '{"question": "q"}', "response": '"a"'}])
+    assert (sample.question, sample.answer) == ("q", "a")
+
+
+def test_the_messages_of_an_openai_eval_may_be_json() -> None:
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Ho"},
+        {"role": "user", "content": "q"},
+    ]
+    for value in (messages, json.dumps(messages)):
+        (sample,) = read_samples([{"input": value, "ideal": "a"}])
+        assert (sample.question, sample.references) == ("q", ("a",))
+        assert sample.history is not None
+        assert [message.content for message in sample.history] == ["Hi", "Ho"]
+
+
+def test_spans_whose_parents_form_a_circle_are_read() -> None:
+    spans = [
+        {"context.trace_id": "t", "context.span_id": span, "parent_id": parent, "span_kind": kind}
+        | {"attributes": {"input.value": "q", "output.value": "a", "retrieval.documents.0.document.content": "It is."}}
+        for span, parent, kind in (("1", None, "CHAIN"), ("2", "3", "RETRIEVER"), ("3", "2", "CHAIN"))
+    ]
+    (sample,) = read_samples(spans)
+    assert (sample.question, sample.answer, sample.texts) == ("q", "a", ("It is.",))
+
+
+def test_runs_without_children_may_have_nan_there() -> None:
+    run = {"id": "r", "run_type": "chain", "inputs": {"question": "q"}, "outputs": {"output": "a"}}
+    (sample,) = read_samples([{**run, "child_runs": float("nan")}])
     assert (sample.question, sample.answer) == ("q", "a")
 
 
