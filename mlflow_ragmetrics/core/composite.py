@@ -7,10 +7,11 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from itertools import combinations
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, TypedDict, Union
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
+from typing_extensions import Unpack
 
 from mlflow_ragmetrics.core.options import Aggregate, Share, check_aggregate, check_options, shown
 from mlflow_ragmetrics.core.score import DOUBTS, Score, passes, score_of
@@ -38,6 +39,13 @@ Weights = Annotated[
 
 Span = tuple[float, float]
 Scores = Union[Mapping[str, Union[Score, float, None]], Iterable[Mapping[str, Any]]]
+
+
+class _Options(TypedDict, total=False):
+    weights: Weights
+    threshold: float | None
+    min_coverage: float
+    key: str
 
 
 class _Weighting(BaseModel):
@@ -158,10 +166,15 @@ class Composite:
         coverage = "" if self.min_coverage == 0.5 else f", min_coverage={self.min_coverage!r}"
         return f"{self.name}(weights={dict(self.weights)!r}{coverage})"
 
-    def __call__(self, **options: Any) -> Composite:
+    def __call__(self, **options: Unpack[_Options]) -> Composite:
         """The same composite with other ``weights``, or another ``threshold``, ``min_coverage`` or ``key``."""
         current = {member.name: getattr(self, member.name) for member in fields(self)}
-        return check_options(self.name, Composite, {**current, "name": options.pop("key", self.name), **options})
+        fixed = next((name for name in options if name in current and name not in _Options.__annotations__), None)
+        if fixed is not None:
+            message = f"{self.name}: no option {fixed!r}; a composite accepts {', '.join(_Options.__annotations__)}"
+            raise InvalidOptionError(message, param=fixed, metric=self.name)
+        name = options.pop("key", self.name)
+        return check_options(self.name, Composite, {**current, **options, "name": name})
 
     def score(self, scores: Mapping[str, Score], spans: Mapping[str, Span], language: str = "en") -> Score:
         """The composite score of one sample; ``spans`` gives the range of each metric that is not on 0–1."""

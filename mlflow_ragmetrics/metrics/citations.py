@@ -176,7 +176,7 @@ def _sources(entry: Mapping[str, Any], passages: _Passages, from_0: bool) -> lis
         text = str(name).strip()
         is_number = text.isdecimal() and len(text) <= 3
         number = passages.ids.get(text) or (passages.at(int(text) + from_0) if is_number else 0)
-        sources.append((text if number else quote or text, number))
+        sources.append((text if number or is_number else quote or text, number))
     return sources
 
 

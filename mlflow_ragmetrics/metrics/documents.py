@@ -20,13 +20,21 @@ _CHUNK = re.compile(r"(?:doc-(?=<urn:uuid:))?(?P<document>.+)::chunk-\d+", re.DO
 _WRAPPED = re.compile(r"doc-(?P<document><urn:uuid:[^>]*>)")
 
 
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return pattern
+
+
 def _zero_or_one(value: float | str) -> float | str:
     if value not in (0.0, 1.0, "skip"):
         raise ValueError("use 0.0, 1.0 or 'skip'")
     return value
 
 
-IdPattern = re.Pattern[str] | None
+IdPattern = Annotated[str, AfterValidator(_compiles)] | None
 """A regular expression whose first group, or else its whole match, is the document of a chunk id."""
 
 ZeroDivision = Annotated[Union[float, Literal["skip"]], AfterValidator(_zero_or_one)]
@@ -93,7 +101,7 @@ def _reason(rank: int | None, verdict: Verdict, language: str) -> str:
     return said("retrieval.rank" if verdict == "FOUND" else "retrieval.irrelevant", language, rank=rank)
 
 
-def document_id(chunk_id: str, pattern: IdPattern = None) -> str:
+def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
     """The document of a chunk: ``doc-<urn:uuid:U>::chunk-N`` gives ``<urn:uuid:U>``, ``id::chunk-N`` gives ``id``.
 
     Other ids are unchanged. A ``pattern`` replaces these rules: the document is its first group, or else its whole
@@ -123,9 +131,10 @@ def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], id_pattern: IdPa
 
 def _document_ids(chunk_ids: Sequence[str], id_pattern: IdPattern) -> Sequence[str]:
     joined = "\n".join(chunk_ids)
-    if id_pattern is None and not any(mark in joined for mark in _MARKS):
+    if not id_pattern and not any(mark in joined for mark in _MARKS):
         return chunk_ids  # most ids are those of documents; one search is faster than one per id
-    return [document_id(chunk_id, id_pattern) for chunk_id in chunk_ids]
+    pattern = re.compile(id_pattern) if id_pattern else None
+    return [document_id(chunk_id, pattern) for chunk_id in chunk_ids]
 
 
 def gain(match: Match, k: int) -> float:

@@ -194,6 +194,9 @@ def test_a_composite_is_described_by_its_formula_and_spelling() -> None:
     with pytest.raises(InvalidOptionError, match="option wights: no such option; did you mean 'weights'") as caught:
         overall(wights={})
     assert (caught.value.param, caught.value.metric) == ("wights", "overall")
+    for name, value in {"name": "other", "scaled": True, "summary": "Other."}.items():
+        with pytest.raises(InvalidOptionError, match=f"no option '{name}'; a composite accepts weights, threshold, "):
+            overall(**{name: value})
 
 
 def test_a_composite_brings_its_parts_to_one_scale_and_names_their_judges() -> None:

@@ -91,6 +91,9 @@ def test_id_pattern_replaces_the_rules() -> None:
     sample = record(["s3://bucket/a.pdf#p1", "other"], ["a.pdf", "other"])
     assert rm.score("context_recall", sample).value == 0.5
     assert rm.score("context_recall", sample, id_pattern=r"([^/#]+)(?:#|$)").value == 1.0
+    assert rm.score("context_recall", sample, id_pattern="").value == 0.5
+    with pytest.raises(InvalidOptionError, match=r"not a regular expression: missing \), unterminated subpattern"):
+        ndcg(id_pattern="(")
 
 
 @pytest.mark.parametrize(
