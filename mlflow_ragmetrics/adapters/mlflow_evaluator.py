@@ -199,7 +199,9 @@ class RagMetricsEvaluator(ModelEvaluator):
         """Score the dataset's predictions, or those of ``model``, and log the result to ``run_id``."""
         config = _unnested(evaluator_config)
         suite = Suite.of(config["suite"], **{name: option for name, option in config.items() if name not in _READ_HERE})
-        table = pd.DataFrame(dataset.features_data, columns=dataset.feature_names)
+        features = dataset.features_data  # MLflow names the columns of a frame that are no texts anew
+        names = features.columns if isinstance(features, pd.DataFrame) else dataset.feature_names
+        table = pd.DataFrame(features, columns=names)
         outputs = dataset.predictions_data if model is None else model.predict(table)
         columns = {"answer": "outputs"} | ({"reference": "targets"} if dataset.has_targets else {})
         if dataset.has_targets:

@@ -26,7 +26,7 @@ from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.results.figures import Totals
-from mlflow_ragmetrics.results.marks import diagnoses_of
+from mlflow_ragmetrics.results.marks import diagnoses_of, has_diagnoses
 from mlflow_ragmetrics.results.tables import DIAGNOSIS
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.record import to_sample
@@ -132,7 +132,8 @@ class RagScorer(Scorer):
         feedback = [
             feedback_of(key, scores[key], required=nothing or scores[key].threshold is not None) for key in self._keys
         ]
-        feedback += [diagnosis_feedback(each) for each in diagnoses_of([scores], self._shared.suite.language)]
+        if has_diagnoses(self._keys):
+            feedback += [diagnosis_feedback(each) for each in diagnoses_of([scores], self._shared.suite.language)]
         return feedback[0] if len(feedback) == 1 else feedback
 
     def model_dump(self, **options: Any) -> dict[str, Any]:

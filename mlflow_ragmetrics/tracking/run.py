@@ -105,16 +105,17 @@ def new_target(run_name: str | None) -> Iterator[str]:
     """Yield the id of a new run, nested in the active one and ended as in ``target_run``."""
     import mlflow
 
-    tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
-    with named_failure("no run could be started in MLflow"):
-        run_id = str(mlflow.start_run(run_name=run_name, nested=True, tags=tags).info.run_id)
+    tags, active = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}, mlflow.active_run()
     try:
+        with named_failure("no run could be started in MLflow"):
+            run_id = str(mlflow.start_run(run_name=run_name, nested=True, tags=tags).info.run_id)
         with _failure_noted(run_id):
             yield run_id
             mlflow.end_run(_ending(run_id))
     except BaseException:
         with suppress(*write_errors()), few_attempts():  # the original error is raised
-            mlflow.end_run("FAILED")
+            if mlflow.active_run() is not active:
+                mlflow.end_run("FAILED")
         raise
 
 
@@ -254,9 +255,13 @@ def pool_shortage(uri: str) -> str | None:
     Each worker that starts a trace holds one connection and waits for a second. With as many workers as connections,
     they can deadlock until they time out.
     """
-    connections = {"MLFLOW_SQLALCHEMYSTORE_POOL_SIZE": 5, "MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW": 10}
-    pool = sum(int(os.environ.get(name) or default) for name, default in connections.items())
-    workers = int(os.environ.get("MLFLOW_GENAI_EVAL_MAX_WORKERS") or 40)
+
+    def number(name: str, default: int) -> int:
+        text = os.environ.get(name, "")
+        return int(text) if text.isdecimal() else default
+
+    pool = number("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", 5) + number("MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW", 10)
+    workers = number("MLFLOW_GENAI_EVAL_MAX_WORKERS", 40)
     if workers < pool or not _DATABASE.match(uri):
         return None
     return (

@@ -134,6 +134,12 @@ def test_a_function_as_model(form: Any) -> None:
     assert result.tables["rag_rows"]["answer"].tolist() == frame()["answer"].tolist()
 
 
+def test_a_model_gets_columns_whose_names_are_no_texts() -> None:
+    data = frame()[["question", "reference"]].assign(year=[1, 2]).rename(columns={"year": 5})
+    result = evaluate({"suite": ["rouge"]}, data, model=lambda inputs: [f"It is {n}" for n in inputs[5]])
+    assert result.tables["rag_rows"]["answer"].tolist() == ["It is 1", "It is 2"]
+
+
 def test_a_model_of_several_outputs_needs_the_name_of_the_answer() -> None:
     def chain(inputs: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame({"text": ["a"] * len(inputs), "thought": ["b"] * len(inputs)})

@@ -283,6 +283,12 @@ def test_which_part_failed_is_a_feedback_of_its_own_and_counted(judge: WordJudge
     assert "diagnosis" not in result.reason
 
 
+def test_a_scorer_of_one_metric_gives_no_diagnosis() -> None:
+    for made in rm.scorers("diagnose"):
+        feedback = made(**rows(1)[0])
+        assert feedback.name == made.name
+
+
 def test_a_suite_with_a_composite_is_called_by_it_for_quality_criteria() -> None:
     assert rm.scorer("white_paper").name == "rag_score"
     assert rm.scorer(rm.Suite(["rouge", "coherence"])).name == "ragmetrics"

@@ -16,6 +16,7 @@ from mlflow_ragmetrics.display.document import to_markdown
 from mlflow_ragmetrics.display.text import report_blocks
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.tracking.log import questions_digest
+from mlflow_ragmetrics.tracking.run import new_target
 from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter
 
 RECORDS = [
@@ -262,6 +263,25 @@ def test_an_interruption_does_not_leave_a_run_that_looks_finished(
         report.log()
     (run,) = MlflowClient().search_runs(["0"])
     assert (run.info.status, run.data.tags[STATUS_TAG]) == ("FAILED", "failed: interrupted")
+
+
+@pytest.mark.parametrize("name", ["start_run", "end_run"])
+def test_an_interruption_as_a_run_starts_or_ends_leaves_the_outer_run_active(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    call = getattr(mlflow, name)
+
+    def interrupted(*values: object, **options: object) -> None:
+        monkeypatch.setattr(mlflow, name, call)
+        call(*values, **options)
+        raise KeyboardInterrupt
+
+    with mlflow.start_run() as outer:
+        monkeypatch.setattr(mlflow, name, interrupted)
+        with pytest.raises(KeyboardInterrupt), new_target("inner"):
+            pass
+        assert mlflow.active_run() is outer
+        assert mlflow.get_run(outer.info.run_id).info.status == "RUNNING"
 
 
 def test_a_run_that_is_not_there_is_one_clear_sentence(report: rm.Report) -> None:

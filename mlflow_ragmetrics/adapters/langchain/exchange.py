@@ -29,7 +29,7 @@ from mlflow_ragmetrics.rows.passages import TEXT_KEYS, are_texts, chunks_of, dis
 
 _CONTEXT_NAMES = frozenset({"contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE["contexts"]})
 _SHORT = 20  # characters; shorter texts match only as whole words or lines
-_SHORTEST_PART = 25
+_SHORTEST_PART, _SHORTEST_END = 25, 10
 _DEEPEST = 2
 
 
@@ -231,15 +231,19 @@ def _written_in(result: Any) -> list[str]:
 
 def seen_in(text: str, prompts: Sequence[str]) -> str | None:
     """Return the part of ``text`` in ``prompts`` (with single spaces): all of it, else its beginning and the sentences
-    found there. ``None`` if nothing is there.
+    found there. A sentence that was edited, as by masking a name, counts. ``None`` if nothing is there.
     """
     plain = " ".join(text.split())
     if any(_count(plain, prompt) for prompt in prompts):
         return text
     longest = max((_common_beginning(plain, prompt) for prompt in prompts), default=0)
+    begin, end = _sentence_around(plain, longest)
+    longest = end if _is_edited(plain[begin:end].strip(), prompts) else longest
     parts = [plain[:longest].rstrip()] if longest >= _SHORTEST_PART else []
     rest = plain[longest:] if parts else plain
-    parts += [sentence for sentence in _sentences(rest) if any(sentence in prompt for prompt in prompts)]
+    for sentence in _sentences(rest):
+        if any(sentence in prompt for prompt in prompts) or _is_edited(sentence, prompts):
+            parts.append(sentence)
     return " ".join(parts) or None
 
 
@@ -464,6 +468,23 @@ _BETWEEN = re.compile(r"(?<=[.!?。！？])\s+")
 def _sentences(text: str) -> list[str]:
     """Return the sentences of ``text`` that are too long to match by chance."""
     return [part for piece in re.split(_BETWEEN, text) if len(part := piece.strip()) >= _SHORTEST_PART]
+
+
+def _sentence_around(text: str, place: int) -> tuple[int, int]:
+    """Return the begin and the end of the sentence at ``place``."""
+    begins = [0, *(match.end() for match in re.finditer(_BETWEEN, text)), len(text)]
+    return max(begin for begin in begins if begin <= place), next(each for each in begins if each >= place)
+
+
+def _is_edited(sentence: str, prompts: Sequence[str]) -> bool:
+    """Whether a prompt has ``sentence`` with some words in it changed, as by masking a name."""
+    for prompt in prompts:
+        begin = sentence[: _common_beginning(sentence, prompt)]
+        behind = prompt[prompt.find(begin) + len(begin) :][: 2 * len(sentence)] if begin else prompt
+        same = _common_beginning(sentence[::-1], behind[::-1])
+        if same >= _SHORTEST_END and 3 * (len(begin) + same) >= 2 * len(sentence):
+            return True
+    return False
 
 
 def _common_beginning(text: str, prompt: str) -> int:

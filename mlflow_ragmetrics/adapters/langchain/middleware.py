@@ -24,7 +24,7 @@ from mlflow_ragmetrics.text.messages import render, say
 
 try:
     from langchain.agents.middleware import AgentMiddleware
-    from langchain.agents.structured_output import ToolStrategy
+    from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 except ImportError as error:
     raise MissingExtraError(
         "RagMetricsMiddleware needs langchain: pip install 'mlflow_ragmetrics[langchain]'."
@@ -199,7 +199,8 @@ def _answer_fields(response_format: Any, name: str | None) -> dict[str, str]:
     if response_format is None:
         return {}
     fields = {}
-    for spec in ToolStrategy(response_format.schema).schema_specs:
+    is_strategy = isinstance(response_format, (AutoStrategy, ToolStrategy, ProviderStrategy))
+    for spec in ToolStrategy(response_format.schema if is_strategy else response_format).schema_specs:
         properties = spec.json_schema.get("properties", {})
         texts = [field for field, schema in properties.items() if _is_text(schema)]
         known = [name] if name is not None else [field for field in _ANSWER_FIELDS if field in texts] or texts
@@ -217,9 +218,12 @@ def _is_text(schema: Mapping[str, Any]) -> bool:
 
 def _field_in(response: Any, fields: Mapping[str, str]) -> str:
     """The name of the answer's field in a structured response; its schema may have an alias for it."""
-    calls, known = _message_of(response).tool_calls, getattr(type(response.structured_response), "model_fields", {})
+    structured, calls = response.structured_response, _message_of(response).tool_calls
     alias = next((fields[call["name"]] for call in calls if call["name"] in fields), next(iter(fields.values())))
-    return next((name for name, field in known.items() if alias in (field.alias, field.validation_alias)), alias)
+    names = list(fields_of(structured))
+    is_model = hasattr(type(structured), "model_json_schema")
+    aliases = type(structured).model_json_schema()["properties"] if is_model else names
+    return dict(zip(aliases, names, strict=False)).get(alias, alias)
 
 
 def _answer_in(response: Any, fields: Mapping[str, str]) -> str | None:

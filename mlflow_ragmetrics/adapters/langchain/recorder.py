@@ -208,7 +208,8 @@ class Recorder(_Listener):
         find_trace(exchange)
         exchange.seconds = time.perf_counter() - exchange.began
         with self._lock:
-            unended = [inner_id for inner_id, run in list(self.open_runs.items()) if run.exchange is exchange]
+            runs = ((inner_id, self.open_runs.get(inner_id)) for inner_id in exchange.parents)
+            unended = [inner_id for inner_id, run in runs if run is not None and run.exchange is exchange]
             for inner_id in unended:
                 self.open_runs.pop(inner_id, None)
                 self._closed[inner_id] = None
@@ -312,8 +313,7 @@ class Reading:
         ``contexts_assumed`` in the metadata says why. ``retrieved_doc_ids``: the ids of the retrieved documents.
         ``citations``: those in the outputs or in the blocks of the answer's message.
         """
-        outputs = _picked(self.answer, exchange.outputs, exchange.inputs)
-        answer = None if exchange.left else _answer_in(outputs)
+        answer = None if exchange.left else _answer_in(_picked(self.answer, exchange.outputs, exchange.inputs))
         record = {**_metadata_of(exchange), "question": self._question(exchange), "answer": answer}
         record["history"] = _history_of(exchange)
         if citations := citations_in(exchange.outputs):

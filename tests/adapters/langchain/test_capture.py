@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -93,3 +95,27 @@ def test_a_run_id_may_be_used_again() -> None:
         recorder.on_retriever_end(["a passage"], run_id=uid(2))
         recorder.on_chain_end("so", run_id=uid(1))
     assert [[step.value for step in each.steps] for each in recorder.exchanges] == [[("a passage",)]] * 2
+
+
+def test_the_end_of_a_call_takes_no_longer_while_others_are_open() -> None:
+    recorder, numbers = Recording(), count(1)
+
+    def begun() -> UUID:
+        root = uid(next(numbers))
+        recorder.on_chain_start(None, "why", run_id=root)
+        for _ in range(5):
+            recorder.on_chain_start(None, "why", run_id=uid(next(numbers)), parent_run_id=root)
+        return root
+
+    def shortest() -> float:
+        times = []
+        for _ in range(50):
+            root, start = begun(), time.perf_counter()
+            recorder.on_chain_end("so", run_id=root)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    alone = shortest()
+    for _ in range(2000):
+        begun()
+    assert shortest() < 20 * alone

@@ -32,6 +32,7 @@ from mlflow_ragmetrics.rows.passages import distinct
 
 ONE, TWO = Document(page_content="one", id="1"), Document(page_content="two", id="2")
 LONG = "The lighthouse was built in 1869. Its keeper walks down to the harbour. Ferries leave at nine."
+EDITED = "The office opened in 1990. John Smith, the first keeper, lives at 5 Main Street in the old town."
 
 
 def step(kind: Any, value: Any, number: int = 0, reply: str | None = None) -> Step:
@@ -202,6 +203,19 @@ def test_assumed_contexts_are_said_in_the_reader_s_language(language: str, said:
     assert report.rows[0].sample.metadata["contexts_assumed"] == "no_model_call"
     assert report.metrics["faithfulness/n_assumed"] == 1
     assert any(line.startswith(counted) and line.endswith("faithfulness") for line in report.banner)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "part"),
+    [
+        ("The office opened in 1990. [NAME], the first keeper, lives at 5 Main Street in the old town.", EDITED),
+        ("The office opened in 1990. John Smith, the first keeper, lives at [PLACE] in the old town.", EDITED),
+        ("The office opened in 1990. John Smith, the first keeper, lives", EDITED[:62]),
+        ("[NAME] opened it.", None),
+    ],
+)
+def test_a_sentence_that_was_edited_is_seen(prompt: str, part: str | None) -> None:
+    assert seen_in(EDITED, [prompt]) == part
 
 
 @pytest.mark.parametrize(("length", "matches"), [(19, False), (20, True)])

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import wrap_model_call
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, tool
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field
 from typing_extensions import TypedDict
 
 import mlflow_ragmetrics as rm
@@ -182,6 +183,10 @@ class Camel(BaseModel):
     the_text: str = Field(alias="theText")
 
 
+class Choices(BaseModel):
+    the_text: str = Field(validation_alias=AliasChoices("theText", "text"))
+
+
 SCHEMA = {"title": "Page", "type": "object", "properties": {"text": {"type": ["string", "null"]}}}
 
 
@@ -223,11 +228,12 @@ def documented(text: str) -> tuple[Any, Any]:
         (ToolStrategy(Said), lambda text: {"text": text}, {}),
         (ToolStrategy(Page), lambda text: {"title": "The lighthouse", "body": text}, {"answer": "body"}),
         (ToolStrategy(Camel), lambda text: {"theText": text}, {}),
+        (ToolStrategy(Choices), lambda text: {"theText": text}, {}),
         (ToolStrategy(SCHEMA), lambda text: {"text": text}, {}),
         (final_answer, lambda text: {"text": text}, {}),
         (documented, lambda text: {"text": text}, {}),
     ],
-    ids=["tool", "provider", "dataclass", "named", "alias", "schema", "return_direct", "with_documents"],
+    ids=["tool", "provider", "dataclass", "named", "alias", "choices", "schema", "closing", "documents"],
 )
 def test_a_structured_answer_and_that_of_a_closing_tool_are_judged(
     form: Any, fields: Any, options: dict[str, Any], awaited: bool
@@ -267,6 +273,19 @@ def test_a_structured_answer_is_asked_for_again() -> None:
     )
     state: Any = agent.invoke({"messages": [HumanMessage(QUESTION)]})  # type: ignore[arg-type]
     assert state["structured_response"].answer == RIGHT
+
+
+@pytest.mark.parametrize("schema", [Reply, Reply.model_json_schema()])
+def test_another_middleware_may_set_a_plain_schema(schema: Any) -> None:
+    @wrap_model_call
+    def with_schema(request: Any, handler: Any) -> Any:
+        return handler(request.override(response_format=schema))
+
+    guard = rm.RagMetricsMiddleware(FAITHFUL, on_failure="stop", instead="I do not know.")
+    model = Structured(name="Reply", fields=lambda _: {"answer": WRONG})
+    agent = create_agent(model, [look_up], middleware=[with_schema, guard], response_format=ToolStrategy(Reply))
+    state: Any = agent.invoke({"messages": [HumanMessage(QUESTION)]})  # type: ignore[arg-type]
+    assert "I do not know." in str(state["structured_response"])
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,11 @@ def test_questions(inputs: Any) -> None:
     assert read(inputs, "so").question == "why"
 
 
+def test_a_function_reads_no_outputs_of_an_interrupted_call() -> None:
+    exchange = Exchange(UUID(int=7), "why", {}, outputs={}, left=True)
+    assert Reading(answer=lambda outputs: outputs["answer"]).sample(exchange).answer is None
+
+
 def test_the_question_may_be_among_the_outputs_only() -> None:
     """A graph that resumes after an interrupt, or whose messages were given as tuples."""
     messages = [HumanMessage("why"), AIMessage("so")]
