@@ -195,7 +195,7 @@ class Suite:
 
         ``InvalidOptionError`` names an unknown key, an invalid value, or a variable that is not set.
         """
-        return cls.of(Path(path), **overrides)
+        return cls.of(Path(path) if isinstance(path, str) else path, **overrides)
 
     def replace(self, **changes: Unpack[SuiteOverrides]) -> Suite:
         """Return this suite with ``changes``, which are arguments of ``Suite``.

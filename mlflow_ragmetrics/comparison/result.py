@@ -49,6 +49,7 @@ from mlflow_ragmetrics.results.marks import count_causes
 from mlflow_ragmetrics.results.pairing import Pairing, metric_spans, without_suite
 from mlflow_ragmetrics.rows.data import slices_of
 from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
+from mlflow_ragmetrics.statistics.significance import about
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
@@ -296,13 +297,17 @@ class Comparison(Document):
         failed = [check.reason for check in checks if not check.passed]
         return [
             Heading(f"{self.title}: {rows} paired by {self.pairing.by}, tolerance {self.tolerance:g}"),
-            Line(self.plain),
+            Line(self.too_few or self.plain),
             *(Line([Styled("Gate failed", "strong"), f": {reason}"], "bad") for reason in failed),
             self._figures_table(),
             *(Line(note, "faint") for note in self.notes),
-            *(Line(f"Note: {warning}", "middling") for warning in self.warnings),
+            *self._warnings,
             *(() if self.preference is None else self.preference.blocks),
         ]
+
+    @property
+    def _warnings(self) -> list[Block]:
+        return [Line(f"Note: {warning}", "middling") for warning in self.warnings]
 
     def _figures_table(self) -> Table:
         ends = [abs(end) for each in self.differences for end in (each.low, each.high) if end is not None]
@@ -339,11 +344,30 @@ class Comparison(Document):
         title: list[Piece] = [Styled(row.id, "strong"), f" {row.change:+.3f}  {shorten(row.question, _LONGEST)}"]
         return Folded(Line(title), lines)
 
+    @property
+    def too_few(self) -> str | None:
+        """One line that says so if fewer than ten rows (or groups) allow no verdict; else ``None``."""
+        shown = next((difference for difference in self.differences if difference.difference is not None), None)
+        is_told = any(
+            each.verdict != "cannot be told" or each.unlike or each.lost_a or each.lost_b for each in self.differences
+        )
+        if shown is None or is_told or self.preference is not None:
+            return None
+        count, kind = (shown.rows, "row") if shown.groups is None else (shown.groups, "group")
+        if count >= FEW_GROUPS:
+            return None
+        needed = "" if shown.needed is None else f", about {about(shown.needed)} rows would show {self.tolerance:g}"
+        few = f"{counted(count, kind)} {'is' if count == 1 else 'are'} too few"
+        return f"No verdict: {few}; {shown.key} {shown.difference:+.2f}{needed}"
+
     def to_text(self, width: int | None = None) -> str:
         """The summary sentence, a table of the metrics, notes and warnings, and the most changed rows.
 
-        A table wider than ``width`` columns drops its least important figures.
+        If fewer than ten rows allow no verdict, one line says so instead, above the warnings. A table wider than
+        ``width`` columns drops its least important figures.
         """
+        if self.too_few is not None:
+            return to_text([Line(f"{self.title}: {self.too_few}"), *self._warnings], width).rstrip()
         return to_text([*self._blocks(), *self._changed_blocks(answers=False)], width).rstrip()
 
     def to_markdown(self, fail_on: Iterable[str] = ()) -> str:

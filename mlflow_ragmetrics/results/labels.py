@@ -104,10 +104,10 @@ def labels_of(
         if not {"id", "label"} <= {*label_data.columns}:
             has = ", ".join(map(str, label_data.columns))
             raise InvalidDataError(f"labels need the columns id and label, but have {has}")
-        label_data = label_data.set_index("id")["label"]
+        return _numbers(_matched(zip(label_data["id"], label_data["label"], strict=True), results.table), words)
     table = results.table
     if isinstance(label_data, Mapping) or hasattr(label_data, "to_dict"):  # a mapping or a series
-        return _numbers(_matched([(str(name), label) for name, label in label_data.items()], table), words)
+        return _numbers(_matched(label_data.items(), table), words)
     if not isinstance(label_data, Iterable):
         raise InvalidDataError(f"labels: {shown(labels)} is neither a mapping, a list, a column, a file nor a frame")
     listed = list(label_data)
@@ -157,14 +157,15 @@ def _meaning(label: Any) -> Any:
         return word_of(str(label))
 
 
-def _matched(labels: Sequence[tuple[str, Any]], table: pd.DataFrame) -> list[Any]:
+def _matched(labels: Iterable[tuple[Any, Any]], table: pd.DataFrame) -> list[Any]:
     """The label of each row, by its id or trace id; ``None`` without a label.
 
     Raises ``InvalidDataError`` if an id has two different labels, or if no row has one.
     """
-    if twice := _with_two(labels):
+    named = [(str(name), label) for name, label in labels]
+    if twice := _with_two(named):
         raise InvalidDataError(f"ids with two different labels: {twice}; keep one label per id")
-    exact = dict(sorted(labels, key=lambda label: _meaning(label[1]) is not None))  # a known one replaces a missing one
+    exact = dict(sorted(named, key=lambda label: _meaning(label[1]) is not None))  # a known one replaces a missing one
     # in a CSV file, an id that looks like a formula may start with a quote
     by_name = {name.removeprefix("'"): label for name, label in exact.items()} | exact
     columns = [table[name].map(str) for name in ("id", "trace_id") if name in table.columns]

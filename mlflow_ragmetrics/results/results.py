@@ -219,7 +219,11 @@ def read_table(path: Path) -> pd.DataFrame:
 def _from_file(path: Path) -> Evaluation:
     import pandas as pd
 
-    results = stored(path.stem, read_table(path), pd.DataFrame(columns=ITEM_COLUMNS), _suite_of(path))
+    table = read_table(path)
+    columns = [table[name] for name in table.columns if str(name).endswith("_judge")]
+    judges = {name for column in columns for name in column if isinstance(name, str) and name}
+    description = _suite_of(path) or ({"judge": sorted(judges)} if judges else {})
+    results = stored(path.stem, table, pd.DataFrame(columns=ITEM_COLUMNS), description)
     if not results.keys:
         message = f"{path.name} has no scores; write it with ragmetrics evaluate --output {path.name}"
         raise InvalidDataError(message)

@@ -29,12 +29,13 @@ def test_files_are_compared_without_a_store(ragmetrics: Run, files: list[str], t
     assert "Logged" not in result.output
 
 
-def test_few_rows_have_no_verdict_and_a_gate_that_could_hardly_fail_says_so(ragmetrics: Run, tmp_path: Path) -> None:
+def test_too_few_rows_are_one_line_and_a_gate_that_could_hardly_fail_says_so(ragmetrics: Run, tmp_path: Path) -> None:
     for name in ("a", "b"):
         report_of(noisy(6, seed=ord(name))).table.to_parquet(tmp_path / f"{name}.parquet")
     result = ragmetrics("compare", "a.parquet", "b.parquet", "--fail-on", "regressed")
     assert result.exit_code == 0
-    assert "no verdict on faithfulness with 6 rows" in result.output
+    assert result.output.startswith("b (B) against a (A): No verdict: 6 rows are too few; faithfulness ")
+    assert "metric " not in result.output
     assert "could hardly have failed" in result.output
 
 
@@ -121,5 +122,5 @@ def test_scores_are_compared_without_a_judge_that_never_answers(
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         result = ragmetrics("compare", *answers, "--preference", "openai:/local", "--cache", "none")
     assert result.exit_code == 3
-    assert "paired by id" in result.output
+    assert "paired by id" in result.output or "rows are too few" in result.output
     assert "The comparison has no preference: openai:/local: the provider refused the key" in result.output

@@ -20,6 +20,12 @@ EXPECTED = [float(each) for each in GOOD]
 IDS = [f"row {place}" for place in range(6)]
 
 
+class Frame(dict[str, Any]):
+    """A frame of another library than pandas, such as Polars."""
+
+    columns = ("id", "label")
+
+
 @pytest.mark.parametrize(
     "labels",
     [
@@ -31,6 +37,7 @@ IDS = [f"row {place}" for place in range(6)]
         "human",
         pd.DataFrame({"id": IDS, "label": GOOD}),
         pd.Series(GOOD, index=IDS),
+        Frame(id=IDS, label=GOOD),
     ],
     ids=lambda labels: type(labels).__name__,
 )

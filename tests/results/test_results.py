@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -55,6 +56,13 @@ def test_a_file_gives_back_what_the_report_had(tmp_path: Path, ending: str) -> N
     assert results_of(path).name == "rows"
     pd.testing.assert_frame_equal(from_file.table, from_report.table)
     assert from_file["faithfulness"].unscored_both == 1
+
+
+def test_a_file_names_its_judge_from_the_columns(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    row = {"id": "1", "faithfulness": 0.5, "faithfulness_status": "ok", "faithfulness_judge": "openai:/gpt"}
+    path.write_text(json.dumps(row), encoding="utf-8")
+    assert results_of(path).description == {"judge": ["openai:/gpt"]}
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
