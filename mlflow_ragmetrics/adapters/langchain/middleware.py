@@ -223,7 +223,7 @@ def _field_in(response: Any, fields: Mapping[str, str]) -> str:
     names = list(fields_of(structured))
     is_model = hasattr(type(structured), "model_json_schema")
     aliases = type(structured).model_json_schema()["properties"] if is_model else names
-    return dict(zip(aliases, names, strict=False)).get(alias, alias)
+    return str(dict(zip(aliases, names, strict=False)).get(alias, alias))
 
 
 def _answer_in(response: Any, fields: Mapping[str, str]) -> str | None:
