@@ -135,3 +135,11 @@ def test_a_reply_is_repaired_once_and_then_the_row_has_no_score(
     (score,) = report.rows[0].scores.values()
     assert (score.value, report.usage["calls"]) == (value, calls)
     assert ("quote_not_found" in dict(score.warnings)) is ("not there" in replies[-1])
+
+
+def test_a_very_long_reason_is_cut_and_says_so() -> None:
+    entry = {"id": "p1", "quote": "330 m", "reason": "z" * 5_000_000, "grade": 3}
+    judge = rm.ChatJudge(scripted(json.dumps({"relevance": [entry]})))
+    (item,) = rm.score("context_relevance", row("It is 330 m high."), judge=judge).items
+    assert len(item.reason) < 5_000
+    assert item.reason.endswith("[… 4,996,000 characters cut]")

@@ -302,6 +302,7 @@ class Usage(ChargesCaller):
         If the provider's counts are missing or cannot be true, they are estimated.
         """
         reported, output, cached = (reply.tokens.get(name, 0) for name in ("input", "output", "cached"))
+        reported += cached if cached > reported else 0  # some providers leave cached tokens out of their input
         received = tokens_in(reply.text)
         is_credible = reported * _LEAST_SHARE >= prompt and output * _LEAST_SHARE >= received
         counts = {"cached_tokens": cached, "estimated_calls": int(not is_credible)}

@@ -404,7 +404,7 @@ def _relevance(data: Mapping[str, Any], question: Relevance) -> Reading:
         unquoted = grade in (2, 3) and not quote
         if unquoted:
             doubts.append(f"{label} has a grade of 2 or 3: copy the words of this passage that decide exactly")
-        grades.append(PassageGrade(grade, quote, entry.text("reason"), unquoted=unquoted))
+        grades.append(PassageGrade(grade, quote, entry.reason, unquoted=unquoted))
     return Reading(tuple(grades), doubts)
 
 

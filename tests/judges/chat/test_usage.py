@@ -22,6 +22,18 @@ def test_cost_counts_cached_tokens_at_their_own_price() -> None:
     assert Prices(input=2.0, output=8.0, cached=0.5).cost(1_000_000, 500_000, 400_000) == pytest.approx(5.4)
 
 
+@pytest.mark.parametrize(("reported", "prompt"), [(500, 500), (100, 500), (600, 600)])
+def test_cached_tokens_that_the_provider_does_not_count_as_input_cost_too(reported: int, prompt: int) -> None:
+    usage = Usage("judge", JudgeOptions(prices=Prices(input=1e6, output=1e6, cached=1e5), max_cost=1e9))
+    cached = 400
+    usage.answered(
+        usage.begin_call(500, 10), Reply("yes", tokens={"input": reported, "cached": cached, "output": 1}), 500
+    )
+    spent = usage.snapshot()
+    assert (spent["prompt_tokens"], spent["cached_tokens"]) == (prompt, cached)
+    assert spent["cost"] == pytest.approx(prompt - cached + 0.1 * cached + 1)
+
+
 def test_a_meter_loses_nothing_between_threads() -> None:
     usage = Usage("judge", JudgeOptions())
     threads = [threading.Thread(target=lambda: [usage.add(calls=1) for _ in range(2000)]) for _ in range(8)]
