@@ -154,9 +154,10 @@ def _metadata(shown: Sequence[Row]) -> dict[str, dict[str, list[Any]]]:
     for name in dict.fromkeys(name for row in shown for name in row.sample.metadata):
         values = [row.sample.metadata.get(name) for row in shown]
         texts = [None if plain(value) is None else _shown(value) for value in values]
-        places = {text: place for place, text in enumerate(dict.fromkeys(filter(None, texts)))}
-        if 0 < len(places) <= _MOST_VALUES and max(map(len, places)) <= _LONGEST_VALUE:
-            columns[str(name)] = {"values": list(places), "rows": [places.get(text or "", -1) for text in texts]}
+        known = list(dict.fromkeys(text for text in texts if text is not None))
+        if 0 < len(known) <= _MOST_VALUES and max(map(len, known)) <= _LONGEST_VALUE:
+            places: dict[str | None, int] = {None: -1, **{text: place for place, text in enumerate(known)}}
+            columns[str(name)] = {"values": known, "rows": [places[text] for text in texts]}
     return columns
 
 

@@ -111,11 +111,12 @@ def test_a_very_long_text_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_metadata_that_cannot_be_filtered_by_is_shown_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{**row, "topic": "a", "long": "x" * 200, "n": place} for place, row in enumerate(ROWS)]
+    values = {"topic": "a", "long": "x" * 200, "blank": ""}
+    rows = [{**row, **values, "n": place, "gone": None} for place, row in enumerate(ROWS)]
     monkeypatch.setattr(report_page, "_MOST_VALUES", 11)
     data = carried(rm.Suite(["coherence"], judge="lexical").evaluate(rows).to_html())
-    assert data["metadata"] == {"topic": {"values": ["a"], "rows": [0] * 12}}
-    assert [name for name, _ in data["rows"][0][6]] == ["topic", "long", "n"]
+    assert data["metadata"] == {name: {"values": [values[name]], "rows": [0] * 12} for name in ("topic", "blank")}
+    assert [name for name, _ in data["rows"][0][6]] == ["topic", "long", "blank", "n", "gone"]
 
 
 def test_the_page_of_a_run_names_it_and_links_to_it_without_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
