@@ -1,4 +1,4 @@
-"""Confidence intervals of means and paired differences, over rows or groups of rows.
+"""Confidence intervals of means, paired differences and mean labels, over rows or groups of rows.
 
 The default is the BCa bootstrap (Efron 1987) over rows, at a level widened for small samples (Hesterberg 2015: the
 normal quantile becomes √(n/(n−1)) times that of Student's t). Fewer than 40 groups have a cluster-robust t interval
@@ -13,9 +13,8 @@ The interval of equal values uses the share of different rows that the sample ca
 Turns of one conversation, or answers to one question, resemble each other and carry less information than independent
 rows. The design effect (Kish 1965) is the factor by which this increases the variance of a mean.
 
-Estimates the mean human label of all rows from a few labels and a judge's scores of all rows, with an interval.
-
-Prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, PPI++): the mean of the labels, moved along the
+``true_mean`` estimates the mean human label of all rows from a few labels and a judge's scores of all rows, by
+prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, PPI++): the mean of the labels, moved along the
 regression line to the mean score of all rows. The variance is a jackknife over rows or groups, each left out with its
 label and score. The interval is Student's t, or Wilson's for labels of 0 and 1.
 """
