@@ -85,7 +85,7 @@ def fields_of(value: Any) -> Any:
         return value
     if hasattr(kind, "model_fields"):
         return dict(value)
-    if is_dataclass(kind) and not hasattr(kind, "update"):  # LangGraph's Command
+    if is_dataclass(kind) and not hasattr(kind, "goto"):  # LangGraph's Command
         return {field.name: getattr(value, field.name) for field in fields(value)}
     return value
 

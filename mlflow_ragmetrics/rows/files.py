@@ -337,7 +337,7 @@ def _encoding_of(beginning: bytes, file: Path) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(beginning)
     except UnicodeDecodeError:
-        page = code_page_of(beginning.rpartition(b"\n")[0] or beginning)
+        page = code_page_of(beginning)
         if page is not None:
             sentence = f"{file} is not UTF-8 text and was read as {page}; save it as UTF-8 if that is wrong"
             warnings.warn(sentence, stacklevel=2)
@@ -351,8 +351,8 @@ def code_page_of(content: bytes) -> str | None:
     >>> code_page_of("Die Größe steht in Köln.".encode("cp1252"))
     'cp1252'
     """
-    lines = [line for line in content.splitlines() if not line.isascii()]
-    content = b"\n".join(lines)[:_MOST_BYTES]
+    pieces = [piece for piece in re.split(rb'["\r\n]', content) if not piece.isascii()]
+    content = b"\n".join(pieces)[:_MOST_BYTES]
     readings: list[tuple[float, int, str]] = []
     for place, (page, *letters) in enumerate(_LANGUAGES):
         with suppress(UnicodeDecodeError):
@@ -374,7 +374,7 @@ def _share(text: str, usual: str, rare: str = r"(?!)") -> float:
         {place for match in re.finditer(pattern, text, re.IGNORECASE) for place in range(*match.span())} & marks - odd
         for pattern in (f"{usual}|[{_SIGNS}]", rare)
     )
-    return (len(common) + len(few) / 4) / len(marks)
+    return (len(common) + len(few) / 4) / max(1, len(marks))
 
 
 def _changes_script(text: str, place: int) -> bool:

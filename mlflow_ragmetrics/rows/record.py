@@ -445,7 +445,8 @@ def _mapping(record: Any, text_name: str | None) -> Mapping[Any, Any]:
 def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
     """The entries that are not fields, merged with those of a ``metadata`` mapping."""
     nested = mapping_of(rest.get("metadata"))
-    return {str(name): value for name, value in {**nested, **rest}.items() if name != "metadata" or not nested}
+    kept = {name: value for name, value in rest.items() if name != "metadata" or not nested}
+    return {str(name): value for name, value in {**nested, **kept}.items()}
 
 
 def _split_thoughts(readings: dict[str, Reading], answers: Iterable[object]) -> str:

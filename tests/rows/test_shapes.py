@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,22 @@ def test_runs_without_children_may_have_nan_there() -> None:
     run = {"id": "r", "run_type": "chain", "inputs": {"question": "q"}, "outputs": {"output": "a"}}
     (sample,) = read_samples([{**run, "child_runs": float("nan")}])
     assert (sample.question, sample.answer) == ("q", "a")
+
+
+def test_metadata_may_hold_metadata() -> None:
+    (sample,) = read_samples([{"question": "q", "metadata": {"metadata": {"a": 1}, "b": 2}}])
+    assert sample.metadata == {"metadata": {"a": 1}, "b": 2}
+
+
+def test_a_row_may_be_a_dataclass_with_a_method_update() -> None:
+    @dataclass
+    class Row:
+        question: str
+
+        def update(self) -> None: ...
+
+    (sample,) = read_samples([Row("q")])
+    assert sample.question == "q"
 
 
 def test_records_by_id_are_rows(tmp_path: Path) -> None:

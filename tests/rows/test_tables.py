@@ -91,6 +91,14 @@ def test_a_few_letters_show_the_code_page(tmp_path: Path, page: str, text: str) 
     assert read(path)[0] == [{"question": "What does the card say?", "answer": text}]
 
 
+@pytest.mark.parametrize("behind", ["", "\n", "\n" + "b" * 30_000])
+@pytest.mark.parametrize("before", ["", "b\n" * 30_000, '"' + "b" * 30_000 + '"\n'])
+def test_the_code_page_shows_wherever_the_letters_are(tmp_path: Path, before: str, behind: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(f"answer\n{before}Die Größe{behind}".encode("cp1252"))
+    assert {"answer": "Die Größe"} in read(path)[0]
+
+
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
