@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import logging
 import os
 import platform
 import re
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run, RunInfo
 
+
+_logger = logging.getLogger(__name__)
 
 COMPLETE = "complete"
 PARTIAL = "partial"
@@ -106,17 +109,40 @@ def new_target(run_name: str | None) -> Iterator[str]:
     import mlflow
 
     tags, active = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}, mlflow.active_run()
+    run_id = None
     try:
         with named_failure("no run could be started in MLflow"):
             run_id = str(mlflow.start_run(run_name=run_name, nested=True, tags=tags).info.run_id)
         with _failure_noted(run_id):
             yield run_id
             mlflow.end_run(_ending(run_id))
-    except BaseException:
+    except Exception:
         with suppress(*write_errors()), few_attempts():  # the original error is raised
             if mlflow.active_run() is not active:
                 mlflow.end_run("FAILED")
         raise
+    except BaseException as interruption:  # at any time, also before the run's id is known or while it ends
+        _let_go(interruption)
+        begun = f"tags.`{WRITER_TAG}` = '{tags[WRITER_TAG]}' and tags.`{STATUS_TAG}` = '{WRITING}'"
+        try:
+            with few_attempts():
+                runs = [] if run_id else mlflow.search_runs(filter_string=begun, output_format="list")
+                for begun_id in [run_id] if run_id else [str(run.info.run_id) for run in runs]:
+                    RunWriter(begun_id).end("interrupted")
+                if mlflow.active_run() is not active:
+                    mlflow.end_run("FAILED")
+        except write_errors() as error:
+            _logger.warning("a new run may keep the status %r: %s", WRITING, reason_of(error))
+        raise
+
+
+def _let_go(interruption: BaseException) -> None:
+    """Release resources held by an interrupted statement, such as SQLite's lock, so that the store can be written."""
+    error: BaseException | None = interruption
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__context__
+    gc.collect()
 
 
 def _ending(run_id: str) -> str:
@@ -136,11 +162,7 @@ def _failure_noted(run_id: str) -> Iterator[None]:
         with reserved_memory():
             yield
     except BaseException as error:
-        interrupted: BaseException | None = error
-        while interrupted is not None:  # release what a statement holds, such as SQLite's lock, to write to the store
-            clear_frames(interrupted.__traceback__)
-            interrupted = interrupted.__context__
-        gc.collect()
+        _let_go(error)
         RunWriter(run_id).note_failure(reason_of(error) if isinstance(error, Exception) else "interrupted")
         if isinstance(error, write_errors()) and not isinstance(error, RagMetricsError):
             raise RagMetricsError(f"the report could not be written to run {run_id}: {reason_of(error)}") from error

@@ -284,6 +284,23 @@ def test_an_interruption_as_a_run_starts_or_ends_leaves_the_outer_run_active(
         assert mlflow.get_run(outer.info.run_id).info.status == "RUNNING"
 
 
+def test_a_run_that_the_store_made_before_the_interruption_is_marked(
+    report: rm.Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = mlflow.start_run
+
+    def interrupted(**options: object) -> None:
+        start(**options)
+        mlflow.tracking.fluent._active_run_stack.set([])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mlflow, "start_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        report.log()
+    (run,) = mlflow.search_runs(output_format="list")
+    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FAILED", "failed: interrupted")
+
+
 def test_a_run_that_is_not_there_is_one_clear_sentence(report: rm.Report) -> None:
     with pytest.raises(rm.RagMetricsError, match="nowhere"):
         report.log(run_id="nowhere")
