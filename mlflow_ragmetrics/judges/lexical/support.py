@@ -379,10 +379,10 @@ def find_difference(coverage: Coverage, place: int) -> Difference | None:
     others = [number for number, key in enumerate(sentence.keys) if key not in claim_words]
     if shared == total and len(others) < 2:
         return _negation(terms, coverage.content, sentence)
-    if shared == total or len(others) != 1:
+    absent = [place for key, place in claim_words.items() if key not in sentence.keys]
+    if not absent or len(others) != 1:  # the masks of long passages lack common words
         return None
-    (missing,) = [place for key, place in claim_words.items() if key not in sentence.keys]
-    (number,) = others
+    (missing,), (number,) = absent, others
     word, key, kind = terms.text_at(missing), terms.keys[missing], terms.kinds[missing]
     other, key_there = sentence.word(number), sentence.keys[number]
     is_name = kind & NAME and other[:1].isupper()

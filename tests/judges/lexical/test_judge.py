@@ -301,3 +301,10 @@ def test_an_answer_that_differs_from_the_reference_in_one_word_is_graded_lower(a
     right, wrong = LexicalJudge().answer([Grade("correctness", text, None, answer) for text in (answer, denied)])
     assert right.value == 5.0
     assert wrong.value < 2
+
+
+def test_a_claim_of_common_words_is_judged_by_long_passages() -> None:
+    passages = ("The unbelievably impressive tower overlooking surroundings. " * 3000, "Gustave Eiffel made the tower.")
+    (findings,) = LexicalJudge().answer([Verify(("Gustave Eiffel tower.",), passages)])
+    assert isinstance(findings, tuple)
+    assert (2, "Gustave Eiffel made the tower.") in findings[0].quotes
