@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,7 @@ from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
     NOT_COMPLETE,
     check_writable,
-    print_document,
+    print_text,
     report_gates,
     write_text,
 )
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 for this verdict: regressed, "cannot be told", ….'
+)
+@click.option(
+    "--by", multiple=True, metavar="COLUMN", help="Also show the differences for each slice, such as each topic."
 )
 @click.option("--allow-different", is_flag=True, help="Compare even if judge, prompts, suite or references differ.")
 @shared.default_option("--rows", type=click.IntRange(min=0), default=10, metavar="N", help="Number of rows shown.")
@@ -58,6 +62,7 @@ def command(
     /,
     runs: Sequence[str],
     fail_on: Sequence[str],
+    by: Sequence[str],
     form: str,
     html: str | None,
     junit: str | None,
@@ -84,6 +89,8 @@ def command(
     from mlflow_ragmetrics.comparison import compare as compare_runs
 
     check_writable(html, junit)
+    if form != "text" and by:
+        raise InvalidOptionError(f"--by needs --format text, not {form}", param="format")
     if preference is not None:
         options["preference"] = shared.suite_of(judge=preference, cache=cache, max_calls=max_calls)
     elif cache or max_calls:
@@ -98,7 +105,7 @@ def command(
         unjudged = error
         comparisons = compare_runs(baseline, others, **{**options, "preference": None})
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
-    _print(comparisons, form, fail_on)
+    _print(comparisons, form, fail_on, by)
     if html is not None:
         write_text(html, comparisons[-1].to_html())
     for comparison in comparisons:
@@ -112,10 +119,12 @@ def command(
         context.exit(GATE_NOT_REACHED)
 
 
-def _print(comparisons: Sequence[Comparison], form: str, fail_on: Sequence[str]) -> None:
+def _print(comparisons: Sequence[Comparison], form: str, fail_on: Sequence[str], by: Sequence[str]) -> None:
     if form == "text":
         for comparison in comparisons:
-            print_document(comparison)
+            print_text(comparison.to_text)
+            for column in by:
+                print_text(partial(comparison.slices_text, column))
     elif form == "markdown":
         click.echo("\n".join(comparison.to_markdown(fail_on) for comparison in comparisons), nl=False)
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mlflow_ragmetrics.cli.output import check_writable, csv_text, print_document, write_text
+from mlflow_ragmetrics.cli.output import check_writable, csv_text, print_text, write_text
 from mlflow_ragmetrics.cli.shared_options import default_option, metrics, numbers, results_at, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.results.evaluation import Evaluation
@@ -87,7 +87,7 @@ def calibrate_command(
     results = results_at(run, tracking_uri)
     others = [results_at(other, tracking_uri) for other in also]
     calibration = calibrate_run([results, *others], _labels(labels, feedback, results), **options)
-    print_document(calibration)
+    print_text(calibration.to_text)
     if results.run_id is not None:
         click.echo(f"Logged to MLflow run {calibration.log()}")
 

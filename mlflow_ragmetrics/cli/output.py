@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from mlflow_ragmetrics.core.safe_text import as_json, redact
-from mlflow_ragmetrics.display.document import Block, Document, Line, clean, terminal_lines
+from mlflow_ragmetrics.display.document import Block, Line, clean, terminal_lines
 from mlflow_ragmetrics.display.text import report_blocks, to_junit, usage_line
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
@@ -93,9 +93,9 @@ def terminal_width(stream: IO[Any]) -> int | None:
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
-def print_document(document: Document) -> None:
-    """Print the text of the document, as wide as the terminal, and a blank line."""
-    click.echo(f"{for_terminal(document.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
+def print_text(text_of: Callable[[int | None], str]) -> None:
+    """Print the text for the width of the terminal, and a blank line."""
+    click.echo(f"{for_terminal(text_of(terminal_width(sys.stdout)), sys.stdout)}\n")
 
 
 def print_blocks(blocks: Sequence[Block]) -> None:

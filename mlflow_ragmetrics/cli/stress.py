@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mlflow_ragmetrics.cli import shared_options as shared
-from mlflow_ragmetrics.cli.output import NOT_COMPLETE, print_document
+from mlflow_ragmetrics.cli.output import NOT_COMPLETE, print_text
 from mlflow_ragmetrics.errors import JudgeError
 
 
@@ -60,7 +60,7 @@ def command(
         if error.report is None:
             raise
         outcome = Stress(error.report)
-    print_document(outcome)
+    print_text(outcome.to_text)
     if destination is not None:
         click.echo(f"MLflow run: {outcome.log()}. View it: {destination.command()}")
     if outcome.report.incomplete is not None:

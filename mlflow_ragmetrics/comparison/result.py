@@ -172,13 +172,15 @@ class Comparison(Document):
         those of ``table``, and ``mark``: ``few rows`` or ``few groups`` with fewer than ten (effective) ones.
         ``p_holm``, and so ``verdict``, is adjusted over slices and metrics.
         """
+        slices = self._slices(column)
+        return pd.DataFrame([{"slice": name, **each.record(), "mark": _mark(each)} for name, each in slices])
+
+    def _slices(self, column: str) -> list[tuple[str, Difference]]:
         names = slices_of(self.a.table, column)
         slices = np.array([names[row] or "" for row in self.pairing.rows_a], dtype=object)
         present = sorted(set(slices) - {""})
         named = [(name, each) for name in present for each in self.differences_in(slices == name, len(present))]
-        adjusted = adjust([difference for _, difference in named])
-        records = [{**difference.record(), "mark": _mark(difference)} for difference in adjusted]
-        return pd.DataFrame([{"slice": name, **record} for (name, _), record in zip(named, records, strict=True)])
+        return list(zip((name for name, _ in named), adjust([each for _, each in named]), strict=True))
 
     def differences_in(self, here: Values, tests: int) -> list[Difference]:
         """The difference of each shared metric over the pairs ``here``; call ``adjust`` if ``tests`` is above 1.
@@ -299,7 +301,7 @@ class Comparison(Document):
             Heading(f"{self.title}: {rows} paired by {self.pairing.by}, tolerance {self.tolerance:g}"),
             Line(self.too_few or self.plain),
             *(Line([Styled("Gate failed", "strong"), f": {reason}"], "bad") for reason in failed),
-            self._figures_table(),
+            self._figures_table([("", difference) for difference in self.differences]),
             *(Line(note, "faint") for note in self.notes),
             *self._warnings,
             *(() if self.preference is None else self.preference.blocks),
@@ -309,14 +311,21 @@ class Comparison(Document):
     def _warnings(self) -> list[Block]:
         return [Line(f"Note: {warning}", "middling") for warning in self.warnings]
 
-    def _figures_table(self) -> Table:
-        ends = [abs(end) for each in self.differences for end in (each.low, each.high) if end is not None]
+    def slices_text(self, column: str, width: int | None = None) -> str:
+        """The differences of each slice of ``column`` as a table, at most ``width`` columns wide; see ``by``."""
+        return to_text([self._figures_table(self._slices(column), column)], width)
+
+    def _figures_table(self, found: Sequence[tuple[str, Difference]], column: str = "") -> Table:
+        """One line per difference, led by its slice of ``column``."""
+        ends = [abs(end) for _, difference in found for end in (difference.low, difference.high) if end is not None]
         reach = 1.05 * max(self.tolerance, *ends, 1e-6)  # intervals are drawn from -reach to reach
-        figures = [difference.figures(reach) for difference in self.differences]
-        columns: dict[str, Sequence[Cell]] = {"metric": [difference.key for difference in self.differences]}
-        columns["verdict"] = [Styled(verdict, _STYLES[verdict]) for verdict in self.verdict.values()]
-        columns |= {name: [figure[name] for figure in figures] for name in figures[0]}
-        return Table(columns, left=["metric", "verdict"], droppable=_DROPPABLE)
+        figures = [difference.figures(reach) for _, difference in found]
+        columns: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
+        columns["metric"] = [difference.key for _, difference in found]
+        columns["verdict"] = [Styled(difference.verdict, _STYLES[difference.verdict]) for _, difference in found]
+        columns |= {name: [figure[name] for figure in figures] for name in (figures[0] if figures else ())}
+        columns |= {"mark": [_mark(difference) for _, difference in found]} if column else {}
+        return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)
 
     def _changed_blocks(self, *, answers: bool = True) -> list[Block]:
         """The most changed rows: their score changes, both answers, and the items whose verdicts changed."""

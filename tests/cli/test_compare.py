@@ -55,6 +55,7 @@ def test_other_formats_stand_alone_on_standard_output(ragmetrics: Run, files: li
     assert "Gate failed" in result.stderr
     if form == "json":
         assert json.loads(result.stdout)["metrics"][0]["verdict"] == "regressed"
+    assert ragmetrics("compare", *files[:2], "--format", form, "--by", "id").exit_code == 2
 
 
 def test_the_tolerance_decides(ragmetrics: Run, files: list[str]) -> None:

@@ -110,3 +110,11 @@ def test_a_slice_has_the_difference_of_its_own_rows() -> None:
         {"few": 6, "many": 18},
         {"few": "few rows", "many": ""},
     )
+
+
+def test_a_table_of_slices_marks_few_rows_and_cuts_no_name() -> None:
+    name = "a slice with a long name"
+    sides = [report_of(values) for values in ([0.5] * 12, [0.6] * 12)]
+    a, b = (stored("side", each.table.assign(kind=name), each.items) for each in sides)
+    text = rm.compare(a, b, resamples=200).slices_text("kind")
+    assert text.splitlines()[2].startswith(name)
