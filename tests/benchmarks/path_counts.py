@@ -123,10 +123,10 @@ def one_chain_run() -> set[CodeType]:
 
 
 PATHS = {
-    "one row on the main job": (58, one_row),
-    "one judged question": (18, one_question),
-    "one warm score": (28, one_score),
-    "one chain run": (30, one_chain_run),
+    "one row on the main job": (50, one_row),
+    "one judged question": (17, one_question),
+    "one warm score": (25, one_score),
+    "one chain run": (28, one_chain_run),
 }
 """The most files that may be on each path, and the function that follows it."""
 
