@@ -70,7 +70,7 @@ def test_the_command_line_works(tmp_path: Path) -> None:
     for name in ("a", "b"):
         command("evaluate", str(rows), "--suite", "full", "--run-name", name, "-o", f"{name}.json")
     command("evaluate", str(rows), "--suite", "lexical", "--no-log", "-o", "page.html")
-    assert "with 6 rows" in command("compare", "a", "b")
-    assert "with 6 rows" in command("compare", "a.json", "b.json")
+    assert "No verdict: 6 rows are too few" in command("compare", "a", "b")
+    assert "No verdict: 6 rows are too few" in command("compare", "a.json", "b.json")
     assert "faithfulness" in command("calibrate", "a", str(rows), "--key", "faithfulness")
     assert "faithfulness" in command("list")
